@@ -4,6 +4,9 @@ import signal
 
 import pytest
 from hypothesis import settings
+from scenario_files import no_scenarios, scenario_folder
+
+__all__ = ["no_scenarios", "scenario_folder"]  # fixtures
 
 # A neighbour on the same CPU must not fail a test, so no example has a time limit. The examples are the same
 # everywhere, so that no unlucky draw fails another program's change; `--hypothesis-profile=explore` draws new ones.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from fake_command_line import FAKE_MODULE, FakeMachine, Run, fake_scenarios, run, said
+from fake_command_line import FAKE_MACHINE, FakeMachine, fake_scenarios, run, said
+from scenario_files import Run
 
 from setebench import store
 from setebench.cli import output
@@ -29,20 +31,8 @@ def test_help_lists_scenarios_and_tools(run: Run) -> None:
 
 def test_a_scenario_shows_its_own_and_the_common_options(run: Run) -> None:
     text = run("fake", "--help", machine=None).stdout
-    for part in (
-        "Times one load.",
-        "--max-lines INTEGER",
-        "[default: 8]",
-        "[load|store]",
-        "--huge",
-        "--machine",
-        "--cpu",
-        "--seed",
-        "--fast",
-        "--plot",
-        "-o, --output",
-        "latency.*",
-    ):
+    own = ("Times one load.", "--max-lines INTEGER", "[default: 8]", "[load|store]", "--huge", "latency.*")
+    for part in (*own, "--machine", "--cpu", "--seed", "--fast", "--plot", "-o, --output"):
         assert part in text
     assert "--plot" not in run("plain-one", "--help", machine=None).stdout
 
@@ -69,40 +59,16 @@ def test_bad_use_ends_with_2(run: Run, arguments: list[str]) -> None:
 
 
 def test_json_on_stdout_is_the_document_alone(run: Run, tmp_path: Path) -> None:
-    result = run(
-        "fake",
-        "--format",
-        "json",
-        "--seed",
-        "7",
-        "--cpu",
-        "1",
-        "--fast",
-        "--max-lines",
-        "3",
-        "--size",
-        "1.5",
-        "--size",
-        "2",
-    )
+    result = run(*shlex.split("fake --format json --seed 7 --cpu 1 --fast --max-lines 3 --size 1.5 --size 2"))
     assert result.exit_code == 0
     (tmp_path / "a.json").write_text(result.stdout)
     document = store.load(tmp_path / "a.json")
     options = {"max_lines": 3, "kind": "load", "huge": False, "size": [1.5, 2.0]}
-    assert document.settings == {
-        "scenario": "fake",
-        "machine": f"{FAKE_MODULE}:open_fake",
-        "seed": 7,
-        "cpu": 1,
-        "fast": True,
-        "options": options,
-    }
+    asked = {"scenario": "fake", "machine": FAKE_MACHINE, "seed": 7, "cpu": 1, "fast": True}
+    assert document.settings == {**asked, "options": options}
     assert document.evidence == {"ticks": [40] * 10, "options": options, "missing": None}
-    assert (
-        document.machine.kind == "plugin"
-        and document.machine.facts["cpus"] == [0, 1]
-        and document.machine.environment == {}
-    )
+    assert (document.machine.kind, document.machine.environment) == ("plugin", {})
+    assert document.machine.facts["cpus"] == [0, 1]
     assert document.started.endswith("+00:00") and document.elapsed_seconds >= 0
     assert [finding.outcome for finding in document.findings] == ["measured", "unresolved"]
     assert FakeMachine.opened[0].arguments == {"cpu": 1, "seed": 7} and FakeMachine.opened[0].closed
@@ -116,23 +82,21 @@ def test_a_table_by_default_and_progress_on_stderr(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "sign"), [("csv", "parameter,value,unit"), ("markdown", "|:---"), ("latex", r"\toprule"), ("table", "───")]
+    ("name", "form", "start"),
+    [
+        ("a.json", "json", "{"),
+        ("a", "json", "{"),
+        ("a.csv", "csv", "parameter,"),
+        ("a.md", "markdown", "fake on"),
+        ("a.tex", "latex", "%"),
+        ("a.txt", "table", "fake on"),
+    ],
 )
-def test_forms(run: Run, form: str, sign: str) -> None:
-    assert sign in run("fake", "--format", form).stdout
-
-
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [("a.json", "{"), ("a", "{"), ("a.csv", "parameter,"), ("a.md", "fake on"), ("a.tex", "%"), ("a.txt", "fake on")],
-)
-def test_the_extension_chooses_the_form(run: Run, tmp_path: Path, name: str, start: str) -> None:
+def test_forms_are_chosen_by_name_or_extension(run: Run, tmp_path: Path, name: str, form: str, start: str) -> None:
+    assert run("fake", "--format", form).stdout.startswith(start)
     result = run("fake", "-o", name)
-    assert (
-        result.exit_code == 0
-        and result.stdout == ""
-        and said(result).endswith(f"wrote 2 findings to {name} ({output.FORM_OF_EXTENSION[Path(name).suffix]})\n")
-    )
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert said(result).endswith(f"wrote 2 findings to {name} ({form})\n")
     assert (tmp_path / name).read_text().startswith(start)
 
 
@@ -173,10 +137,10 @@ def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.Mon
     monkeypatch.setenv("TERM", "xterm")
     document = store.load(_written(run))
     for encoding, sign in (("utf-8", "─"), ("ascii", "-")):
-        stream = Coloured(io.BytesIO(), encoding=encoding)
-        monkeypatch.setattr(sys, "stdout", stream)
+        written = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", Coloured(written, encoding=encoding))
         output.Output("table", None).deliver(document)
-        text = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        text = written.getvalue().decode(encoding)
         assert "\x1b[" in text and sign in text
 
 
@@ -189,11 +153,9 @@ def _written(run: Run) -> Path:
 
 
 def test_show_prints_a_result_file_in_another_form(run: Run, tmp_path: Path) -> None:
-    _written(run)
+    whole = _written(run).read_text()
     assert "40.0 cycles" in run("show", "written.json", machine=None).stdout
-    assert (
-        run("show", "written.json", "--format", "json", machine=None).stdout == (tmp_path / "written.json").read_text()
-    )
+    assert run("show", "written.json", "--format", "json", machine=None).stdout == whole
     assert run("show", "written.json", "-o", "a.csv", machine=None).exit_code == 0
     assert (tmp_path / "a.csv").read_text().startswith("parameter,")
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, start
+from scenario_files import EARLY, FAILING, LATE, MACHINE, start, write_files
 
 from setebench import store
 from setebench.campaign import steps_of
@@ -21,16 +21,12 @@ CHOSEN = (*NAMED, "--only", "early", "--only", "late")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "early.py").write_text(HEAD + EARLY)
-    (folder / "late.py").write_text(HEAD + LATE)
-    return folder
+    return write_files(tmp_path / "mine", early=EARLY, late=LATE)
 
 
 def write(folder: Path, name: str, what: str, order: int = 30) -> tuple[str, str]:
     """A scenario that reports one finding and then does `what`; the option that chooses it."""
-    (folder / f"{name}.py").write_text(HEAD + ENDING.format(name=name, order=order, what=what))
+    write_files(folder, **{name: ENDING.format(name=name, order=order, what=what)})
     return "--only", name
 
 
@@ -92,6 +88,7 @@ def test_who_ends_a_run_ends_all_of_it(folder: Path, tmp_path: Path, ending: sig
     assert process.returncode == (130 if ending is signal.SIGINT else -ending) and "failed" not in said
     assert gone(measuring)
     assert states(tmp_path / "out.json") == {"early": "done", "waiting": "pending", "late": "pending"}
+    assert list(tmp_path.glob(".setebench-*")) == []
 
 
 def gone(process: int) -> bool:

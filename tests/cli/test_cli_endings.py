@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_command_line import FAKE_MODULE, FakeMachine, Run, fake_scenarios, run, said
+from fake_command_line import FakeMachine, fake_scenarios, run, said
+from scenario_files import Run
 
 from setebench import store
 
@@ -45,7 +46,7 @@ def test_targets_are_checked_before_the_machine_is_opened(
     [
         ("nonsense", "unknown machine 'nonsense'"),
         ("no_module:x", "can't be opened"),
-        (f"{FAKE_MODULE}:nothing", "can't be opened"),
+        ("fake_command_line:nothing", "can't be opened"),
     ],
 )
 def test_an_unknown_machine_is_bad_use(run: Run, machine: str, message: str) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
-from scenario_files import EARLY, FAILING, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
-from test_table import make_document
+from bare_machine import BareMachine, facts_of
+from documents import make_document
+from scenario_files import EARLY, FAILING, LATE, MACHINE, Write
 
 from setebench import campaign, store
 from setebench.campaign import Listener, Plan, Step, characterize
 from setebench.errors import UsageError
 from setebench.results import Document
-
-__all__ = ["scenario_folder"]  # a fixture
 
 
 def _steps(document: Document) -> dict[str, str]:
@@ -88,10 +86,10 @@ def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
     assert plan == Plan(scenarios=("early", "failing", "late"), machine=MACHINE, seed=7, fast=True)
     saved: list[Document] = []
     with pytest.raises(KeyboardInterrupt):
-        campaign.carry_out(plan, open_bare(None, 7), Listener(saved=saved.append), earlier)
+        campaign.carry_out(plan, BareMachine(), Listener(saved=saved.append), earlier)
     assert saved == [], "what was done is not done again"
     without = Plan(scenarios=("early", "late"), machine=MACHINE, seed=7, fast=True)
-    document = campaign.carry_out(without, open_bare(None, 7), Listener(), earlier)
+    document = campaign.carry_out(without, BareMachine(), Listener(), earlier)
     assert _steps(document) == {"early": "done", "late": "done"}
     assert document.evidence["scenario.early"] == earlier.evidence["scenario.early"]
     assert document["clock.step"] == earlier["clock.step"]
@@ -101,8 +99,8 @@ def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
 
 def test_another_machine_is_refused(scenario_folder: Write) -> None:
     earlier = _interrupted(scenario_folder)
-    other = open_bare(None, 1)
-    other.facts = msgspec.structs.replace(other.facts, name="another")
+    other = BareMachine()
+    other.facts = facts_of("another")
     with pytest.raises(UsageError, match="begun on another machine, 'bare'; this is 'another'"):
         campaign.carry_out(campaign.plan_of(earlier), other, Listener(), earlier)
 

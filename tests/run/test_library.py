@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from scenario_files import HEAD, MACHINE, BareMachine, Write, open_bare, scenario_folder
-from test_table import make_document
+from bare_machine import BareMachine
+from documents import make_document
+from scenario_files import HEAD, MACHINE, Write, runs
 
 import setebench
 from setebench import registry, store
-from setebench.cli.main import setebench as command_line
-
-__all__ = ["scenario_folder"]  # a fixture
 
 OWN = """
 def answer(context):
@@ -65,51 +64,32 @@ def test_a_document_shows_itself_in_a_notebook_without_results_importing_a_repor
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_question_is_asked_by_name(scenario_folder: Write) -> None:
+def test_a_question_is_asked_by_name(scenario_folder: Write, tmp_path: Path) -> None:
     scenario_folder(own=OWN)
     heard: list[str] = []
     reported: list[str] = []
-    document = setebench.run(
-        "own",
-        MACHINE,
-        seed=3,
-        fast=True,
-        progress=heard.append,
-        on_finding=lambda finding: reported.append(finding.parameter),
-        size=[1, 2],
-    )
-    assert document.evidence["options"] == {"kind": "load", "size": [1, 2], "huge": False}
-    assert document.settings == {
-        "scenario": "own",
-        "machine": MACHINE,
-        "seed": 3,
-        "cpu": None,
-        "fast": True,
-        "options": {"kind": "load", "size": [1, 2], "huge": False},
-    }
+    listening = {"progress": heard.append, "on_finding": lambda finding: reported.append(finding.parameter)}
+    document = setebench.run("own", MACHINE, seed=3, fast=True, size=[1, 2], **listening)
+    options = {"kind": "load", "size": [1, 2], "huge": False}
+    assert document.evidence["options"] == options
+    asked = {"scenario": "own", "machine": MACHINE, "seed": 3, "cpu": None, "fast": True}
+    assert document.settings == {**asked, "options": options}
     assert heard == ["asking"] and reported == ["latency.l1"]
     assert document["latency.l1"].value == 4.0 and "latency.l1" in document and "latency.l2" not in document
     with pytest.raises(KeyError):
         document["latency.l2"]
     assert BareMachine.opened[0].closed
     assert setebench.list_scenarios() == {"own": "Own."}
+    setebench.save(document, tmp_path / "a.json")
+    assert setebench.load(tmp_path / "a.json") == document
 
 
 def test_a_machine_of_ones_own_stays_open(scenario_folder: Write) -> None:
     scenario_folder(own=OWN)
-    machine = open_bare(None, 1)
+    machine = BareMachine()
     assert setebench.run("own", machine).settings["machine"] == "bare"
     assert setebench.characterize(machine)["latency.l1"].value == 4.0
     assert not machine.closed
-
-
-def test_a_document_survives_the_file(scenario_folder: Write, tmp_path: Path) -> None:
-    scenario_folder(own=OWN)
-    document = setebench.run("own", MACHINE)
-    setebench.save(document, tmp_path / "a.json")
-    assert setebench.load(tmp_path / "a.json") == document
-    with pytest.raises(setebench.UsageError, match="exists"):
-        setebench.save(document, tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(
@@ -120,10 +100,10 @@ def test_a_document_survives_the_file(scenario_folder: Write, tmp_path: Path) ->
         ({"cpu": 7}, "bare has no CPU 7"),
     ],
 )
-def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, object], message: str) -> None:
+def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, Any], message: str) -> None:
     scenario_folder(own=OWN)
     with pytest.raises(setebench.UsageError, match=message):
-        setebench.run("own", MACHINE, **arguments)  # type: ignore[arg-type]
+        setebench.run("own", MACHINE, **arguments)
     with pytest.raises(setebench.UsageError, match="unknown scenario"):
         setebench.run("nothing", MACHINE)
 
@@ -132,8 +112,6 @@ def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, object
 
 
 def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
     folder = tmp_path / "mine"
     folder.mkdir()
     monkeypatch.setenv(registry.PATH_VARIABLE, "")
@@ -143,12 +121,13 @@ def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: 
     (folder / "_hidden.py").write_text(HEAD + OWN)
     (folder / "binary.py").write_bytes(b"\xff\xfeSCENARIO")
     try:
-        shown = CliRunner().invoke(command_line, ["--scenario-path", str(folder), "--help"]).stdout
+        run = runs()
+        shown = run("--scenario-path", str(folder), "--help").stdout
         assert "\n  my-question " in shown and f"\n  {folder.name}.latency " in shown
         assert "helper" not in shown and "hidden" not in shown and "binary" not in shown
-        asked = CliRunner().invoke(command_line, ["my-question", "--machine", MACHINE, "--size", "3", "-q"])
+        asked = run("my-question", "--size", "3", "-q", machine=MACHINE)
         assert asked.exit_code == 0 and "latency.l1" in asked.stdout
-        missing = CliRunner().invoke(command_line, ["--scenario-path", "nowhere", "--help"])
+        missing = run("--scenario-path", "nowhere", "--help")
         assert missing.exit_code == 2 and "'nowhere' is no directory" in missing.stderr
     finally:
         registry.catalogue.cache_clear()

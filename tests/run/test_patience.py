@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scenario_files import BareMachine, Write, scenario_folder
+from bare_machine import BareMachine
+from scenario_files import Write
 
 from setebench import campaign
 from setebench.campaign import Listener, Plan, askings_of, characterize, steps_of
 from setebench.campaign.combined import combined
 from setebench.machine import BusyTime
 from setebench.results import Document, Finding, Outcome
-
-__all__ = ["scenario_folder"]  # a fixture
 
 QUESTION = """
 def answer(context):
@@ -42,7 +41,7 @@ class SharedMachine(BareMachine):
     """A repetition takes a second of its clock; its ticks are 1 where any second of the run was a co-runner's."""
 
     def __init__(self, *episodes: tuple[int, int]) -> None:
-        super().__init__(None, 1)
+        super().__init__()
         self.now, self.episodes = 0, episodes
 
     def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:

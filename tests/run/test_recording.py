@@ -12,20 +12,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from bare_machine import BareMachine
 from hypothesis import given
 from hypothesis import strategies as st
-from scenario_files import MACHINE, BareMachine, Write, scenario_folder
+from scenario_files import MACHINE, Run, Write, runs
 
-from setebench import campaign, session, store
-from setebench.cli.main import setebench
+from setebench import campaign, registry, session, store
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Machine
 from setebench.probe import Base, Probe
 from setebench.recording import Recorder, Recording, Replay, packing
 from setebench.recording.document import MOST_TICKS
 
-__all__ = ["scenario_folder"]  # a fixture
 LINE = Base("line")
 LOAD = Probe().start().load(LINE).stop()
 
@@ -47,11 +45,7 @@ class Noisy(BareMachine):
         return super().allocate(size, page_size)
 
 
-def open_noisy(cpu: int | None, seed: int) -> Noisy:
-    return Noisy(cpu, seed)
-
-
-NOISY = f"{__name__}:open_noisy"
+NOISY = f"{__name__}:Noisy"
 
 
 def _ask(machine: Machine) -> list[Any]:
@@ -76,7 +70,7 @@ def _ask(machine: Machine) -> list[Any]:
 
 @pytest.fixture
 def kept() -> tuple[list[Any], Recording]:
-    recorder = Recorder(open_noisy(None, 1))
+    recorder = Recorder(Noisy())
     return _ask(recorder), recorder.recording()
 
 
@@ -87,7 +81,7 @@ def test_the_same_questions_get_the_same_answers(kept: tuple[list[Any], Recordin
     replay = Replay(through_a_file)
     assert isinstance(replay, Machine)
     assert _ask(replay) == reported
-    assert replay.facts == open_noisy(None, 1).facts
+    assert replay.facts == Noisy().facts
 
 
 @pytest.mark.parametrize(
@@ -228,7 +222,7 @@ def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scena
     (third / "third.py").unlink()
     scenario_folder(fourth=_asking("fourth", 4))
     plan = msgspec.convert({**saved[-1].settings, "scenarios": ["first", "second", "fourth"]}, type=campaign.Plan)
-    document = campaign.carry_out(plan, open_noisy(None, 1), campaign.Listener(), saved[-1], raw=True)
+    document = campaign.carry_out(plan, Noisy(), campaign.Listener(), saved[-1], raw=True)
     document = msgspec.structs.replace(document, settings={**document.settings, "scenarios": list(plan.scenarios)})
     assert [step.session for step in campaign.steps_of(document)] == [1, 1, 2]
     said: list[str] = []
@@ -240,16 +234,12 @@ def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scena
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(setebench, arguments)
-
-    return invoke
+    return runs()
 
 
-def test_the_command(run: Any, scenario_folder: Write) -> None:
+def test_the_command(run: Run, scenario_folder: Write) -> None:
     folder = scenario_folder(first=_asking("first", 1))
     assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
     assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
@@ -263,8 +253,6 @@ def test_the_command(run: Any, scenario_folder: Write) -> None:
         assert b'"recording.' not in carried and b"findings" in carried
     assert run("infer", "none.json").exit_code == 2
     (folder / "first.py").write_text((folder / "first.py").read_text().replace("0, 99, 10", "0, 99, 11"))
-    from setebench import registry
-
     registry._run_file.cache_clear()
     registry.catalogue.cache_clear()
     reported = run("infer", "one.json")

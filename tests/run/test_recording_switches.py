@@ -8,24 +8,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from bare_machine import BareMachine
 
 from setebench.campaign import Plan
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.machine import Facts, PrefetcherSwitch, SwitchesPrefetchers
+from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.recording import Recorder, Recording, Replay
 from setebench.registry import scenario
 
 SWITCHES = (PrefetcherSwitch(name="L1 IP", level=1), PrefetcherSwitch(name="LLC page"))
 
 
-class Bare:
-    """As much of a machine as a recording of no runs needs."""
-
-    facts = Facts(name="bare", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
-
-
-class Switched(Bare):
-    """The same with switches, of which one is refused."""
+class Switched(BareMachine):
+    """With switches, of which one is refused."""
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         return SWITCHES
@@ -51,7 +46,7 @@ def use(machine: Any, name: str) -> str:
 
 
 def test_a_replay_switches_as_the_machine_did() -> None:
-    recorder = Recorder(Switched())  # type: ignore[arg-type]
+    recorder = Recorder(Switched())
     assert isinstance(recorder, SwitchesPrefetchers)
     assert recorder.prefetcher_switches() == SWITCHES
     then = [use(recorder, name) for name in ("L1 IP", "LLC page", "L1 IP")]

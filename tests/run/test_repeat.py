@@ -9,26 +9,23 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from scenario_files import EARLY, HEAD, LATE, MACHINE, BareMachine, Write, scenario_folder
-from test_table import make_document
+from bare_machine import BareMachine
+from documents import make_document
+from scenario_files import EARLY, LATE, MACHINE, Run, Write, runs, write_files
 
-from setebench import session, store
+from setebench import registry, store
 from setebench.campaign import steps_of
 from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli import repeat
-from setebench.cli.main import setebench
 from setebench.experiments.alone import PARAMS, control
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
 
-__all__ = ["scenario_folder"]  # a fixture
-
 
 def documents(*findings: Finding) -> list[Document]:
-    return [msgspec.structs.replace(make_document(), findings=[each]) for each in findings]
+    return [make_document([each]) for each in findings]
 
 
 def number(value: float, half: float | None = None, **more: Any) -> Finding:
@@ -68,7 +65,7 @@ def test_honest_intervals_are_apart_as_often_as_promised() -> None:
     assert found.interval_contradictions / found.interval_pairs == pytest.approx(APART, abs=0.003)
     assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(APART * found.interval_pairs)
     assert found.spread == pytest.approx(1.0, abs=0.1)
-    narrow = parameters(documents(*(number(float(each.value), 0.98) for each in honest)))["p"]  # type: ignore[arg-type]
+    narrow = parameters(documents(*(number(each.value, 0.98) for each in honest)))["p"]
     assert narrow.interval_contradictions > 10 * found.interval_contradictions
     assert narrow.spread == pytest.approx(2.0, abs=0.2)
 
@@ -88,12 +85,11 @@ class Paced(BareMachine):
 
 
 def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
-    recorder = Recorder(Paced(None, 1))
+    recorder = Recorder(Paced())
     for _ in range(40):
         recorder.run(control(2), PARAMS.repetitions + PARAMS.warmup, cpu=1, warmup=PARAMS.warmup)
     evidence = {"recording.latency": store.plain(recorder.recording())}
-    seen = msgspec.structs.replace(make_document(), evidence=evidence)
-    assert co_runner_fraction(seen) == 0.25
+    assert co_runner_fraction(make_document(evidence=evidence)) == 0.25
     assert co_runner_fraction(make_document()) is None
 
 
@@ -101,24 +97,19 @@ def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str, machine: str | None = MACHINE) -> Result:
-        chosen = ["--machine", machine] if machine else []
-        return CliRunner().invoke(setebench, ["repeat", "-q", *arguments, *chosen])
-
-    return invoke
+    return runs("repeat", "-q", machine=MACHINE)
 
 
-def test_a_series_that_was_stopped_goes_on(run: Any, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_series_that_was_stopped_goes_on(run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario_folder(early=EARLY, late=LATE)
     asked: list[list[str]] = []
 
     def stopping(arguments: list[str]) -> int:
         """Run in this process; the second run of all is stopped after its first scenario."""
         asked.append(arguments)
-        done = CliRunner().invoke(setebench, arguments)
+        done = runs()(*arguments)
         file = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
         if file is not None and len(asked) == 2:
             whole = store.load(file)
@@ -133,12 +124,7 @@ def test_a_series_that_was_stopped_goes_on(run: Any, scenario_folder: Write, mon
     assert stopped.stderr.endswith(f"go on with: setebench repeat -n 3 --dir kept --machine {MACHINE}\n")
     done = run("-n", "3", "--dir", "kept", "--format", "json")
     assert done.exit_code == 0, done.output
-    assert [("--resume" in each, "-o" in each) for each in asked] == [
-        (False, True),
-        (False, True),
-        (True, False),
-        (False, True),
-    ]
+    assert ["--resume" in each for each in asked] == [False, False, True, False]
     document = json.loads(done.stdout)
     assert [each["seed"] for each in document["runs"]] == [5, 6, 7]
     assert document["plan"]["seed"] == 5 and document["plan"]["scenario"] == "characterize"
@@ -147,26 +133,22 @@ def test_a_series_that_was_stopped_goes_on(run: Any, scenario_folder: Write, mon
     assert len(asked) == 4 and run("-n", "2", "--dir", "kept").exit_code == 0 and len(asked) == 4
 
 
-def test_code_that_a_folder_names_is_run_where_the_user_names_it_too(run: Any, scenario_folder: Write) -> None:
+def test_code_that_a_folder_names_is_run_where_the_user_names_it_too(run: Run, scenario_folder: Write) -> None:
     scenario_folder(early=EARLY)
     Series.open(Path("kept"), SeriesPlan(machine=MACHINE))
     silent = run("--dir", "kept", machine=None)
     assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
 
 
-def test_runs_are_processes_of_their_own(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_processes_of_their_own(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One scenario; its first run finds another value than the second, and the table says that they contradict."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
     text = EARLY.replace('value=26.0, unit="ticks"', 'value=26.0 + context.seed, unit="ticks"')
-    (folder / "only.py").write_text(HEAD + text.replace('name="early"', 'name="only"'))
-    monkeypatch.setenv("SETEBENCH_SCENARIO_PATH", str(folder))
-    session.registry.catalogue.cache_clear()
+    monkeypatch.setenv("SETEBENCH_SCENARIO_PATH", str(tmp_path / "mine"))
+    write_files(tmp_path / "mine", only=text.replace('name="early"', 'name="only"'))
     try:
         done = run("-n", "2", "--scenario", "only", "--dir", "kept")
     finally:
-        monkeypatch.delenv("SETEBENCH_SCENARIO_PATH")
-        session.registry.catalogue.cache_clear()
+        registry.catalogue.cache_clear()
     assert done.exit_code == 0, done.output
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
     assert rows["clock.step"][1:8] == ["2", "of", "2", "0", "1", "of", "1"]
@@ -177,7 +159,7 @@ def test_runs_are_processes_of_their_own(run: Any, tmp_path: Path, monkeypatch: 
     assert "1 of 2 pairs" not in done.stdout and "1 of 1 pairs of other answers contradict" in done.stdout
 
 
-def test_a_run_that_can_not_be_carried_out_stops_the_series(run: Any, scenario_folder: Write, monkeypatch: Any) -> None:
+def test_a_run_that_can_not_be_carried_out_stops_the_series(run: Run, scenario_folder: Write, monkeypatch: Any) -> None:
     scenario_folder(early=EARLY)
     monkeypatch.setattr(repeat, "_performed", lambda _arguments: 1)
     done = run("--dir", "kept")

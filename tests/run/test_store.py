@@ -12,25 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from documents import make_document
 from hypothesis import given
 from hypothesis import strategies as st
 
 from setebench import store
 from setebench.errors import UsageError
-from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
-
-
-def make_document(findings: list[Finding] | None = None, evidence: dict[str, Any] | None = None) -> Document:
-    return Document(
-        tool=Tool(name="setebench", version="1.0"),
-        machine=MachineRecord(kind="sim", name="small", facts={"cpus": [0, 1]}, environment={}),
-        settings={"scenario": "latency", "seed": 1},
-        started="2026-11-21T10:00:00+00:00",
-        elapsed_seconds=1.25,
-        findings=[Finding(parameter="latency.l1", value=4.0, unit="cycles")] if findings is None else findings,
-        evidence=evidence or {},
-    )
-
+from setebench.results import Document, Finding, Outcome
 
 # -- dumps --------------------------------------------------------------------------------------------------------
 

@@ -3,66 +3,34 @@ which isn't there declares as entry points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from bare_machine import BareMachine, facts_of
+from click.testing import Result
+from scenario_files import Run, runs
 
 from setebench import registry
-from setebench.cli import main
 from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
-from setebench.machine import Facts, Region
 from setebench.probe import Base, Probe
 from setebench.report import plot
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 
-FAKE_MODULE = __name__
+FAKE_MACHINE = f"{__name__}:FakeMachine"
 
 
-class FakeMachine:
-    """Every interval takes 40 ticks; remembers how it was opened and whether it was closed."""
+class FakeMachine(BareMachine):
+    """Every interval takes 40 ticks."""
 
-    opened: ClassVar[list[FakeMachine]] = []
-
-    def __init__(self, cpu: int | None, seed: int) -> None:
-        self.arguments = {"cpu": cpu, "seed": seed}
-        self.closed = False
-        self.facts = Facts(
-            name="fake \x1b machine",
-            kind="plugin",
-            cpus=(0, 1),
-            siblings=((0,), (1,)),
-            ticks_per_second=2e9,
-            notes=("no 2 MiB pages",),
-        )
-        self.opened.append(self)
-
-    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        return Region(1 << 20, size, page_size)
-
-    def release(self, region: Region) -> None:
-        pass
-
-    def link(self, region: Region, addresses: Any) -> None:
-        pass
+    facts = facts_of("fake \x1b machine", notes=("no 2 MiB pages",))
 
     def run(self, probe: Probe, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
         return np.full((len(placements[Base("line")]), probe.intervals), 40, dtype=np.int64)
-
-    def run_together(self, probes: Any, placements: Any, *, warmup: int = 0) -> dict[int, Any]:
-        return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def open_fake(cpu: int | None, seed: int) -> FakeMachine:
-    return FakeMachine(cpu, seed)
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -92,7 +60,7 @@ OPTIONS = (
 FAKE = Scenario(
     name="fake", summary="Times one load.", answer=answer, parameters=("latency.", "mshr."), options=OPTIONS, plot=draw
 )
-FAKE_PLAIN = Scenario(name="plain", summary="Draws nothing.", answer=answer, parameters=())
+PLAIN_ONE = Scenario(name="plain", summary="Draws nothing.", answer=answer, parameters=())
 NO_SCENARIO = 3
 
 
@@ -110,45 +78,22 @@ FAULT = raising(ProbeFault("SIGSEGV", 2, 0xBAD, "load"))
 UNSUPPORTED = raising(UnsupportedError("no huge pages"))
 BUG = raising(ZeroDivisionError("a bug"))
 CLASH = Scenario(name="clash", summary="", answer=answer, parameters=(), options=(Option(name="seed", help=""),))
-ENTRIES = {
-    "fake": "FAKE",
-    "plain_one": "FAKE_PLAIN",
-    "failing": "FAILING",
-    "bad-use": "BAD_USE",
-    "fault": "FAULT",
-    "unsupported": "UNSUPPORTED",
-    "bug": "BUG",
-    "clash": "CLASH",
-    "no-scenario": "NO_SCENARIO",
-    "missing": "MISSING",
-}
-
-Run = Callable[..., Result]
+ENTRIES = ["fake", "plain_one", "failing", "bad-use", "fault", "unsupported", "bug", "clash", "no-scenario", "missing"]
+"""Names of scenarios; each is declared as the value of its name in capitals."""
 
 
 @pytest.fixture(autouse=True)
-def fake_scenarios(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = [
-        EntryPoint(name, f"{__name__}:{attribute}", registry.ENTRY_POINT_GROUP) for name, attribute in ENTRIES.items()
-    ]
-    points.append(EntryPoint("broken", "package_that_is_not_there:SCENARIO", registry.ENTRY_POINT_GROUP))
+def fake_scenarios(no_scenarios: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {name: f"{__name__}:{name.upper().replace('-', '_')}" for name in ENTRIES}
+    values["broken"] = "package_that_is_not_there:SCENARIO"
+    points = [EntryPoint(name, value, registry.ENTRY_POINT_GROUP) for name, value in values.items()]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    monkeypatch.setattr(registry, "_own", list)
-    registry.catalogue.cache_clear()
-    FakeMachine.opened.clear()
-    yield
-    registry.catalogue.cache_clear()
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-
-    def invoke(*arguments: str, machine: str | None = f"{__name__}:open_fake") -> Result:
-        chosen = ["--machine", machine] if machine else []
-        return CliRunner().invoke(main.setebench, [*arguments, *chosen])
-
-    return invoke
+    return runs(machine=FAKE_MACHINE)
 
 
 def said(result: Result) -> str:

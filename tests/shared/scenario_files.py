@@ -1,4 +1,4 @@
-"""What tests of whole runs share: a folder of small scenario files, all that there are, and a machine without parts."""
+"""What tests of whole runs share: a folder of small scenario files, all that there are, on a machine without parts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
 
-import numpy as np
 import pytest
+from bare_machine import BareMachine
+from click.testing import CliRunner, Result
 
 from setebench import registry
-from setebench.machine import Facts, Region
+from setebench.cli.main import setebench
 
-MACHINE = f"{__name__}:open_bare"
+MACHINE = "bare_machine:BareMachine"
 
 HEAD = """
 from setebench.errors import ProbeFault, SetebenchError
@@ -62,40 +63,18 @@ SCENARIO = Scenario(name="failing", summary="Fails.", answer=answer, parameters=
 """
 
 
-class BareMachine:
-    """Runs nothing; knows whether it was closed."""
-
-    opened: ClassVar[list[BareMachine]] = []
-
-    def __init__(self, cpu: int | None, seed: int) -> None:
-        self.closed = False
-        self.facts = Facts(name="bare", kind="plugin", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=2e9)
-        self.opened.append(self)
-
-    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        return Region(1 << 20, size, page_size)
-
-    def release(self, region: Region) -> None:
-        pass
-
-    def link(self, region: Region, addresses: Any) -> None:
-        pass
-
-    def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
-        return np.zeros((1, probe.intervals), dtype=np.int64)
-
-    def run_together(self, probes: Any, placements: Any, *, warmup: int = 0) -> dict[int, Any]:
-        return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def open_bare(cpu: int | None, seed: int) -> BareMachine:
-    return BareMachine(cpu, seed)
-
-
 Write = Callable[..., Path]
+Run = Callable[..., Result]
+
+
+def runs(*first: str, machine: str | None = None) -> Run:
+    """Runs `setebench FIRST ...` in this process, with `--machine` where one is named then or now."""
+
+    def run(*arguments: str, machine: str | None = machine) -> Result:
+        chosen = ["--machine", machine] if machine else []
+        return CliRunner().invoke(setebench, [*first, *arguments, *chosen])
+
+    return run
 
 
 def _hear_hang_ups() -> None:
@@ -106,35 +85,34 @@ def start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
     """`setebench characterize` as a process of its own, with the scenarios in a folder beside those that ship, and with
     SIGHUP as usual where nohup runs the tests."""
     command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
-    here = str(Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     environment.pop(registry.PATH_VARIABLE, None)
-    return subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=_hear_hang_ups,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=environment, text=True, preexec_fn=_hear_hang_ups, **pipes)
+
+
+def write_files(folder: Path, **files: str) -> Path:
+    """Scenario files, by name, into a folder."""
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(HEAD + textwrap.dedent(text))
+    registry.catalogue.cache_clear()
+    return folder
 
 
 @pytest.fixture
-def scenario_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Writes scenario files into a folder whose scenarios are the only ones; returns the folder."""
-    folder = tmp_path / "scenarios"
-    folder.mkdir()
+def no_scenarios(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if no package had scenarios, ours neither."""
     monkeypatch.setattr(registry, "_own", list)
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
-    monkeypatch.setenv(registry.PATH_VARIABLE, str(folder))
-
-    def write(**files: str) -> Path:
-        for name, text in files.items():
-            (folder / f"{name}.py").write_text(HEAD + textwrap.dedent(text))
-        registry.catalogue.cache_clear()
-        return folder
-
     BareMachine.opened.clear()
-    yield write
     registry.catalogue.cache_clear()
+    yield
+    registry.catalogue.cache_clear()
+
+
+@pytest.fixture
+def scenario_folder(no_scenarios: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes scenario files into a folder whose scenarios are the only ones; returns the folder."""
+    monkeypatch.setenv(registry.PATH_VARIABLE, str(tmp_path / "scenarios"))
+    return partial(write_files, tmp_path / "scenarios")
