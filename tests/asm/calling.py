@@ -22,18 +22,8 @@ _USUAL_MXCSR = 0x1F80
 DIRECTION = 1 << 10
 
 # words of the state that the thunk reads and writes
-_FILL, _FOUND, _RSP_BEFORE, _RSP_AFTER, _FLAGS, _MXCSR, _MXCSR_SET, _MXCSR_USUAL, _ONES = (
-    0,
-    6,
-    12,
-    13,
-    14,
-    15,
-    16,
-    17,
-    20,
-)
-_WORDS = 32
+_FILL, _FOUND, _RSP_BEFORE, _RSP_AFTER, _FLAGS, _MXCSR = 0, 6, 12, 13, 14, 15
+_MXCSR_SET, _MXCSR_USUAL, _ONES, _WORDS = 16, 17, 20, 32
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

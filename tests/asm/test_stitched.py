@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,30 +20,14 @@ from setebench.native import _engine
 from setebench.native.disassemble import disassemble
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.notation import parse
-from setebench.probe import (
-    ACCESS_SIZES,
-    BRACKETS,
-    FENCES,
-    FLUSHES,
-    HINTS,
-    IP_SPAN_BITS,
-    Kind,
-    Operation,
-    Probe,
-)
+from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
 
 IP_SPAN = 1 << IP_SPAN_BITS
-PREFETCHES = (
-    Mnemonic.PREFETCHT0,
-    Mnemonic.PREFETCHT1,
-    Mnemonic.PREFETCHT2,
-    Mnemonic.PREFETCHNTA,
-    Mnemonic.PREFETCHW,
-)
-FLUSH_MNEMONICS = (Mnemonic.CLFLUSH, Mnemonic.CLFLUSHOPT, Mnemonic.CLWB)
+PREFETCHES = tuple(getattr(Mnemonic, f"PREFETCH{hint.upper()}") for hint in HINTS)
+FLUSH_MNEMONICS = tuple(getattr(Mnemonic, how.upper()) for how in FLUSHES)
 
 
-def choices(**kwargs: object) -> Choices:
+def choices(**kwargs: Any) -> Choices:
     """What this CPU runs, with few bases, so that some lie in registers and some don't."""
     stitch(Probe())  # indexes the snippets
     return Choices(
@@ -53,7 +38,7 @@ def choices(**kwargs: object) -> Choices:
         brackets=(None, *(name for name in BRACKETS if _engine.available(f"stop.{name}"))),
         bases=tuple("abcdefgh"),
         by_kind=True,
-        **kwargs,  # type: ignore[arg-type]
+        **kwargs,
     )
 
 

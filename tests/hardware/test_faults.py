@@ -9,7 +9,6 @@ import signal
 import tempfile
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from native_fixture import LINE, in_python
 from setebench.errors import ProbeFault
 from setebench.host.environment import read_environment
 from setebench.machine import Region
-from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
 
@@ -61,14 +59,6 @@ def test_a_fault_in_a_later_repetition_is_reported(native: NativeMachine, region
         native.run(TIMED, {LINE: [*region.random_lines(50, 1), 0]})
 
 
-@pytest.mark.parametrize("bits", [None, 0x3_0040])
-def test_a_fault_at_a_shared_instruction_address(native: NativeMachine, region: Region, bits: int | None) -> None:
-    with pytest.raises(ProbeFault) as caught:
-        native.run(Probe().fence().load(LINE, ip="x", ip_bits=bits), {LINE: [0]})
-    assert caught.value.operation == 1
-    assert still_works(native, region)
-
-
 def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, region: Region) -> None:
     with tempfile.TemporaryFile() as file:
         file.truncate(2 * mmap.PAGESIZE)
@@ -86,7 +76,6 @@ def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, r
 
 
 ILLEGAL = """
-from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.errors import ProbeFault
 from setebench.probe import Base, Probe
@@ -258,21 +247,3 @@ def test_a_fault_in_one_thread_lets_the_other_go(native: NativeMachine, region: 
         with pytest.raises(ProbeFault, match="SIGSEGV in operation 0"):
             native.run_together(probes, placed)
     assert still_works(native, region)
-
-
-def _writable_and_executable() -> set[str]:
-    lines = (line.split() for line in Path("/proc/self/maps").read_text().splitlines())
-    return {span for span, mode, *_ in lines if "w" in mode and "x" in mode}
-
-
-def test_no_executable_memory_is_writable(native: NativeMachine, region: Region) -> None:
-    """Ours, that is: compilers that other tests of the process use may hold such memory."""
-    others = _writable_and_executable()
-    assert still_works(native, region)
-    native.run(Probe().load(LINE, ip="x", ip_bits=64), {LINE: [region.address]})
-    assert _writable_and_executable() <= others
-
-
-def test_the_engine_names_what_it_runs() -> None:
-    assert _engine.available("load8")
-    assert not _engine.available("no such snippet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from setebench.scenarios.hierarchy.faults import FirstTouches
 from setebench.scenarios.hierarchy.line_size import line_size
 
@@ -13,8 +14,10 @@ from setebench.scenario import Context
 
 
 def test_a_flush_takes_the_line_that_the_system_knows(native: NativeMachine, region: Region) -> None:
-    """None where neighbours blur it; never another size."""
-    assert line_size(Context(machine=native), region) in (None, native.facts.line_size)
+    found = line_size(Context(machine=native), region)
+    if found is None:
+        pytest.skip("this machine is too noisy: hits and misses could not be distinguished")
+    assert found == native.facts.line_size
 
 
 def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeMachine, region: Region) -> None:
@@ -39,4 +42,6 @@ def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: Nat
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
     found = FirstTouches(Context(machine=native), 4096).cost()
-    assert found.cycles is None or found.cycles.value > 0
+    if found.cycles is None:
+        pytest.skip(f"this machine is too noisy: {found.reason}")
+    assert found.cycles.value > 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from native_fixture import LINE, means
 
+from setebench.errors import ProbeFault
 from setebench.machine import Region, run_interleaved
 from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
@@ -147,7 +148,5 @@ def test_a_store_is_there_for_a_later_load(native: NativeMachine, region: Region
     native.link(region, np.array([region.address, region.address + 4096]))
     intact = native.run(Probe().start().chase(LINE, 4).stop(), {LINE: np.full(3, region.address)})
     assert (intact > 0).all()
-    from setebench.errors import ProbeFault
-
     with pytest.raises(ProbeFault, match="SIGSEGV"):
         native.run(Probe().store(LINE).chase(LINE, 2), {LINE: region.address})

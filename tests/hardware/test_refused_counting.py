@@ -59,13 +59,13 @@ class FromTheFuture:
 
 def test_a_kernel_that_knows_a_shorter_structure_is_asked_in_its_size() -> None:
     event = FromTheFuture()
-    fd = _perf.open_event(event)  # type: ignore[arg-type]
+    fd = _perf.open_event(event)
     assert event.sizes[0] == 256 and 64 <= event.sizes[1] < 248 and len(event.sizes) == 2
     assert _perf.read_values(fd, 1) is not None
     _perf.close(fd)
     event.bytes_needed = 256
     with pytest.raises(PerfError) as caught:
-        _perf.open_event(event)  # type: ignore[arg-type]
+        _perf.open_event(event)
     assert caught.value.errno == errno.E2BIG
 
 

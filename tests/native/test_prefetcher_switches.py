@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,8 +72,8 @@ def registers_below(root: Path, cpus: tuple[int, ...] = (0, 1)) -> PrefetchRegis
         (0xAF, GRACEMONT),  # Sierra Forest
     ],
 )
-def test_switches_of_intel_processors_go_by_the_model(model: int, bits: object) -> None:
-    assert layout_of("GenuineIntel", 6, model) == Layout(0x1A4, bits)  # type: ignore[arg-type]
+def test_switches_of_intel_processors_go_by_the_model(model: int, bits: Any) -> None:
+    assert layout_of("GenuineIntel", 6, model) == Layout(0x1A4, bits)
 
 
 def test_the_bits_are_those_of_the_vendors() -> None:

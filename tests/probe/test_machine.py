@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from importlib.metadata import EntryPoint
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
+from bare_machine import BareMachine
 
 import setebench.machine
 from setebench.errors import ProbeError, UsageError
-from setebench.machine import Facts, Machine, Region, Ticks, open_machine, run_interleaved
+from setebench.machine import Machine, Ticks, open_machine, run_interleaved
 from setebench.probe import Base, Placements, Probe, placement_table
 
 A, B = Base("a"), Base("b")
@@ -21,31 +21,17 @@ TWO = Probe().load(B).load(A).start().stop().start(1).stop(1)
 NONE = Probe().start().stop()
 
 
-class ReportingMachine:
+class ReportingMachine(BareMachine):
     """Interval i of a repetition takes 10 * (sum of its bases) + i ticks; without bases, its number since the start."""
 
-    facts = Facts(name="telling", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
-
-    def __init__(self, **opened: Any) -> None:
-        self.opened = opened
+    def __init__(self, cpu: int | None = None, seed: int = 1) -> None:
+        super().__init__(cpu, seed)
         self.calls: list[tuple[Probe, list[list[int]], int, int | None]] = []
-
-    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        return Region(0, size, page_size)
-
-    def release(self, region: Region) -> None: ...
-
-    def link(self, region: Region, addresses: Any) -> None: ...
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         table = placement_table(probe, placements)
         self.calls.append((probe, table.tolist(), warmup, cpu))
         return (10 * table.sum(axis=1)[:, None] + np.arange(probe.intervals))[warmup:]
-
-    def run_together(self, probes: Any, placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
-        return {cpu: self.run(probe, placements, warmup=warmup) for cpu, probe in probes.items()}
-
-    def close(self) -> None: ...
 
 
 def rng() -> np.random.Generator:
@@ -110,7 +96,7 @@ def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
     machine = open_machine("foreign_machine:telling", cpu=5, seed=9)
     assert isinstance(machine, ReportingMachine)
     assert isinstance(machine, Machine)
-    assert machine.opened == {"cpu": 5, "seed": 9}
+    assert machine.arguments == {"cpu": 5, "seed": 9}
 
 
 def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +106,7 @@ def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: p
     monkeypatch.setattr(setebench.machine, "entry_points", found)
     machine = open_machine("mine", cpu=1)
     assert isinstance(machine, ReportingMachine)
-    assert machine.opened == {"cpu": 1, "seed": 1}
+    assert machine.arguments == {"cpu": 1, "seed": 1}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +131,3 @@ def test_what_takes_no_cpu_and_seed_is_not_called(name: str) -> None:
     """The name may come from a result file that another program wrote."""
     with pytest.raises(UsageError, match="no factory, which takes cpu and seed"):
         open_machine(name)
-
-
-# ---- regions ------------------------------------------------------------------------------------------------------

@@ -8,25 +8,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bare_machine import BareMachine, facts_of
 from numpy.typing import NDArray
 
 from setebench.calibration import Calibration
 from setebench.errors import UnsupportedError
 from setebench.experiments.alone import PARAMS, PAUSE, Alone
-from setebench.machine import Facts
 from setebench.probe import Probe
 from setebench.scenario import Context
 
 FREE_TICKS, SHARED_TICKS, TICK_RATE_TICKS = 1000, 1600, 900
 
 
-class Core:
+class Core(BareMachine):
     """Shows, look by look, whether another user runs beside; `clock` scales all times, as another frequency does. CPUs
     are reported as cores of their own, those in `siblings` as one."""
 
     def __init__(self, shared: Iterator[bool], siblings: tuple[int, ...] = ()) -> None:
+        super().__init__()
         self._shared, self.clock, self.pauses, self.together = shared, 1.0, 0, 0
-        self.facts = Facts(name="core", kind="sim", cpus=(3, 4), siblings=(siblings,), ticks_per_second=1e9)
+        self.facts = facts_of("core", cpus=(3, 4), siblings=(siblings,))
 
     def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
         if probe == PAUSE:
@@ -37,11 +38,11 @@ class Core:
 
     def run_together(self, probes: dict[int, Probe], placements: int, **_: Any) -> dict[int, NDArray[np.int64]]:
         self.together += 1
-        return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
+        return super().run_together(probes, placements)
 
 
 def context_of(core: Core, step_ticks: float = 1.0) -> Context:
-    return Context(machine=core, fast=True, calibration=Calibration(step_ticks=step_ticks))  # type: ignore[arg-type]
+    return Context(machine=core, fast=True, calibration=Calibration(step_ticks=step_ticks))
 
 
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from bare_machine import BareMachine
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.busy import Busy
 from setebench.host.activity import wanted_seconds
 from setebench.host.tree import Tree
-from setebench.machine import BusyTime, CountsBusyTime, Facts
+from setebench.machine import BusyTime, CountsBusyTime
 from setebench.recording import Recorder, Recording, Replay
 
 
-class Bare:
-    """As much of a machine as is needed here."""
-
-    facts = Facts(name="bare", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
-
-
-class Counting(Bare):
-    """The same, with answers in turn: seconds passed and others' seconds; None refuses."""
+class Counting(BareMachine):
+    """With answers in turn: seconds passed and others' seconds; None refuses."""
 
     def __init__(self, *answers: tuple[float, float] | None, cpus: int = 2) -> None:
+        super().__init__()
         self._answers, self.cpus = iter(answers), cpus
 
     def busy_time(self) -> BusyTime:
@@ -53,34 +48,31 @@ def test_a_kernel_that_does_not_count_tells_nothing(tmp_path: Path, text: str) -
 
 
 def test_others_are_counted_from_one_question_to_the_next() -> None:
-    machine: Any = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 54.5), (113.0, 54.45), (114.0, 55.0))
+    machine = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 54.5), (113.0, 54.45), (114.0, 55.0))
     others = Busy(machine)
     told = [others.cpus() for _ in range(4)]
     assert told == [pytest.approx(1.5), 0.0, 0.0, pytest.approx(0.55)]  # a little is what idle computers do
 
 
 def test_what_an_idle_computer_does_grows_with_it() -> None:
-    machine: Any = Counting((0.0, 0.0), (10.0, 9.0), (20.0, 29.0), cpus=128)
+    machine = Counting((0.0, 0.0), (10.0, 9.0), (20.0, 29.0), cpus=128)
     others = Busy(machine)
     assert [others.cpus() for _ in range(2)] == [0.0, pytest.approx(2.0)]
 
 
 def test_nothing_is_known_where_nobody_counts() -> None:
-    bare: Any = Bare()
-    refusing: Any = Counting((1.0, 0.0), None, (3.0, 0.5), (3.0, 0.5))
-    assert Busy(bare).cpus() is None
-    others = Busy(refusing)
+    assert Busy(BareMachine()).cpus() is None
+    others = Busy(Counting((1.0, 0.0), None, (3.0, 0.5), (3.0, 0.5)))
     assert [others.cpus() for _ in range(3)] == [None] * 3
 
 
 def test_a_recording_answers_as_the_machine_did() -> None:
-    machine: Any = Counting((1.0, 0.25), None, (2.0, 1.25))
-    recorder = Recorder(machine)
+    recorder = Recorder(Counting((1.0, 0.25), None, (2.0, 1.25)))
     assert isinstance(recorder, CountsBusyTime)
     then = Busy(recorder), Busy(recorder)
     assert then[0].cpus() == pytest.approx(1.0)
     written_down = msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording)
-    replay: Any = Replay(written_down)
+    replay = Replay(written_down)
     now = Busy(replay), Busy(replay)
     assert now[0].cpus() == pytest.approx(1.0)
     assert now[1].cpus() is None  # it was not asked so often then

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
+from bare_machine import BareMachine, facts_of
 from quantised import read_clock, triangular_waits
 
 from setebench.experiments.calibrate import measure_tick_rate, overheads, step_ticks
-from setebench.machine import Facts, Region, Ticks
+from setebench.machine import Ticks
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.scenario import Context
 
 
-class Clockwork:
+class Clockwork(BareMachine):
     """Every round of a wait and every chained addition takes one core cycle, a bracket `overhead` ticks."""
 
-    facts = Facts(
-        name="clockwork", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9, brackets=("lfence", "cpuid")
-    )
+    facts = facts_of("clockwork", brackets=("lfence", "cpuid"))
 
     def __init__(self, step: float, ticks_per_cycle: float, overhead: float) -> None:
-        self.step = step
-        self.ticks_per_cycle = ticks_per_cycle
-        self.overhead = overhead
+        super().__init__()
+        self.step, self.ticks_per_cycle, self.overhead = step, ticks_per_cycle, overhead
         self._rng = np.random.default_rng(1)
-
-    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
-        return Region(0, size, page_size)
-
-    def release(self, region: Region) -> None: ...
-
-    def link(self, region: Region, addresses: Any) -> None: ...
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         count = len(placement_table(probe, placements))
@@ -41,11 +30,6 @@ class Clockwork:
         duration = self.overhead + cycles * self.ticks_per_cycle + (9000 if slow else 0)
         waits = triangular_waits(self._rng, count, self.step)
         return read_clock(self._rng, np.full(count, duration), waits, self.step)[warmup:, None]
-
-    def run_together(self, probes: Any, placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
-        return {cpu: self.run(probe, placements, warmup=warmup) for cpu, probe in probes.items()}
-
-    def close(self) -> None: ...
 
 
 CLOCKS = [(26.0, 0.61), (24.4543, 0.76), (1.0, 0.7), (1.0, 1.0), (2.0, 0.9)]
@@ -63,9 +47,10 @@ def test_the_waits_themselves_do_not_look_like_a_step(step: float, ticks_per_cyc
 
 
 def test_the_step_is_measured_once() -> None:
-    own = context(26.0, 0.61)
+    machine = Clockwork(26.0, 0.61, 43.0)
+    own = Context(machine=machine)
     first = step_ticks(own)
-    own.machine.step = 100.0  # type: ignore[attr-defined]
+    machine.step = 100.0
     assert step_ticks(own) == first
 
 

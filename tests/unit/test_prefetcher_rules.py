@@ -25,7 +25,7 @@ def test_a_table_holds_as_many_as_were_followed() -> None:
     ],
 )
 def test_no_size_is_reported_where_an_edge_is_none(followed: object) -> None:
-    assert size(followed, 60) is None  # type: ignore[arg-type]
+    assert size(followed, 60) is None
 
 
 def test_an_edge_that_is_not_plain_is_no_size() -> None:
