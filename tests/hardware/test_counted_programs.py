@@ -166,15 +166,8 @@ def test_what_can_not_be_started_is_one_line(name: str, status: int, words: str)
 @pytest.fixture
 def sleeping() -> Iterator[subprocess.Popen[str]]:
     """A program under way, in a session of its own so that signals reach whom they are sent to."""
-    command = [
-        *STAT,
-        "--format",
-        "json",
-        "--",
-        "sh",
-        "-c",
-        "trap 'echo got; exit 5' INT; echo ready; sleep 30 >&- 2>&- & wait",
-    ]
+    script = "trap 'echo got; exit 5' INT; echo ready; sleep 30 >&- 2>&- & wait"
+    command = [*STAT, "--format", "json", "--", "sh", "-c", script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as running:
         assert running.stdout and running.stdout.readline() == "ready\n"

@@ -14,17 +14,21 @@ from setebench.native.perf.sampling import Sampler, SampleRecord
 pytestmark = pytest.mark.usefixtures("counting_permitted")
 
 
-def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -> None:
-    memory, address = untouched
-    event = Attributes(
+def sampled(more: int) -> Attributes:
+    """Every page fault of this thread, with its address and what `more` says."""
+    return Attributes(
         type=Type.SOFTWARE,
         config=Software.PAGE_FAULTS,
         exclude_kernel=True,
         disabled=True,
         sample_period=1,
-        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.DATA_SRC,
+        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | more,
     )
-    with Sampler(event) as sampler:
+
+
+def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -> None:
+    memory, address = untouched
+    with Sampler(sampled(Sample.DATA_SRC)) as sampler:
         sampler.enable()
         for page in range(PAGES):
             memory[page * PAGE + page] = 1
@@ -41,15 +45,7 @@ def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -
 
 def test_a_buffer_too_small_says_what_it_lost(untouched: tuple[mmap.mmap, int]) -> None:
     memory, _ = untouched
-    event = Attributes(
-        type=Type.SOFTWARE,
-        config=Software.PAGE_FAULTS,
-        exclude_kernel=True,
-        disabled=True,
-        sample_period=1,
-        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.CPU | Sample.PERIOD,
-    )
-    with Sampler(event, data_pages=1) as sampler:  # 4096 bytes hold 73 records of 56
+    with Sampler(sampled(Sample.CPU | Sample.PERIOD), data_pages=1) as sampler:  # 4096 bytes hold 73 records of 56
         sampler.enable()
         for page in range(PAGES - 1):
             memory[page * PAGE] = 1

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bare_machine import facts_of
 from native_fixture import setebench
+from scenario_files import runs
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.experiments.streams.arithmetic import wrong_arithmetic
@@ -124,11 +126,8 @@ def test_more_passes_take_longer(native: NativeMachine) -> None:
 def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
     with pytest.raises(UsageError, match="threads don't fit"):
         choose_cpus(native.facts, None, len(native.facts.cpus) + 1)
-    facts = type(native.facts)(
-        name="old", kind="native", cpus=(0,), siblings=((0,),), ticks_per_second=1e9, access_sizes=(8, 16)
-    )
     with pytest.raises(UsageError, match="old has no accesses of width 64; it has scalar, 16"):
-        widths_of(facts, ["64"])
+        widths_of(facts_of("old", access_sizes=(8, 16)), ["64"])
     with pytest.raises(UnsupportedError):
         native.allocate(1 << 50, 4096)
 
@@ -143,11 +142,9 @@ def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
     ],
 )
 def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], reported: str) -> None:
-    ended = setebench(*arguments)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert reported in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
+    ended = runs()(*arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert reported in ended.stderr and ended.stderr.strip().count("\n") == 0
 
 
 def test_the_stream_table_is_validated() -> None:

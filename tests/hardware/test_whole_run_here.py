@@ -25,19 +25,8 @@ pytestmark = pytest.mark.long(60)
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Document:
     path = tmp_path_factory.mktemp("characterize") / "all.json"
-    line = [
-        sys.executable,
-        "-m",
-        "setebench",
-        "characterize",
-        "--fast",
-        "--quiet",
-        "--no-raw",
-        "--no-msr",
-        "-o",
-        str(path),
-    ]
-    done = command(line, timeout=300)
+    asked = ["characterize", "--fast", "--quiet", "--no-raw", "--no-msr", "-o", str(path)]
+    done = command([sys.executable, "-m", "setebench", *asked], timeout=300)
     assert done.returncode == 0, done.stderr
     return load(path)
 

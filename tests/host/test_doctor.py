@@ -5,10 +5,11 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import msgspec
 import pytest
+from bare_machine import BareMachine
 from click.testing import CliRunner
 
 from setebench.cli.doctor import Examination, doctor, print_checks
@@ -16,7 +17,6 @@ from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Stat
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.environment import Activity, Frequency, Hypervisor, Memory, read_environment
 from setebench.host.processor import Topology
-from setebench.machine import Facts
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
 ALL = sorted(path.name for path in MACHINES.iterdir())
@@ -83,12 +83,8 @@ def test_nothing_known_means_unknown_and_never_good() -> None:
 def test_guest_with_a_coarse_clock_and_splintered_pages() -> None:
     pages = PageReport(granted=True, how="madvise", tlb_behaviour="splintered", reason="a step of 7 cycles at line 97")
     found = of_machine("epyc_guest", GUEST_CLOCK, pages)
-    assert statuses(found, "cpuid", "clock brackets", "clock step", "cycles per tick") == [
-        "note",
-        "good",
-        "note",
-        "good",
-    ]
+    clock = statuses(found, "cpuid", "clock brackets", "clock step", "cycles per tick")
+    assert clock == ["note", "good", "note", "good"]
     assert "9,600 ticks" in found["cpuid"].found
     assert "26 ticks (10.02 ns, 43 core cycles)" in found["clock step"].found
     assert "lfence 42.7 (spread 13.0), cpuid 19,200.0 (spread 900.0)" in found["clock brackets"].found
@@ -146,17 +142,8 @@ def test_a_steady_machine_is_good() -> None:
         topology=Topology(siblings=((0,), (1,)), allowed=(0, 1), online=(0, 1)),
         hypervisor=Hypervisor(present=False),
     )
-    names = (
-        "frequency governor",
-        "frequency boost",
-        "NUMA nodes",
-        "locked memory",
-        "memory",
-        "SMT sibling",
-        "allowed CPUs",
-        "hypervisor",
-    )
-    assert statuses(found, *names) == ["good"] * len(names)
+    of_frequency, of_memory = ("frequency governor", "frequency boost"), ("NUMA nodes", "locked memory", "memory")
+    assert statuses(found, *of_frequency, *of_memory, "SMT sibling", "allowed CPUs", "hypervisor") == ["good"] * 8
 
 
 def test_documentation_has_every_check() -> None:
@@ -257,25 +244,11 @@ def test_wrong_requests_are_refused(arguments: list[str], message: str) -> None:
     assert result.stdout == ""
 
 
-FACTS = Facts(
-    name="toy",
-    kind="sim",
-    cpus=(0, 1),
-    siblings=((0, 1),),
-    ticks_per_second=1e9,
-    page_sizes=(4096, 2 << 20),
-    notes=("has no TLB",),
-)
-
-
-def test_another_machine_is_examined_by_its_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[bool] = []
-    machine = SimpleNamespace(facts=FACTS, close=lambda: closed.append(True))
-    monkeypatch.setattr("setebench.cli.doctor.open_machine", lambda name, cpu: machine)
-    result = CliRunner().invoke(doctor, ["--machine", "sim:toy", "--format", "json"])
+def test_another_machine_is_examined_by_its_facts_alone() -> None:
+    result = CliRunner().invoke(doctor, ["--machine", "bare_machine:BareMachine", "--format", "json"])
     document = json.loads(result.stdout)
     assert document["environment"] is None
-    assert closed == [True]
-    assert document["checks"][0]["found"] == "toy (sim)"
-    refused = CliRunner().invoke(doctor, ["--machine", "sim:toy", "--cpu", "5"])
+    assert BareMachine.opened[-1].closed
+    assert document["checks"][0]["found"] == "bare (plugin)"
+    refused = CliRunner().invoke(doctor, ["--machine", "bare_machine:BareMachine", "--cpu", "5"])
     assert isinstance(refused.exception, UsageError)

@@ -12,21 +12,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
-from scenario_files import Write, scenario_folder
+from scenario_files import Write, runs
 
-from setebench.cli.main import setebench
 from setebench.errors import UsageError
 from setebench.judge import Judgement, Kind, Machine, Trait, Verdict, accuracy, failure_classes, judge
 from setebench.report.accuracy import page, published, worst_classes
 from setebench.results import Finding, Outcome
-from setebench.score import seeds, with_noise
+from setebench.score import with_noise
 from setebench.score.described import NOISE_CLASSES, described, noise_class
 from setebench.score.published import read_document
 from setebench.sim import spec
 from setebench.sim.loader import load
-
-__all__ = ["scenario_folder"]  # a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,8 +84,8 @@ def test_the_worst_are_those_whose_rate_is_surely_high() -> None:
 def test_classes_of_noise_follow_the_machine_file() -> None:
     calm = with_noise(load("zen-like"), "quiet")
 
-    def classed(**noise: float) -> str:
-        return noise_class(msgspec.structs.replace(calm, noise=spec.Noise(**noise)))  # type: ignore[arg-type]
+    def classed(**noise: Any) -> str:
+        return noise_class(msgspec.structs.replace(calm, noise=spec.Noise(**noise)))
 
     found = [
         noise_class(calm),
@@ -116,24 +112,19 @@ MACHINES = 6
 
 
 @pytest.fixture
-def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario_folder: Write) -> Any:
+def scored(own_state: None, tmp_path: Path, scenario_folder: Write) -> Any:
     """Runs a score of a tiny scenario, and returns its document and its file of answers."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    seeds.inference_hash.cache_clear()
-    whole = seeds._inference_files  # parsing all of it takes a second each time
-    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
     scenario_folder(tiny=TINY)
 
     def run(*arguments: str) -> tuple[Path, Path]:
         files = ("--answers", "a.jsonl", "-o", "score.json", "--format", "json")
-        asked = ("score", "-q", "--workers", "1", "--machines", str(MACHINES), "--scenario", "tiny", *files, *arguments)
-        done = CliRunner().invoke(setebench, asked)
+        done = runs("score", "-q", "--workers", "1", "--machines", str(MACHINES))(
+            "--scenario", "tiny", *files, *arguments
+        )
         assert done.exit_code == 0, done.output
         return tmp_path / "score.json", tmp_path / "a.jsonl"
 
-    yield run
-    seeds.inference_hash.cache_clear()
+    return run
 
 
 @pytest.fixture(scope="module")

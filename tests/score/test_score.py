@@ -15,7 +15,7 @@ from setebench.sim.truth import truth
 MACHINES = ("plain", "knc", "sandybridge", "zen-like", "random:3")
 
 
-def true_values(machine: spec.Machine) -> dict[str, object]:
+def true_values(machine: spec.Machine) -> dict[str, tuple[object, ...]]:
     return {finding.parameter: (finding.value, finding.low, finding.high) for finding in truth(machine)}
 
 
@@ -28,12 +28,9 @@ def test_noise_changes_nothing_that_is_true_of_a_machine(name: str, noise: str) 
     # what is reported in ticks of a core's cycles is a range where the core's clock drifts: that is noise
     drifting = {p for p in before if p == "clock.cycles_per_tick" or p.startswith("clock.overhead.")}
     assert len(drifting) > 1
-    assert {p: v for p, v in after.items() if p not in drifting} == {
-        p: v for p, v in before.items() if p not in drifting
+    assert {p: v[: 1 if p in drifting else 3] for p, v in after.items()} == {
+        p: v[: 1 if p in drifting else 3] for p, v in before.items()
     }
-    assert set(after) == set(before)
-    for parameter in drifting:
-        assert after[parameter][0] == before[parameter][0]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -56,10 +53,8 @@ def test_what_any_machine_has_is_known_of_all() -> None:
     level = Finding(parameter="latency.l3", value=40.0, unit="cycles")
     has = Answer(machine="three", findings=[level], truths=[level], failures=[])
     lacks = Answer(machine="two", findings=[level], truths=[], failures=[])
-    assert [(j.machine, j.verdict.value) for j in judge_all([has, lacks], None)] == [
-        ("three", "right"),
-        ("two", "wrong"),
-    ]
+    judged = [(j.machine, j.verdict.value) for j in judge_all([has, lacks], None)]
+    assert judged == [("three", "right"), ("two", "wrong")]
 
 
 def test_a_wrong_answer_is_shown_with_the_seed_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from scenario_files import Write, scenario_folder
+from scenario_files import Run, Write, runs
 
-from setebench.cli.main import setebench
 from setebench.score import Task, perform_all, seeds, versions
 from setebench.score.sealed_log import log_path
 from setebench.score.tasks import Answer, perform
-
-__all__ = ["scenario_folder"]  # a fixture
 
 TINY = """
 def answer(context):
@@ -112,25 +108,15 @@ def test_the_hash_is_of_what_infers_and_of_nothing_that_only_carries(
 
 
 @pytest.fixture
-def score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    seeds.inference_hash.cache_clear()
-    whole = seeds._inference_files  # parsing all of it takes a second each time
-    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
-
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(setebench, ["score", "-q", "--workers", "1", *arguments])
-
-    yield invoke
-    seeds.inference_hash.cache_clear()
+def score(own_state: None) -> Run:
+    return runs("score", "-q", "--workers", "1")
 
 
 def logged() -> list[dict[str, Any]]:
     return [json.loads(line) for line in log_path().read_text().splitlines()]
 
 
-def test_a_sealed_run_is_shown_and_logged(score: Any, scenario_folder: Write) -> None:
+def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) -> None:
     scenario_folder(tiny=tiny())
     done = score("--sealed", "of the judge", "--machines", "2", "--format", "json", "--scenario", "tiny")
     assert done.exit_code == 0, done.output
@@ -140,18 +126,15 @@ def test_a_sealed_run_is_shown_and_logged(score: Any, scenario_folder: Write) ->
     assert document["machines"] == [f"random:{seed}" for seed in sealed["seeds"]], "no shipped machine among them"
     begun, ended = logged()
     assert (begun["event"], ended["event"]) == ("begun", "ended") and begun["run"] == ended["run"]
-    assert (begun["nonce"], begun["seeds"], begun["inference"]) == (
-        "of the judge",
-        sealed["seeds"],
-        sealed["inference"],
-    )
+    assert begun["nonce"] == "of the judge"
+    assert (begun["seeds"], begun["inference"]) == (sealed["seeds"], sealed["inference"])
     assert ended["totals"] == document["totals"] and sealed["log"] == str(log_path())
     table = score("--sealed", "of the judge", "--machines", "2", "--scenario", "tiny").output
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
 def test_a_sealed_run_goes_on_with_its_seeds_and_is_logged_again(
-    score: Any, scenario_folder: Write, tmp_path: Path
+    score: Run, scenario_folder: Write, tmp_path: Path
 ) -> None:
     """It stops once, on a mark that its second machine leaves."""
     mark = str(tmp_path / "mark")
@@ -167,7 +150,7 @@ def test_a_sealed_run_goes_on_with_its_seeds_and_is_logged_again(
     assert entries[0]["seeds"] == entries[2]["seeds"] == json.loads(done.stdout)["sealed"]["seeds"]
 
 
-def test_the_user_s_own_scenario_files_are_inference(score: Any, scenario_folder: Write) -> None:
+def test_the_user_s_own_scenario_files_are_inference(score: Run, scenario_folder: Write) -> None:
     drawn = []
     for value in (7, 8):
         scenario_folder(tiny=tiny(value))
@@ -178,28 +161,26 @@ def test_the_user_s_own_scenario_files_are_inference(score: Any, scenario_folder
 
 
 @pytest.mark.parametrize("more", [("--seed", "3"), ("--presets",)])
-def test_nobody_chooses_sealed_machines(score: Any, more: tuple[str, ...]) -> None:
+def test_nobody_chooses_sealed_machines(score: Run, more: tuple[str, ...]) -> None:
     done = score("--sealed", "n", *more)
     assert done.exit_code == 2 and "exclude each other" in done.stderr and not log_path().exists()
 
 
-def test_without_its_log_there_is_no_sealed_run(score: Any, scenario_folder: Write, tmp_path: Path) -> None:
+def test_without_its_log_there_is_no_sealed_run(score: Run, scenario_folder: Write, tmp_path: Path) -> None:
     scenario_folder(tiny=tiny())
     (tmp_path / "state").write_text("in the way")
     done = score("--sealed", "n", "--machines", "1", "--scenario", "tiny")
     assert done.exit_code == 1 and "log of sealed runs" in done.stderr
 
 
-def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Any, scenario_folder: Write) -> None:
+def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Run, scenario_folder: Write) -> None:
     scenario_folder(tiny=tiny(), broken=tiny(what="1 / 0").replace('"tiny"', '"broken"'))
     done = score("--machines", "2", "--no-presets", "--format", "json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     failures = document["failures"]
-    assert [(each["scenario"], each["seed"], each["crashed"]) for each in failures] == [
-        ("broken", 1, True),
-        ("broken", 2, True),
-    ]
+    crashed = [(each["scenario"], each["seed"], each["crashed"]) for each in failures]
+    assert crashed == [("broken", 1, True), ("broken", 2, True)]
     assert failures[0]["reason"].startswith("ZeroDivisionError")
     assert document["totals"]["right"] + document["totals"]["wrong"] == 2, "the other one still answered"
 
@@ -207,7 +188,7 @@ def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Any, sc
 # -- files of answers -------------------------------------------------------------------------------------------------
 
 
-def test_a_stopped_run_goes_on(score: Any, scenario_folder: Write, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on(score: Run, scenario_folder: Write, tmp_path: Path) -> None:
     """The third machine interrupts the first time; what was done is not asked again, and half a line is dropped."""
     marks = tmp_path / "asked"
     stopping = f"""
@@ -228,7 +209,7 @@ def test_a_stopped_run_goes_on(score: Any, scenario_folder: Write, tmp_path: Pat
     assert again.stdout == done.stdout and marks.read_text() == "x" * 5
 
 
-def test_another_inference_does_not_go_on(score: Any, scenario_folder: Write) -> None:
+def test_another_inference_does_not_go_on(score: Run, scenario_folder: Write) -> None:
     scenario_folder(tiny=tiny(8))
     assert score("--machines", "1", "--no-presets", "--scenario", "tiny", "--answers", "a.jsonl").exit_code == 0
     assert "leave out --noise" in score("--resume", "a.jsonl", "--noise", "quiet").stderr
@@ -283,7 +264,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_old_and_new_are_judged_on_the_same_machines(score: Any, scenario_folder: Write, repository: Path) -> None:
+def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder: Write, repository: Path) -> None:
     """The old version says three ways of every machine, the new one four."""
     scenario_folder(tiny=tiny(4))
     arguments = ("--machines", "3", "--no-presets", "--scenario", "tiny", "--answers", "a.jsonl", "--format", "json")

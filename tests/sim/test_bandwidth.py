@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asked import findings
 from quiet_machines import LINE, MEMORY, quiet
 
 from setebench.machine import open_machine
-from setebench.registry import scenario as named
 from setebench.results import Finding, Outcome
-from setebench.scenario import Context, Scenario
+from setebench.scenario import Context
 from setebench.sim import spec
 
-BANDWIDTH, LOADED_LATENCY, STREAM = (named(name) for name in ("bandwidth", "loaded-latency", "stream"))
 
-
-def answers(scenario: Scenario, machine: Any, **options: Any) -> dict[str, Finding]:
-    context = Context(machine=machine, fast=True, options=options)
-    found: Iterable[Finding] = scenario.answer(context)
-    return {finding.parameter: finding for finding in found}
+def answers(scenario: str, machine: Any, **options: Any) -> dict[str, Finding]:
+    return findings(scenario, Context(machine=machine, fast=True, options=options))
 
 
 SMALL = {"l1": {"sets": 32}, "l2": {"sets": 256}, "l3": {"sets": 2048}}
@@ -38,13 +33,12 @@ def measured() -> dict[str, Finding]:
     """Load and triad on one CPU; the clock of this machine ticks once a cycle."""
     shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}}
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
-    return answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"])
+    return answers("bandwidth", machine, kernel=["load", "triad"], threads="1", width=["64"])
 
 
 def rate(found: dict[str, Finding], parameter: str) -> float:
     finding = found[parameter]
-    assert finding.outcome is Outcome.MEASURED, finding.reason
-    assert isinstance(finding.value, float)
+    assert finding.outcome is Outcome.MEASURED and isinstance(finding.value, float), finding
     return finding.value
 
 
@@ -68,7 +62,7 @@ FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8
 def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any, rolled: bool) -> None:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
     machine = quiet(memory=memory, prefetchers=prefetchers, **{**SMALL, "l3": None})
-    found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"], seconds=20.0)
+    found = answers("bandwidth", machine, kernel=["triad"], threads="1", width=["64"], seconds=20.0)
     in_memory, in_l1 = (found[f"bandwidth.{level}.triad.64.threads_1"] for level in ("memory", "l1"))
     assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
     assert (", rolled" in in_memory.method) == rolled
@@ -77,19 +71,17 @@ def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any
 
 def loaded(cores: int, interval: float) -> dict[str, Finding]:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
-    return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
+    return answers("loaded-latency", quiet(memory=memory, core=spec.Core(cores=cores)))
 
 
 def test_a_saturated_memory_is_reported_with_its_peak() -> None:
     found = loaded(4, 30.0)
     assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
-    peak = found["loaded_latency.peak_bandwidth"]
-    assert peak.outcome is Outcome.MEASURED, peak.reason
-    assert peak.value == pytest.approx(LINE / 30.0 * _per_ns(), rel=0.05)
-    at_peak, knee = found["loaded_latency.at_peak"], found["loaded_latency.knee_bandwidth"]
-    assert at_peak.value > 1.5 * found["loaded_latency.idle"].value  # type: ignore[operator]
-    assert knee.outcome is Outcome.MEASURED
-    assert knee.value <= peak.value  # type: ignore[operator]
+    peak, knee, at_peak, idle = (
+        rate(found, f"loaded_latency.{name}") for name in ("peak_bandwidth", "knee_bandwidth", "at_peak", "idle")
+    )
+    assert peak == pytest.approx(LINE / 30.0 * _per_ns(), rel=0.05)
+    assert at_peak > 1.5 * idle and knee <= peak
 
 
 def test_a_memory_that_is_never_busy_is_not_called_saturated() -> None:
@@ -106,13 +98,13 @@ def _per_ns() -> float:
 
 
 def test_the_stream_table_says_that_nothing_was_validated() -> None:
-    found = answers(STREAM, quiet(**SMALL), size=2, threads=1, width=["64"])
+    found = answers("stream", quiet(**SMALL), size=2, threads=1, width=["64"])
     assert len(found) == 4
     assert all("not validated" in finding.method for finding in found.values())
 
 
-@pytest.mark.parametrize("scenario", [BANDWIDTH, STREAM])
-def test_a_machine_without_streams_says_so(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scenario", ["bandwidth", "stream"])
+def test_a_machine_without_streams_says_so(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "examples")
     (finding,) = answers(scenario, open_machine("toy_machine:toy")).values()
     assert finding.outcome is Outcome.UNAVAILABLE

@@ -8,14 +8,15 @@ from quiet_machines import HUGE, L1, LINE, LINE_BASE, cycles, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine
 
 MOMENT = 100_000
 """Cycles of one sample here."""
 
 
-def samples(machine: object, count: int) -> np.ndarray:
+def samples(machine: SimulatedMachine, count: int) -> np.ndarray:
     probe = Probe().start(dither=False).wait(MOMENT).stop()
-    return np.array(cycles(machine, probe, count))  # type: ignore[arg-type]
+    return np.array(cycles(machine, probe, count))
 
 
 def test_steal_comes_in_episodes_and_takes_long() -> None:

@@ -3,24 +3,17 @@ which the last is small."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
+from asked import judged
 from small_presets import small_file
 
 from setebench.judge import Judgement, Verdict
-from setebench.score import Task, judge_all, perform
 
 pytestmark = pytest.mark.long(10)
 
-PREFIXES = ("clock.", "latency.l", "latency.memory")
 
-
-@cache
-def judged(machine: str) -> dict[str, Judgement]:
-    answer = perform(Task(machine=small_file(machine), scenarios=("latency",), noise="drawn", seed=1, fast=True))
-    assert answer.failures == []
-    return {judgement.parameter: judgement for judgement in judge_all([answer], PREFIXES)}
+def latencies(machine: str) -> dict[str, Judgement]:
+    return judged("latency", small_file(machine), "clock.", "latency.l", "latency.memory")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +21,7 @@ def judged(machine: str) -> dict[str, Judgement]:
     [("knc", ("l1", "l2", "memory")), ("sandybridge", ("l1", "l2", "l3", "memory"))],
 )
 def test_levels_are_reported_right(machine: str, levels: tuple[str, ...]) -> None:
-    found = judged(machine)
+    found = latencies(machine)
     assert {level: found[f"latency.{level}"].verdict for level in levels} == dict.fromkeys(levels, Verdict.RIGHT)
 
 
@@ -36,7 +29,7 @@ def test_levels_are_reported_right(machine: str, levels: tuple[str, ...]) -> Non
 def test_vector_loads_are_reported_right_or_not_at_all(machine: str) -> None:
     """Of every size. Where the way into a vector register may take cycles, nothing need be reported of the near levels;
     in memory it matters little."""
-    vectors = {name: judgement.verdict for name, judgement in judged(machine).items() if ".vector" in name}
+    vectors = {name: judgement.verdict for name, judgement in latencies(machine).items() if ".vector" in name}
     assert len(vectors) >= 3
     assert Verdict.WRONG not in vectors.values()
     far = {name: verdict for name, verdict in vectors.items() if "memory" in name}
@@ -46,11 +39,11 @@ def test_vector_loads_are_reported_right_or_not_at_all(machine: str) -> None:
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
 def test_nothing_is_reported_wrong(machine: str) -> None:
     """Also no third level on a machine that has two."""
-    assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
+    assert [j for j in latencies(machine).values() if j.verdict is Verdict.WRONG] == []
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
 def test_intervals_hold_the_truth(machine: str) -> None:
-    asked = [j.covered for j in judged(machine).values() if j.covered is not None]
+    asked = [j.covered for j in latencies(machine).values() if j.covered is not None]
     assert len(asked) >= 6
     assert sum(asked) >= 0.85 * len(asked)

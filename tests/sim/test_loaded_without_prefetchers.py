@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import pytest
+from asked import findings
 from quiet_machines import MEMORY, quiet
-from test_bandwidth import LOADED_LATENCY
 from test_prefetcher_confirm import Refusing, WithoutEffect
 
 from setebench.report.loaded_latency import loaded_latency_figure
@@ -29,13 +28,13 @@ def machine(switches: bool = True, cores: int = 2) -> Any:
 
 def found(opened: Any, **options: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
     context = Context(machine=opened, fast=True, options=options)
-    return {finding.parameter: finding for finding in LOADED_LATENCY.answer(context)}, context.evidence
+    return findings("loaded-latency", context), context.evidence
 
 
 def test_a_second_curve_is_measured_without_prefetchers() -> None:
-    with closing(machine(cores=3)) as opened:
-        reported, evidence = found(opened, mix=["4:0"])
-        per_ns = opened.facts.ticks_per_second / 1e9
+    opened = machine(cores=3)
+    reported, evidence = found(opened, mix=["4:0"])
+    per_ns = opened.facts.ticks_per_second / 1e9
     assert reported[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)
     assert reported[f"{OFF}.peak_bandwidth"].value == pytest.approx(64 / 30.0 * per_ns, rel=0.05)
     points = evidence["loaded_latency"]["points"]
@@ -46,15 +45,13 @@ def test_a_second_curve_is_measured_without_prefetchers() -> None:
 
 
 def test_switches_without_effect_are_not_believed() -> None:
-    with closing(machine()) as opened:
-        reported, evidence = found(WithoutEffect(opened))
+    reported, evidence = found(WithoutEffect(machine()))
     assert {reported[f"{OFF}.{name}"].outcome for name in ("idle", "at_peak", "peak_bandwidth")} == {Outcome.UNRESOLVED}
     assert "was not slower" in str(reported[f"{OFF}.idle"].reason)
     assert not [point for point in evidence["loaded_latency"]["points"] if "prefetchers" in point]
 
 
 def test_a_refusal_is_reported_with_its_reason() -> None:
-    with closing(machine()) as opened:
-        reported, _ = found(Refusing(opened))
+    reported, _ = found(Refusing(machine()))
     assert reported[f"{OFF}.at_peak"].outcome is Outcome.UNAVAILABLE
     assert reported[f"{OFF}.at_peak"].reason == "prefetchers can't be switched off: a reason"

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import msgspec
 import pytest
+from asked import findings, judged
 from small_presets import small, small_file
 from swept_machines import swept
 
-from setebench import registry
-from setebench.judge import Judgement, Verdict
+from setebench.judge import Verdict
 from setebench.results import Outcome
 from setebench.scenario import Context
-from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 
 pytestmark = pytest.mark.long(17)
-
-
-@cache
-def judged(machine: str) -> dict[str, Judgement]:
-    answer = perform(Task(machine=small_file(machine), scenarios=("mshr",), noise="drawn", seed=1, fast=True))
-    assert answer.failures == []
-    return {judgement.parameter: judgement for judgement in judge_all([answer], ("mshr.",))}
 
 
 @pytest.mark.parametrize(
@@ -43,20 +33,19 @@ def judged(machine: str) -> dict[str, Judgement]:
     ],
 )
 def test_published_machines_are_reported_right(machine: str, parameter: str, value: int | bool) -> None:
-    found = judged(machine)[parameter]
+    found = judged("mshr", small_file(machine), "mshr.")[parameter]
     assert (found.value, found.outcome) == (value, "measured")
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
 def test_nothing_is_reported_wrong(machine: str) -> None:
-    assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
+    found = judged("mshr", small_file(machine), "mshr.")
+    assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
 
 
 def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memory() -> None:
-    opened = open_machine_file(small("plain"), 1)
-    context = swept(opened, fast=True, options={"level": "L1"})
-    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
-    opened.close()
+    context = swept(open_machine_file(small("plain"), 1), fast=True, options={"level": "L1"})
+    reported = findings("mshr", context)
     curves, kept = context.evidence["curves"], context.evidence["in_flight"]
     assert curves["loads"]["step"] == [10, 10, 10]
     assert all(2 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
@@ -67,9 +56,7 @@ def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
     opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
-    context = swept(opened, fast=True)
-    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
-    opened.close()
+    reported = findings("mshr", swept(opened, fast=True))
     first, second = reported["mshr.l1.shared_by_smt"], reported["mshr.l2.shared_by_smt"]
     assert (first.value, first.outcome) == (False, Outcome.MEASURED)
     assert not second.value  # bandwidth smears the jump of four full queues, so it may be left open
@@ -78,24 +65,14 @@ def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
 def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     """One line every 20 cycles: 15 of them fill the latency, as 15 entries would."""
     plain = small("plain")
+    kept = ("sets", "ways", "latency_cycles", "replacement", "inclusion")
     levels = tuple(
-        spec.Level(
-            sets=level.sets,
-            ways=level.ways,
-            latency_cycles=level.latency_cycles,
-            replacement=level.replacement,
-            inclusion=level.inclusion,
-            mshr_entries=0,
-        )
-        for level in plain.levels
+        spec.Level(**{name: getattr(level, name) for name in kept}, mshr_entries=0) for level in plain.levels
     )
     memory = spec.Memory(bytes=1 << 31, latency_cycles=300.0, interval_cycles=20.0)
     core = spec.Core(cores=1, load_queue=512, reorder_window=512)
     machine = spec.Machine(name="slow", clock=plain.clock, core=core, levels=levels, memory=memory)
-    opened = open_machine_file(machine, 1)
-    context = Context(machine=opened, options={"level": "L2"})
-    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
-    opened.close()
+    reported = findings("mshr", Context(machine=open_machine_file(machine, 1), options={"level": "L2"}))
     assert reported["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
 
 
@@ -104,8 +81,5 @@ def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> No
     plain = small("plain")
     levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
     opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
-    context = swept(opened, fast=True, options={"level": "L1"})
-    reported = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
-    opened.close()
-    demand = reported["mshr.l1.demand"]
+    demand = findings("mshr", swept(opened, fast=True, options={"level": "L1"}))["mshr.l1.demand"]
     assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ class Words(list[int]):
         super().__init__([0] * PORT_WORDS)
         self.looks = 0
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    def __getitem__(self, index: Any) -> Any:
         self.looks += 1
         return super().__getitem__(index)
 

@@ -112,9 +112,7 @@ def resource_pair(name: str, less: int, more: int) -> tuple[SimulatedMachine, Si
         return quiet(core=spec.Core(**{name: less})), quiet(core=spec.Core(**{name: more}))
     if name.startswith("mshr"):
         return quiet(l1={"mshr_entries": less}), quiet(l1={"mshr_entries": more})
-    return tuple(  # type: ignore[return-value]
-        quiet(levels=levels(l1={"ways": ways})) for ways in (less, more)
-    )
+    return quiet(levels=levels(l1={"ways": less})), quiet(levels=levels(l1={"ways": more}))
 
 
 @pytest.mark.parametrize("name", ["issue_width", "reorder_window", "load_queue", "store_queue", "mshr", "ways"])

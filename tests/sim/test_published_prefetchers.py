@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from quiet_machines import HUGE
@@ -24,8 +25,8 @@ def test_next_lines_up_to_the_pages_end(level: int, degree: int) -> None:
     assert came(watched, [62, 63]) == [[63], []]
 
 
-def streamer(**changes: object) -> WatchedLevel:
-    return WatchedLevel(spec.Streamer(level=2, trigger=3, **changes))  # type: ignore[arg-type]
+def streamer(**changes: Any) -> WatchedLevel:
+    return WatchedLevel(spec.Streamer(level=2, trigger=3, **changes))
 
 
 def test_a_stream_that_leads_by_new_lines() -> None:
@@ -95,8 +96,8 @@ def test_spatial_patterns_are_recalled_by_instruction_and_place() -> None:
     assert came(watched, [16 + 5], 0x10) == [[16 + 2, 16 + 9, 16 + 14]]
 
 
-def reference_prediction(**changes: object) -> WatchedLevel:
-    return WatchedLevel(spec.ReferencePrediction(level=1, fills="l1", **changes))  # type: ignore[arg-type]
+def reference_prediction(**changes: Any) -> WatchedLevel:
+    return WatchedLevel(spec.ReferencePrediction(level=1, fills="l1", **changes))
 
 
 def test_reference_prediction_goes_through_its_states() -> None:

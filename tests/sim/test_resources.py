@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from quiet_machines import (
     HUGE,
@@ -83,17 +82,6 @@ def test_a_sibling_makes_every_load_longer_while_it_runs() -> None:
     alone = machine.run(probe, where)[1, 0]
     together = machine.run_together({0: probe, 1: probe}, where)
     assert [int(ticks[1, 0] - alone) for ticks in together.values()] == [7, 7]
-
-
-@pytest.mark.parametrize("hashed", [True, False])
-def test_a_hashed_index_scatters_lines_of_one_set(hashed: bool) -> None:
-    """64 KiB apart in a 2 MiB page: one set of a level 2 with 1024, unless the index takes more of the address in."""
-    machine = quiet(l1={"sets": 1, "ways": 1}, l2={"hashed_index": hashed}, l3=None)
-    region = machine.allocate(2 * HUGE, HUGE)
-    where = region.address + np.arange(12) * 1024 * LINE
-    turns = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 4)})[12 * 3 :]
-    assert all(time >= MEMORY for time in turns) == (not hashed)
-    assert all(time < MEMORY for time in turns) == hashed
 
 
 @pytest.mark.parametrize(("directions", "up", "down"), [("both", 1, 1), ("up", 1, 0), ("down", 0, 1)])

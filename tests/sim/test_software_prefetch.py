@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
+from asked import findings
 from small_presets import small
 from swept_machines import swept
 
@@ -56,22 +56,18 @@ MACHINES = {
 
 @cache
 def _findings(name: str) -> tuple[Finding, ...]:
-    scenario = registry.scenario("software-prefetch")
-    with closing(open_machine_file(MACHINES[name](), 3)) as machine:
-        return tuple(scenario.answer(swept(machine, seed=3, fast=True)))
+    found = findings("software-prefetch", swept(open_machine_file(MACHINES[name](), 3), seed=3, fast=True))
+    return tuple(found.values())
 
 
 def _reported(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Values by parameter, and parameters by verdict."""
-    file = MACHINES[name]()
-    scenario = registry.scenario("software-prefetch")
-    findings = _findings(name)
-    true = truth(file)
+    found, true = _findings(name), truth(MACHINES[name]())
     verdicts: dict[str, list[str]] = {verdict: [] for verdict in Verdict}
-    for each in judge(name, findings, true, frozenset(f.parameter for f in true)):
-        if each.parameter.startswith(scenario.parameters):
+    for each in judge(name, found, true, frozenset(f.parameter for f in true)):
+        if each.parameter.startswith(registry.scenario("software-prefetch").parameters):
             verdicts[each.verdict].append(each.parameter)
-    return {finding.parameter: finding.value for finding in findings}, verdicts
+    return {finding.parameter: finding.value for finding in found}, verdicts
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -83,19 +79,16 @@ def test_what_is_reported_is_true(name: str) -> None:
 
 def test_special_machines_are_distinguished_from_plain_ones() -> None:
     """So that an answer that is always the same can't pass for a right one."""
-    prefix = "software_prefetch."
-    assert _reported("maps pages")[0][f"{prefix}when_full"] == "stalls"
-    assert _reported("drops")[0][f"{prefix}when_full"] == "drops"
-    assert _reported("drops")[0][f"{prefix}on_tlb_miss.l1"] is True
-    assert _reported("drops")[0][f"{prefix}on_tlb_miss.l2"] is False
-    assert _reported("maps pages")[0][f"{prefix}on_page_fault"] is True
-    assert _reported("drops")[0][f"{prefix}on_page_fault"] is False
-    assert _reported("in order")[0][f"{prefix}across_page"] is False
-    assert _reported("in order")[0][f"{prefix}fills.nta"] is None  # it may only be silent for now
-    assert _reported("in order")[0]["blocking.load"] == "blocking"
-    assert _reported("in order")[0]["blocking.store"] == "blocking"
-    assert _reported("trained")[0][f"{prefix}trains_hardware"] is True
-    assert _reported("trained")[0][f"{prefix}on_tlb_miss.l1"] is False
+    special = {
+        "maps pages": {"when_full": "stalls", "on_page_fault": True},
+        "drops": {"when_full": "drops", "on_tlb_miss.l1": True, "on_tlb_miss.l2": False, "on_page_fault": False},
+        "in order": {"across_page": False, "fills.nta": None},  # it may only be silent for now
+        "trained": {"trains_hardware": True, "on_tlb_miss.l1": False},
+    }
+    for machine, answers in special.items():
+        found = _reported(machine)[0]
+        assert {name: found[f"software_prefetch.{name}"] for name in answers} == answers, machine
+    assert [_reported("in order")[0][f"blocking.{kind}"] for kind in ("load", "store")] == ["blocking"] * 2
 
 
 def test_what_a_machine_lacks_is_unavailable_with_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,61 +18,24 @@ from setebench.sim import loader, spec
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import truth
 
-LEVEL = r"(l[1234]|memory)"
-OTHER = r"prefetcher\.l[12]\.other"
-ID = r"(l1\.next_line|l1\.stream|l1\.stride|l1\.region|l2\.pair|l2\.next_line|l2\.stream|l2\.stride|l2\.up_down)"
-PATTERNS = {
-    r"clock\.step": "ticks",
-    r"clock\.overhead\.\w+": "ticks",
-    r"clock\.cycles_per_tick": "cycles/tick",
-    rf"latency\.{LEVEL}(\.vector(16|32|64))?": "cycles",
-    r"latency\.memory\.row_hit": "cycles",
-    r"latency\.core_to_core\.\d+-\d+\.(modified|exclusive|shared)": "cycles",
-    r"latency\.smt\.l1": "cycles",
-    r"cache\.l[1234]\.(size|line_size)": "bytes",
-    r"cache\.l[1234]\.ways": "ways",
-    r"cache\.l[1234]\.(replacement|index)": "string",
-    r"cache\.l(1\.inclusive_in_l2|2\.inclusive_in_l3)": "bool",
-    r"tlb\.l[12]\.entries\.(4k|2m)": "entries",
-    r"tlb\.l[12]\.miss_penalty\.(4k|2m)": "cycles",
-    r"tlb\.l1\.store_entries\.(4k|2m)": "entries",
-    r"tlb\.l[12]\.pages_per_entry\.4k": "pages",
-    r"tlb\.walk_cache\.entries": "entries",
-    r"tlb\.walk_cache\.miss_penalty": "cycles",
-    r"page_fault\.minor\.(4k|2m)": "cycles",
-    r"blocking\.(load|store|prefetch)": "string",
-    r"mshr\.l[12]\.(demand|prefetch)": "entries",
-    r"mshr\.l[12]\.shared_by_smt": "bool",
-    r"software_prefetch\.fills\.(t0|t1|t2|nta|w)": "string",
-    r"software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page|trains_hardware)": "bool",
-    r"software_prefetch\.when_full": "string",
-    r"software_prefetch\.store_after\.(shared|exclusive)": "cycles",
-    rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt|shared_by_cores)": "bool",
-    rf"prefetcher\.{ID}\.trigger": "accesses",
-    r"prefetcher\.l2\.stream\.trigger_by_l1_prefetcher": "accesses",
-    rf"prefetcher\.{ID}\.trained_by_l1_prefetcher": "bool",
-    rf"prefetcher\.{ID}\.(trigger_at_page_edge|trained_by|ip_bits)": "list",
-    rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
-    rf"prefetcher\.{ID}\.(directions|indexed_by|fills|replacement)": "string",
-    rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
-    rf"prefetcher\.{ID}\.lead": "list",
-    r"prefetcher\.l[12]\.stream\.leads_by": "string",
-    rf"{OTHER}\.(present|crosses_4k|crosses_4k_in_2m)": "bool",
-    rf"{OTHER}\.(patterns|trained_by|lead|lead_after_runs|stopped_by)": "list",
-    rf"{OTHER}\.(fills|directions)": "string",
-    rf"{OTHER}\.trigger": "accesses",
-    rf"{OTHER}\.max_distance": "lines",
-    rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
-    r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
-    r"loaded_latency(\.prefetchers_off)?\.idle": "ns",
-    r"loaded_latency(\.prefetchers_off)?\.peak_bandwidth": "GB/s",
-    r"counter\.\w+\.verdict": "list",
-    r"counter\.\w+\.scale": "ratio",
-    r"counter\.\w+\.level": "string",
-    r"counter\.\w+\.includes_prefetch": "bool",
-}
-"""The names and units that findings and truth share (docs/parameters.md), as far as a machine file defines them."""
+PAGE = Path(__file__).resolve().parents[2] / "docs/parameters.md"
 
+
+def documented() -> Iterator[tuple[str, set[str]]]:
+    """Names and their units from the tables of docs/parameters.md, the names as patterns. A name that begins with a dot
+    takes the place of the last part of each whole one of its row; of as many units as names each has its own."""
+    for table in re.findall(r"^\| parameter \| unit .*\n\|[-| ]+\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE):
+        for _, first, second, *_ in (line.split("|") for line in table.splitlines()):
+            names, units = re.findall(r"`([^`]+)`", first), [unit.strip() for unit in second.split(",")]
+            starts = [name.rpartition(".")[0] for name in names if not name.startswith(".")]
+            for place, name in enumerate(names):
+                own = {units[place]} if len(units) == len(names) else set(units)
+                for whole in (start + name for start in starts) if name.startswith(".") else (name,):
+                    known = re.sub(r"\bID\b", r"l[12]\\.\\w+", re.escape(whole))
+                    yield re.sub(r"[A-Z]+|…", r"\\w+", known), own
+
+
+PATTERNS = tuple(documented())
 KINDS = {"bool": bool, "string": str, "list": list}
 
 
@@ -79,10 +43,8 @@ def values(machine: spec.Machine) -> dict[str, Any]:
     return {finding.parameter: finding.value for finding in truth(machine)}
 
 
-def unit_of(parameter: str) -> str:
-    found = [unit for pattern, unit in PATTERNS.items() if re.fullmatch(pattern, parameter)]
-    assert len(found) == 1, parameter
-    return found[0]
+def units_of(parameter: str) -> set[str]:
+    return set().union(*(units for pattern, units in PATTERNS if re.fullmatch(pattern, parameter)))
 
 
 @pytest.fixture(scope="module")
@@ -195,13 +157,10 @@ def test_how_many_requests_of_level_one_start_a_stream_is_known_where_something_
     streamer = spec.Streamer(level=2, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=1)
     asking = spec.NextLine(level=1, fills="l1", trigger=1)
     plain = loader.load("plain")
+    like_loads = msgspec.structs.replace(streamer, trigger_by_l1_prefetcher=0)
     reported = [
         values(msgspec.structs.replace(plain, prefetchers=each)).get(name)
-        for each in (
-            (asking, streamer),
-            (streamer,),
-            (asking, msgspec.structs.replace(streamer, trigger_by_l1_prefetcher=0)),
-        )
+        for each in ((asking, streamer), (streamer,), (asking, like_loads))
     ]
     assert reported == [1, None, streamer.trigger]
 
@@ -230,11 +189,9 @@ def test_names_units_and_kinds_are_those_of_findings(name: str) -> None:
     names = [finding.parameter for finding in findings]
     assert len(names) == len(set(names))
     for finding in findings:
-        unit = unit_of(finding.parameter)
-        assert finding.unit == unit, finding.parameter
-        kind = KINDS.get(unit, (int, float))
-        assert isinstance(finding.value, kind), finding
-        assert isinstance(finding.value, bool) == (unit == "bool"), finding
+        assert finding.unit in units_of(finding.parameter), finding.parameter
+        assert isinstance(finding.value, KINDS.get(finding.unit, (int, float))), finding
+        assert isinstance(finding.value, bool) == (finding.unit == "bool"), finding
         assert finding.outcome is (Outcome.ABSENT if _is_none(finding) else Outcome.MEASURED), finding
 
 
@@ -247,18 +204,8 @@ def _is_none(finding: Finding) -> bool:
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_says_of_the_usual_prefetchers_and_of_others_whether_it_has_them(name: str) -> None:
     found = values(loader.load(name))
-    for identity in (
-        "l1.next_line",
-        "l1.stream",
-        "l1.stride",
-        "l1.region",
-        "l2.pair",
-        "l2.next_line",
-        "l2.stream",
-        "l2.stride",
-        "l1.other",
-        "l2.other",
-    ):
+    usual = ("l1.next_line", "l1.stream", "l1.stride", "l1.region", "l2.pair", "l2.next_line", "l2.stream", "l2.stride")
+    for identity in (*usual, "l1.other", "l2.other"):
         assert isinstance(found[f"prefetcher.{identity}.present"], bool)
         reported = [parameter for parameter in found if parameter.startswith(f"prefetcher.{identity}.")]
         assert (len(reported) > 1) == found[f"prefetcher.{identity}.present"]

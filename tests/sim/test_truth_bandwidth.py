@@ -38,7 +38,7 @@ def rates(
 
 def highest(finding: Finding) -> float:
     """The end of a range that stands for the narrowest place alone."""
-    return float(finding.high if finding.high is not None else finding.value)  # type: ignore[arg-type]
+    return float(finding.high if finding.high is not None else finding.value)
 
 
 def _changed(table: Any, fields: dict[str, Any] | None) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from asked import findings
 from quiet_machines import quiet
 from small_presets import small
 from swept_machines import swept
 
-from setebench import registry
 from setebench.experiments.alone import Alone
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
@@ -37,11 +37,7 @@ def with_co_runner(**noise: Any) -> SimulatedMachine:
 
 def reported(**noise: Any) -> dict[str, Finding]:
     """Findings of a machine on which he is there for three quarters of the time, or once he came."""
-    opened = with_co_runner(**noise)
-    context = swept(opened, fast=True, options={"level": "L1"})
-    found = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
-    opened.close()
-    return found
+    return findings("mshr", swept(with_co_runner(**noise), fast=True, options={"level": "L1"}))
 
 
 def test_entries_are_counted_while_nobody_holds_any() -> None:

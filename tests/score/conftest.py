@@ -1,0 +1,23 @@
+"""Scores in a folder of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from setebench.score import seeds
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The log of sealed runs lies in the test's folder, which is the working one. Of what infers only the user's own
+    scenario files are hashed: parsing all of it takes a second each time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    whole = seeds._inference_files
+    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
+    seeds.inference_hash.cache_clear()
+    yield
+    seeds.inference_hash.cache_clear()
