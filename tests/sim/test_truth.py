@@ -22,8 +22,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/parameters.md"
 
 
 def documented() -> Iterator[tuple[str, set[str]]]:
-    """Names and their units from the tables of docs/parameters.md, the names as patterns. A name that begins with a dot
-    takes the place of the last part of each whole one of its row; of as many units as names each has its own."""
+    """Names and their units from docs/parameters.md, the names as patterns: from tables, and where its text says
+    "`name` (unit: ...". In a table a name that begins with a dot takes the place of the last part of each whole one of
+    its row; of as many units as names each has its own."""
+    yield from ((re.escape(name), {unit}) for name, unit in re.findall(r"`([\w.]+)` \((\w+):", PAGE.read_text()))
     for table in re.findall(r"^\| parameter \| unit .*\n\|[-| ]+\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE):
         for _, first, second, *_ in (line.split("|") for line in table.splitlines()):
             names, units = re.findall(r"`([^`]+)`", first), [unit.strip() for unit in second.split(",")]
