@@ -48,7 +48,8 @@ def validate(context: Context) -> Iterable[Verdict]:
     params = Params().quicker() if context.fast else Params()
     with closing(Battery(context, params)) as battery:
         works = battery.workloads
-        evidence = Evidence(observe(context, works, countable, params), {work.name: work for work in works}, params)
+        observations = observe(context, works, countable, params)
+        evidence = Evidence(observations, {work.name: work for work in works}, params, battery.prefetched)
         for epoch in range(params.epochs, params.most_epochs):
             still_open = tuple(role for role in countable if _needs_more(role, evidence))
             if not still_open:

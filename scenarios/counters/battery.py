@@ -20,6 +20,7 @@ from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 
 from . import workloads as make
+from .ahead import prefetched_traffic
 from .eviction import Eviction, Placed
 from .levels import Levels, ends, levels_of
 from .lost import lost_bytes, lost_ticks
@@ -44,6 +45,8 @@ class Battery:
         try:
             context.progress("where the levels are")
             self.levels = self._find_levels()
+            self._ascending = self._linked(self._allocate(params.stream_bytes))
+            self.prefetched = prefetched_traffic(context, self._ascending, self.levels, params)
             self.workloads = list(self._all())
         except BaseException:
             self.close()
@@ -110,7 +113,7 @@ class Battery:
         yield from make.hot(targets, cpu, params.work_cycles, 24)
         yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
         yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
-        yield make.ascending_chase(self._linked(self._allocate(params.stream_bytes)), cpu, ("cycles",))
+        yield make.ascending_chase(self._ascending, cpu)
 
     def _remote(self) -> Iterator[Workload]:
         """Lines of another node's memory, where there is one and it can be had."""

@@ -155,12 +155,12 @@ def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
 
 def _served(name: str, evidence: Evidence) -> bool:
     """Whether the lines of a working set were where they should be while they were counted: a step over it then takes
-    clearly less than one over flushed lines."""
+    clearly less than one over flushed lines, where both were timed."""
     steps = evidence.observations.step_cycles
-    chase = name.replace("_store", "_chase")
-    if not chase.endswith("_chase") or chase not in steps:
+    chase, far = name.replace("_store", "_chase"), f"far_chase_{evidence.params.chase_lines[1]}"
+    if not chase.endswith("_chase") or not {chase, far} <= set(steps):
         return True
-    return steps[chase] < evidence.params.before_memory * steps[f"far_chase_{evidence.params.chase_lines[1]}"]
+    return steps[chase] < evidence.params.before_memory * steps[far]
 
 
 def _silent(role: str, evidence: Evidence) -> bool:
@@ -241,28 +241,20 @@ def _known(work: Workload) -> Mapping[str, float]:
 
 
 def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: str) -> bool | None:
-    """Whether prefetched lines are counted: False where lines of a stream are missing, True where none is although a
-    prefetcher was at work, None where that is not known."""
+    """Whether prefetched lines are counted: False where lines of a stream are missing, True where none is although
+    prefetchers bring some into the traffic that is counted, None where they bring none."""
     if not ROLES[role].prefetch:
         return None
     counted = [over_epochs(_streamed(role, evidence, name, chosen) / scale.value) for name in STREAMED]
     counted = [each for each in counted if np.isfinite(each.value)]
     if any(each.high < 1 - evidence.params.prefetch_loss for each in counted):
         return False
-    return True if counted and _prefetched(evidence) else None
+    return True if counted and ROLES[chosen].level in evidence.prefetched else None
 
 
 def _streamed(role: str, evidence: Evidence, name: str, chosen: str) -> Numbers:
     volume = evidence.workloads[name].volumes.get(chosen, np.nan) if name in evidence.workloads else np.nan
     return evidence.slope(role, name) / volume
-
-
-def _prefetched(evidence: Evidence) -> bool:
-    """Whether an ascending chase is faster than an irregular one, which only a prefetcher can make it."""
-    steps = evidence.observations.step_cycles
-    if not {"far_ascending", "far_chase_16"} <= set(steps):
-        return False
-    return steps["far_ascending"] < evidence.params.prefetched * steps["far_chase_16"]
 
 
 def _why(role: str, evidence: Evidence, scale: Estimate, fits: bool) -> str:

@@ -170,8 +170,9 @@ def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.in
     if not others:
         ticks = context.machine.run(probe, placements, cpu=first)
     else:
-        probes = {cpu: each for cpu, each in ((first, probe), *others) if cpu is not None}
-        ticks = context.machine.run_together(probes, placements)[first]  # type: ignore[index]
+        assert first is not None  # CPUs that take part together have numbers
+        probes = {first: probe, **{cpu: each for cpu, each in others if cpu is not None}}
+        ticks = context.machine.run_together(probes, placements)[first]
     return ticks[:, 0] if ticks.shape[1] else np.empty(0, dtype=np.int64)
 
 

@@ -99,9 +99,17 @@ class Params:
     """Of the modified lines, those that are timed afterwards: one in each of some pages, so that no prefetcher brings
     it, and no more than a small first TLB has entries."""
 
-    congruent_lines: int = 32
-    """Other lines of the same place in their pages: with eight ways and random replacement 1.4 % of the lines are left
-    behind so many, with twelve 6 %; and a second level of 512 sets gets four of them in each."""
+    congruent_lines: tuple[int, ...] = (20, 32, 48)
+    """Other lines of the same place in their pages: more than any first level has ways (16), and so few that a second
+    level of 256 sets gets five of them in each; then as many for a first level of twice as many sets, and for one that
+    indexes by physical addresses, where chance decides which lines meet."""
+
+    mostly: float = 0.75
+    """Of the lines that must be driven out: half would do where sets are drawn, and the median is theirs then."""
+
+    congruent_times: int = 3
+    """Each is loaded so often: with sixteen ways and random replacement a tenth of the lines is left behind 60 loads of
+    20 lines, with eight none."""
 
     congruent_rounds: int = 32
     """Rounds of lines driven out by those: of half a thousand lines in all the mean is known within a fiftieth."""
@@ -163,9 +171,15 @@ class Params:
     prefetch_loss: float = 0.04
     """Least part of a stream's lines missing that is called missing prefetches: twice `trust`."""
 
-    prefetched: float = 0.75
-    """An ascending chase that takes less than so much of an irregular one had its lines prefetched: without, the two
-    differ by TLB misses and banks, a tenth at most; with, by what the prefetcher is ahead."""
+    next_lines: int = 16
+    """Places in an ascending chase whose next line is timed, `repetitions` times each."""
+
+    next_fraction: float = 0.125
+    """Of these places, how many must find their line brought near: prefetchers that only misses train bring every other
+    line, and some that remember an earlier chase bring fewer."""
+
+    settle_cycles: int = 2500
+    """Waited before that: longer than a batch of prefetches from memory takes."""
 
     stall_fraction: float = 0.25
     """Of the cycles that dependent multiplications add to a chase, the part that an event must count to include other

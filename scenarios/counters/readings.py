@@ -21,11 +21,13 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known when an event is judged: its readings, the workloads by name, and the tunables."""
+    """All that is known when an event is judged: its readings, the workloads by name, the tunables, and the levels
+    whose traffic holds prefetched lines."""
 
     observations: Observations
     workloads: Mapping[str, Workload]
     params: Params
+    prefetched: frozenset[str]
 
     def level(self, role: str) -> str:
         """The level whose traffic a role is here: what lies beyond L2 is memory where no third cache was found."""

@@ -423,7 +423,7 @@ def remote(targets: Targets, ascending: Region, cpu: int | None, unit: int) -> l
     probe = Probe().flush(TARGET).fence().load(TARGET).fence()
     known = dict.fromkeys(("l1d_fill", "l2_fill"), 1.0) | _remote_lines(1.0)
     single = Workload(name="remote_load", probes={cpu: probe}, placements=targets.draw, volumes=known, unit=unit)
-    chase = ascending_chase(ascending, cpu, ())
+    chase = ascending_chase(ascending, cpu)
     return [single, replace(chase, name="remote_ascending", volumes=_remote_lines(float(chase.steps)))]
 
 
@@ -431,18 +431,16 @@ def _remote_lines(count: float) -> dict[str, float]:
     return {"remote_read": count, "link_flit": FLITS_PER_LINE * count}
 
 
-def ascending_chase(region: Region, cpu: int | None, stalls: tuple[str, ...]) -> Workload:
-    """A chase over flushed lines one behind the other, which only a prefetcher makes faster than any other chase. The
-    region must be linked so."""
+def ascending_chase(region: Region, cpu: int | None) -> Workload:
+    """A chase over flushed lines one behind the other, as the region must be linked."""
     line = region.line_size
     lines = region.size // line
     away = Probe().repeat(lines, Probe().flush(ARRAY), advance=line).fence()
     return Workload(
         name="far_ascending",
-        probes={cpu: away.start().chase(ARRAY, lines).stop()},
+        probes={cpu: away.chase(ARRAY, lines).fence()},
         placements=lambda count: {ARRAY: np.full(count, region.address)},
         volumes=dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), float(lines)),
-        elapsed=stalls,
         steps=lines,
         unit=2,
     )

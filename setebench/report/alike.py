@@ -69,11 +69,15 @@ def _vectors(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _as(base: Finding | None, group: list[Finding]) -> bool:
     """Whether all of them are measured, and no interval leaves that of the 8-byte load."""
-    everything = [base, *group]
-    return all(
-        each is not None and each.outcome is Outcome.MEASURED and each.low is not None and each.high is not None
-        for each in everything
-    ) and all(each.low <= base.high and each.high >= base.low for each in group)  # type: ignore[union-attr,operator]
+    own = _interval(base)
+    intervals = [_interval(each) for each in group]
+    return own is not None and all(each and each[0] <= own[1] and each[1] >= own[0] for each in intervals)
+
+
+def _interval(finding: Finding | None) -> tuple[float, float] | None:
+    if finding is None or finding.outcome is not Outcome.MEASURED or finding.low is None or finding.high is None:
+        return None
+    return finding.low, finding.high
 
 
 def _one(group: list[Finding]) -> Finding:
@@ -83,8 +87,8 @@ def _one(group: list[Finding]) -> Finding:
         parameter=joined([each.parameter for each in group]),
         value="as 8-byte loads",
         unit="string",
-        low=min(each.low for each in group),  # type: ignore[type-var]
-        high=max(each.high for each in group),  # type: ignore[type-var]
+        low=min(each.low for each in group if each.low is not None),
+        high=max(each.high for each in group if each.high is not None),
     )
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from quiet_machines import L2, quiet
+from quiet_machines import L1, L2, L3, MEMORY, quiet
 
+from scenarios.counters.ahead import prefetched_traffic
 from scenarios.counters.levels import left_behind, levels_of
 from scenarios.counters.lost import lost_bytes, lost_ticks
 from scenarios.counters.params import Params
 from setebench.scenario import Context
+from setebench.sim import spec
 
 SIZES = 1024.0 * 2 ** np.arange(0, 15.01, 0.5)
 
@@ -48,12 +51,39 @@ def test_steps_that_take_less_than_lines_that_the_first_level_lost_are_a_mixture
     assert levels.second_ticks == pytest.approx(18, rel=0.05) and levels.third is None
 
 
-@pytest.mark.parametrize("replacement", ["lru", "srrip", "random", "bit_plru"])
-def test_lines_that_the_first_level_lost_take_what_the_second_does(replacement: str) -> None:
-    with closing(quiet(l1={"replacement": replacement})) as machine:
+@pytest.mark.parametrize(
+    "levels",
+    [
+        *({"l1": {"replacement": replacement}} for replacement in ("lru", "srrip", "random", "bit_plru")),
+        {"l1": {"ways": 16}},
+        {"l2": {"sets": 256}},  # of which the evictors of a line take an eighth
+    ],
+)
+def test_lines_that_the_first_level_lost_take_what_the_second_does(levels: dict[str, dict[str, Any]]) -> None:
+    with closing(quiet(**levels)) as machine:
         region = machine.allocate(lost_bytes(Params()), 4096)
         found = lost_ticks(Context(machine=machine, seed=1), region, Params())
     assert found == pytest.approx(L2, rel=0.04)
+
+
+FOLLOWERS = {
+    "none": ((), set()),
+    "to the first level": ((spec.NextLine(level=1, fills="l1"),), {"l2", "l3", "memory"}),
+    "of every other line": ((spec.NextLine(level=2, fills="l2", only_misses=True),), {"l3", "memory"}),
+    "to the third level": ((spec.Streamer(level=2, fills="l3"),), {"memory"}),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWERS)
+def test_prefetched_lines_belong_to_the_traffic_of_the_levels_that_they_passed(case: str) -> None:
+    prefetchers, traffic = FOLLOWERS[case]
+    with closing(quiet(prefetchers=prefetchers)) as machine:
+        params = Params()
+        region = machine.allocate(params.stream_bytes, 4096)
+        machine.link(region, np.arange(region.address, region.address + region.size, region.line_size))
+        ticks = _served((32 << 10, 512 << 10, 2 << 20), (L1, L2, L3, MEMORY), 0.5)
+        levels = levels_of(SIZES, ticks, MEMORY, params, L2)
+        assert prefetched_traffic(Context(machine=machine, seed=1), region, levels, params) == traffic
 
 
 def test_a_sweep_that_ends_on_the_way_to_memory_shows_no_third_level() -> None:

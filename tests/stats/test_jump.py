@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -59,7 +61,7 @@ def test_a_latency_with_a_long_tail_gives_no_wrong_number(entries: int) -> None:
     right = 0
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        found = search(lambda number, rng=rng: broad(number, rng), Curve(1, 256, UNIT, rng), SEARCH)  # type: ignore[misc]
+        found = search(partial(broad, rng=rng), Curve(1, 256, UNIT, rng), SEARCH)
         certain = found.posterior.none < 0.5 and found.posterior.certainty > 0.95
         assert not certain or found.posterior.value == entries
         right += certain
@@ -94,7 +96,7 @@ def test_a_later_epoch_asks_only_around_the_jump_and_sees_entries_that_are_taken
     rng = np.random.default_rng(2)
     epochs = [found.posterior]
     for entries in (18, 20):
-        later = search(lambda number, n=entries: queue(n, number, rng), curve.again(), SEARCH)  # type: ignore[misc]
+        later = search(partial(queue, entries, rng=rng), curve.again(), SEARCH)
         assert later.questions < 45 and later.posterior.value == entries
         epochs.append(later.posterior)
     together = over_epochs(epochs)

@@ -103,11 +103,11 @@ class Answers:
     def largest(self, level: str) -> Finding | None:
         """The largest bandwidth of a level that was answered, by any kernel and any number of threads."""
         found = [
-            each
+            (each.value, each)
             for name, each in self.findings.items()
             if name.startswith(f"bandwidth.{level}.") and isinstance(each.value, (int, float)) and _asked(name)
         ]
-        return max(found, key=lambda each: float(each.value), default=None)  # type: ignore[arg-type]
+        return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _text(finding: Finding) -> str:

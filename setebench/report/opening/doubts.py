@@ -13,10 +13,6 @@ from setebench.report.numbers import interval_text, value_text
 from setebench.report.sections import Reference, published_text
 from setebench.results import Document, Finding, Outcome
 
-SHORT = 0.5
-"""A bound below this part of what others say is worth a line: less was seen than there is said to be."""
-
-
 METHODS = (".sete", ".chase")
 """Endings of findings that stand behind another one."""
 
@@ -59,11 +55,14 @@ def _found(finding: Finding) -> str:
 
 
 def _stands_against(finding: Finding, said: Finding) -> bool:
+    """Whether a value contradicts what is said, or a bound is less than half of it: sizes and numbers of entries come
+    in steps of two, so that above the half no step is missing."""
     if agreement(finding, said) is Agreement.DIFFERS:
         return True
-    bound, whole = finding.value, said.value
-    numbers = isinstance(bound, (int, float)) and isinstance(whole, (int, float))
-    return finding.outcome is Outcome.AT_LEAST and numbers and bound < SHORT * whole  # type: ignore[operator]
+    match finding.outcome, finding.value, said.value:
+        case Outcome.AT_LEAST, int() | float() as bound, int() | float() as whole:
+            return 2 * bound < whole
+    return False
 
 
 def open_ones(document: Document) -> list[Open]:

@@ -150,17 +150,17 @@ class _Extra(NamedTuple):
 
 
 def _extra(answers: Answers, level: str, width: str) -> _Extra | None:
-    wide, base = answers.get(f"latency.{level}.vector{width}"), answers.get(f"latency.{level}")
-    if wide is None or base is None or not all(isinstance(each.value, (int, float)) for each in (wide, base)):
+    wide, base = (_ends(answers.get(name)) for name in (f"latency.{level}.vector{width}", f"latency.{level}"))
+    if wide is None or base is None:
         return None
-    (low, value, high), (least, middle, most) = _ends(wide), _ends(base)
-    return _Extra(low - most, value - middle, high - least)
+    return _Extra(wide.low - base.high, wide.value - base.value, wide.high - base.low)
 
 
-def _ends(finding: Finding) -> _Extra:
-    value = float(finding.value)  # type: ignore[arg-type]
-    low, high = (value if end is None else end for end in (finding.low, finding.high))
-    return _Extra(low, value, high)
+def _ends(finding: Finding | None) -> _Extra | None:
+    if finding is None or not isinstance(finding.value, (int, float)):
+        return None
+    low, high = (finding.value if end is None else end for end in (finding.low, finding.high))
+    return _Extra(low, finding.value, high)
 
 
 def _more(extra: _Extra) -> str:
