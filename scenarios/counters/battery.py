@@ -178,10 +178,10 @@ class Battery:
     def _working_sets(self, placed: Placed) -> Iterator[Served]:
         """Of the second level, and of a third one where there is one."""
         levels, near, brought = placed.levels, placed.next_ticks, self._params.brought
-        if near > self._params.slower * levels.second_ticks:  # no pass was short enough
-            near = levels.near_ticks
-        memory = self._most(levels.second_ticks, near, levels.memory_ticks)
-        further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
+        memory = further = None
+        if levels.second_ticks <= self._params.slower * near:  # else its lines come from who knows where
+            memory = self._most(levels.second_ticks, near, levels.memory_ticks)
+            further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
         beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
         yield Served(
             level="l2", ring=self._ring(levels.second), nearer=levels.left_in_first, brought=brought, beyond=beyond

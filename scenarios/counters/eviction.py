@@ -6,7 +6,6 @@ them says. Policies that let a pass through (a last level that keeps what it has
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -96,13 +95,10 @@ class Eviction:
         start = next((at for at, size in enumerate(sizes) if self._behind(size) >= (next_ticks + beyond) / 2), None)
         if start is None:
             return None
-        for at, (shorter, size) in enumerate(itertools.pairwise(sizes[start:]), start + 1):
-            before, behind = self._behind(shorter), self._behind(size)
-            gone = beyond - behind <= params.evicted * beyond
+        for at, size in enumerate(sizes[start + 1 :], start + 1):
             last = size >= params.most_passes * sizes[start]
             longer = sizes[at + 1 : at + 3]
-            steady = last or behind <= (1 + params.evicted) * before
-            if gone or (steady and behind >= least and (last or self._same(size, longer) == longer)):
+            if self._behind(size) >= least and (last or self._same(size, longer) == longer):
                 return max((size, *self._same(size, longer)))
             if last:
                 break

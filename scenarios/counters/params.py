@@ -81,13 +81,9 @@ class Params:
     """Times the first level that a pass over other lines must have at least, so that none of its lines are left: with
     random replacement exp(-5), 0.7 %, are."""
 
-    evicted: float = 0.01
-    """Fraction of modified lines that may still be where a pass over other lines should have driven them out of: half
-    of what a scale may be off."""
-
     still_there: float = 0.1
-    """The same where longer passes change nothing any more: flushed lines, with which driven-out ones are compared,
-    come up to a tenth earlier or later than those, as rows of memory are open or not."""
+    """Relative. Lines are still in the same place behind a longer pass if they take at most so much longer: flushed
+    ones, with which they are compared too, come up to a tenth earlier or later, as rows of memory are open or not."""
 
     most_passes: float = 8.0
     """Times the pass behind which half of the lines are gone: with random replacement 2^-8 of them are left then."""
