@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setebench.counters.counting import countable, hardware_roles
 from setebench.counters.protocol import CountsEvents
-from setebench.counters.roles import ROLES, Quantity
-from setebench.errors import UnsupportedError
+from setebench.counters.roles import ROLES
 from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
@@ -59,13 +59,8 @@ class Params:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the peak of every role that can be counted. Raises `UnsupportedError` where none can be."""
     machine = context.machine
-    if not isinstance(machine, CountsEvents):
-        raise UnsupportedError(f"{machine.facts.name} counts no events")
-    offered = {role: why for role, why in machine.event_roles().items() if ROLES[role].quantity is not Quantity.SYSTEM}
-    roles = [role for role in context.options.get("role") or offered if not offered.get(role, "no event")]
-    if not roles:
-        why = next(iter(offered.values()), "it has no hardware events")
-        raise UnsupportedError(f"{machine.facts.name} can count none of these events: {why}")
+    roles = countable(machine, context.options.get("role") or hardware_roles(machine))
+    assert isinstance(machine, CountsEvents)
     params = Params().quicker() if context.fast else Params()
     groups = 1 + len(machine.event_groups(roles))  # each reading is repeated, and warmed up once
     readings = 2 * groups * params.epochs * len(params.kernels) * len(params.sizes_bytes)

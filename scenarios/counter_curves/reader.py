@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import L1_MISS_LATENCY, LOAD_MISS_LATENCY, Measurement, best
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
@@ -22,7 +23,6 @@ from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 
-from .counting import countable, counted, number
 from .params import Params
 
 STREAMS = 4
@@ -91,7 +91,7 @@ class Reader:
 
 def curves(context: Context, params: Params) -> list[Point]:
     """Every point: threads, delay, prefetchers on or off, and its repeats."""
-    roles = countable(context, ROLES)
+    roles = countable(context.machine, ROLES)
     cpus = _cpus(context)
     points = []
     with closing(Reader(context, cpus, params)) as reader:
@@ -144,7 +144,7 @@ def _measured(context: Context, reader: Reader, roles: Sequence[str], step: tupl
     rows: dict[str, list[float | None]] = {"gb_per_s": [], "l1_miss_latency": [], "load_miss_latency": []}
     reader.run(cpus, delay)  # stitches the code, and warms up what is not memory
     for _ in range(repeats):
-        counts, ticks = counted(context, roles, lambda: reader.run(cpus, delay))
+        counts, ticks = counted(context.machine, roles, lambda: reader.run(cpus, delay))
         seconds = float(np.median([each.max() for each in ticks])) / context.machine.facts.ticks_per_second
         rows["gb_per_s"].append(len(cpus) * reader.bytes_each / seconds / 1e9)
         measurement = Measurement(counts=counts, seconds=seconds, line_bytes=context.machine.facts.line_size)
@@ -163,7 +163,7 @@ def _same(measurement: Measurement) -> Any:
 def volumes(context: Context, params: Params) -> list[Point]:
     """What a triad over flushed arrays reads and writes by each role that counts lines of memory, beside what it must
     (Helm and Taura 2019, 5.3)."""
-    roles = countable(context, VOLUME_ROLES)
+    roles = countable(context.machine, VOLUME_ROLES)
     machine, kernel = context.machine, KERNELS["triad"]
     page, line = min(machine.facts.page_sizes), machine.facts.line_size
     size = -(-3 * array_spacing(params.triad_bytes) // page) * page
@@ -177,7 +177,7 @@ def volumes(context: Context, params: Params) -> list[Point]:
         for prefetchers, switched in _switches(context, _cpus(context)[:1]):
             with switched:
                 counts, _ = counted(
-                    context, roles, lambda: machine.run(probe, {base: np.full(1, region.address)}, cpu=context.cpu)
+                    machine, roles, lambda: machine.run(probe, {base: np.full(1, region.address)}, cpu=context.cpu)
                 )
                 points.append({"prefetchers": prefetchers} | _volume(counts, roles, (line, params.triad_bytes)))
     finally:
@@ -188,7 +188,7 @@ def volumes(context: Context, params: Params) -> list[Point]:
 def _volume(counts: dict[str, Count], roles: Sequence[str], sizes: tuple[int, int]) -> Point:
     """`sizes`: bytes of a line, and of an array."""
     line, array = sizes
-    found = {role: number(counts, role) for role in roles}
+    found = {role: number(counts[role]) for role in roles}
     return {
         "bytes": {role: None if lines is None else lines * line for role, lines in found.items()},
         "expected_read_bytes": 3 * array,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.counting import countable, counted, number
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.chases import region_for
 from setebench.experiments.lines.layout import by_windows, lay
@@ -18,7 +19,6 @@ from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-from .counting import countable, counted, number
 from .params import Params
 
 LINE_ROLES = (
@@ -63,12 +63,12 @@ class Array:
 
 def levels(context: Context, params: Params) -> list[Point]:
     """Events of each line role per line that a load or a store stream uses, by working set."""
-    return _streamed(context, params, countable(context, LINE_ROLES))
+    return _streamed(context, params, countable(context.machine, LINE_ROLES))
 
 
 def full_buffers(context: Context, params: Params) -> list[Point]:
     """Cycles of each stall role per line of the same streams."""
-    return _streamed(context, params, countable(context, STALL_ROLES))
+    return _streamed(context, params, countable(context.machine, STALL_ROLES))
 
 
 def _streamed(context: Context, params: Params, roles: Sequence[str]) -> list[Point]:
@@ -81,10 +81,10 @@ def _streamed(context: Context, params: Params, roles: Sequence[str]) -> list[Po
                 count = int(np.clip(params.lines * line // size, 1, 64))
                 array.passes(kernel, size, 1)()
                 # twice as many passes less as many: neither what the first one brings in nor the loop around is left
-                few, _ = counted(context, roles, array.passes(kernel, size, count))
-                many, _ = counted(context, roles, array.passes(kernel, size, 2 * count))
+                few, _ = counted(context.machine, roles, array.passes(kernel, size, count))
+                many, _ = counted(context.machine, roles, array.passes(kernel, size, 2 * count))
                 used = count * size / line
-                each = {role: _difference(number(many, role), number(few, role), used) for role in roles}
+                each = {role: _difference(number(many[role]), number(few[role]), used) for role in roles}
                 points.append({"kernel": kernel, "bytes": size, "per_line": each})
     return points
 
@@ -95,7 +95,7 @@ def _difference(many: float | None, few: float | None, lines: float) -> float | 
 
 def stalls(context: Context, params: Params) -> list[Point]:
     """Cycles of each stall role per step of a chase, alone and with 24 multiplications, by working set."""
-    roles = countable(context, STALL_ROLES)
+    roles = countable(context.machine, STALL_ROLES)
     region = region_for(context, params.largest_bytes)
     try:
         return [point for size in sizes(params) for point in _chased(context, params, roles, (region, size))]
@@ -113,10 +113,10 @@ def _chased(context: Context, params: Params, roles: Sequence[str], place: tuple
     context.machine.run(Probe().chase(LINE, len(order)), {LINE: np.repeat(order[:1], 2)}, cpu=context.cpu)
     around = _Around(context, order, params)
     for work in WORKS:
-        counts, ticks = counted(context, roles, partial(around.run, work))
+        counts, ticks = counted(context.machine, roles, partial(around.run, work))
         done = around.turns * params.steps
         elapsed = float(np.median([each.sum() for each in ticks])) * quick_cycles_per_tick(context) / done
-        per_step = {role: None if (value := number(counts, role)) is None else value / done for role in roles}
+        per_step = {role: None if (value := number(counts[role])) is None else value / done for role in roles}
         yield {"work": work, "bytes": size, "elapsed": elapsed, "per_step": per_step}
 
 

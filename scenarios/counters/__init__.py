@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from setebench.counters.protocol import CountsEvents
+from setebench.counters.counting import countable, hardware_roles
 from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind, Verdict
-from setebench.errors import UnsupportedError
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
@@ -25,7 +24,7 @@ from .lines import PAIRS, judge_instruction_event, judge_line_event
 from .observe import observe, observe_epoch
 from .params import Params
 from .plot import draw
-from .readings import Evidence
+from .readings import Evidence, unusable
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -36,22 +35,16 @@ def answer(context: Context) -> Iterator[Finding]:
 
 def validate(context: Context) -> Iterable[Verdict]:
     """The verdict on the event of every role asked for (by default: all that the machine has, but the kernel's own)."""
-    machine = context.machine
-    if not isinstance(machine, CountsEvents):
-        raise UnsupportedError(f"{machine.facts.name} counts no events")
-    offered = {role: reason for role, reason in machine.event_roles().items() if _is_checked(role)}
+    offered = hardware_roles(context.machine)
     wanted = tuple(context.options.get("role") or offered)
-    countable = [role for role in wanted if role in offered and not offered[role]]
-    if not countable:
-        why = next(iter(offered.values()), "it has no hardware events")
-        raise UnsupportedError(f"{machine.facts.name} can count none of these events: {why}")
+    roles = countable(context.machine, wanted)
     params = Params().quicker() if context.fast else Params()
     with closing(Battery(context, params)) as battery:
         works = battery.workloads
-        observations = observe(context, works, countable, params)
+        observations = observe(context, works, roles, params)
         evidence = Evidence(observations, {work.name: work for work in works}, params, battery.prefetched)
         for epoch in range(params.epochs, params.most_epochs):
-            still_open = tuple(role for role in countable if _needs_more(role, evidence))
+            still_open = tuple(role for role in roles if _needs_more(role, evidence))
             if not still_open:
                 break
             observe_epoch(context, works, still_open, evidence.observations, epoch)
@@ -65,13 +58,12 @@ def _needs_more(role: str, evidence: Evidence) -> bool:
     return not verdict.kinds and verdict.scale is not None
 
 
-def _is_checked(role: str) -> bool:
-    return ROLES[role].quantity is not Quantity.SYSTEM
-
-
 def _judge(role: str, refusal: str, evidence: Evidence) -> Verdict:
     if refusal:
         return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal)
+    early = unusable(role, evidence.observations.roles[role])
+    if early is not None:
+        return early
     if role in PAIRS or role == "fp_op":
         return judge_instruction_event(role, evidence)
     if ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY):

@@ -21,7 +21,7 @@ from setebench.stats.ticks.location import mean_ticks
 
 from . import workloads as make
 from .ahead import prefetched_traffic
-from .eviction import Eviction, Placed
+from .eviction import Eviction
 from .levels import Levels, ends, levels_of
 from .lost import lost_bytes, lost_ticks
 from .params import Params
@@ -169,15 +169,16 @@ class Battery:
         dirty = Dirty(
             region=self._allocate(size), evictors=evictors, count=params.dirty_lines, apart=params.dirty_apart
         )
-        placed = Eviction(context, params, self.levels, dirty).placed()
-        for what in self._working_sets(placed):
+        eviction = Eviction(context, params, self.levels, dirty)
+        passes = eviction.passes()
+        for what in self._working_sets(eviction.levels):
             yield from make.served(what, context.cpu, STALLS, params.looseness)
-        for level, passed in placed.passes.items():
+        for level, passed in passes.items():
             yield make.driven_out(level, dirty, passed, context.cpu, params.looseness)
 
-    def _working_sets(self, placed: Placed) -> Iterator[Served]:
+    def _working_sets(self, levels: Levels) -> Iterator[Served]:
         """Of the second level, and of a third one where there is one."""
-        levels, near, brought = placed.levels, placed.next_ticks, self._params.brought
+        near, brought = levels.lost_ticks, self._params.brought
         memory = further = None
         if levels.second_ticks <= self._params.slower * near:  # else its lines come from who knows where
             memory = self._most(levels.second_ticks, near, levels.memory_ticks)

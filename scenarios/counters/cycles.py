@@ -24,12 +24,11 @@ from .readings import (
     background,
     bent,
     common,
-    ordered,
+    decided,
+    found,
     scaled,
     undecided,
     undercounts,
-    unusable,
-    wrapped,
 )
 
 FULL = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
@@ -56,23 +55,18 @@ class Compared:
 
 def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event that counts cycles, or a sum over cycles."""
-    observed = evidence.observations.roles[role]
-    early = unusable(role, observed)
-    if early is not None:
-        return early
     compared = _compared(role, evidence)
     if not len(compared.counts):
         return Verdict(role=role, reason="no two levels were found whose latencies could be compared")
-    kinds = set(wrapped(observed))
+    kinds = evidence.kinds(role)
     if not _counts_anything(role, evidence):
         return _nothing(role, kinds)
     scale = compared.scale(evidence.params.exactness)
     noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
     if not noisy and role == "l1d_inflight_sum" and _floored(evidence):
-        kinds.add(Kind.FLOOR_PER_CYCLE)
-        return Verdict(role=role, kinds=ordered(kinds))
+        return found(role, kinds | {Kind.FLOOR_PER_CYCLE})
     if noisy or bent(role, evidence, _primary(role, evidence)):
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="counts are no line over the work")
+        return found(role, kinds | {Kind.UNTRUSTED}, "counts are no line over the work")
     return _of_scale(role, evidence, kinds, scale)
 
 
@@ -86,23 +80,22 @@ def _while_executing(role: str, evidence: Evidence) -> bool:
 
 
 def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
-    found, reason = scaled(scale, evidence.params)
-    if role in ENTRIES and found and scale.high < 1:
-        found, reason = None, f"counts {scale.value:.3f} a cycle: its queue may not be full all the time"
-    if found is None:
+    kinds_of_scale, reason = scaled(scale, evidence.params)
+    if role in ENTRIES and kinds_of_scale and scale.high < 1:
+        kinds_of_scale, reason = None, f"counts {scale.value:.3f} a cycle: its queue may not be full all the time"
+    if kinds_of_scale is None:
         return undecided(role, scale, reason)
-    kinds |= set(found)
+    kinds |= set(kinds_of_scale)
     kinds |= {Kind.INCLUDES_OTHER_STALLS} if role in PURE and _includes_other(role, evidence, scale) else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, _primary(role, evidence)) else set()
-    low, high = sorted((1 / scale.low, 1 / scale.high))
-    return Verdict(role=role, kinds=ordered(kinds), scale=1 / scale.value, scale_low=low, scale_high=high)
+    return decided(role, kinds, scale)
 
 
 def _nothing(role: str, kinds: set[Kind]) -> Verdict:
     """An event that never counted: silent, or its queue never filled."""
     if role in FULL:
         return Verdict(role=role, reason="counted nothing, but no workload is known to fill its queue on this machine")
-    return Verdict(role=role, kinds=ordered(kinds | {Kind.ZERO}))
+    return found(role, kinds | {Kind.ZERO})
 
 
 def _primary(role: str, evidence: Evidence) -> str:

@@ -6,7 +6,6 @@ them says. Policies that let a pass through (a last level that keeps what it has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,17 +20,6 @@ from .params import Params
 from .workloads import ARRAY, EVICTOR, PAGE_BYTES, TARGET, Dirty, Pass, flushes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Placed:
-    """What passes showed: the levels as they are known then, what a line takes that only the first one lost
-    (`next_ticks`), and the pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where
-    one was found."""
-
-    levels: Levels
-    next_ticks: float
-    passes: Mapping[str, Pass]
-
-
 @dataclass
 class Eviction:
     """Passes over evictor lines behind which lines that were modified before are timed."""
@@ -42,26 +30,27 @@ class Eviction:
     dirty: Dirty
     _ticks: dict[int, float] = field(default_factory=dict)
     _clean: int = 0
+    _memory: float = np.nan
 
-    def placed(self) -> Placed:
-        """Go through passes of growing length."""
-        memory = self._reload(0, flushed=True)
+    def passes(self) -> dict[str, Pass]:
+        """The pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where one was found:
+        of passes of growing length. What they show of a third level is in `levels` then."""
+        self._memory = self._reload(0, flushed=True)
         sizes = self._sizes()
-        next_ticks = self.levels.lost_ticks
-        second = self._second(sizes, next_ticks, memory)
-        levels = self._levels(sizes, next_ticks, memory, second)
+        second = self._second(sizes)
+        levels = self._seen(second)
         if (levels.third is None) != (self.levels.third is None):
             self.levels = levels
-            second = self._second(sizes, next_ticks, memory)
-        passes = {"l1d": self._own_pass(self._own(sizes), next_ticks, memory)}
+            second = self._second(sizes)
+        passes = {"l1d": self._own_pass(self._own(sizes))}
         if second is not None:
-            passes["l2"] = Pass(size_bytes=second, known=self._left(self._behind(second), next_ticks, memory))
+            passes["l2"] = Pass(size_bytes=second, known=self._left(self._behind(second)))
         self.context.evidence["driven_out"] = {
             "bytes": list(self._ticks),
             "ticks": list(self._ticks.values()),
-            "memory_ticks": memory,
+            "memory_ticks": self._memory,
         }
-        return Placed(levels=levels, next_ticks=next_ticks, passes=passes)
+        return passes
 
     def _sizes(self) -> list[int]:
         octaves = np.log2(self.params.largest_pass_bytes / self.levels.first_bytes)
@@ -75,24 +64,25 @@ class Eviction:
         gone = (each for each in long if self._behind(each) >= levels.lost_ticks / params.level_growth**0.5)
         return next(gone, long[0])
 
-    def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
+    def _own_pass(self, size: int) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""
-        levels, params = self.levels, self.params
-        behind = max(self._behind(size) - next_ticks, 0.0)
+        levels, params, memory = self.levels, self.params, self._memory
+        behind = max(self._behind(size) - levels.lost_ticks, 0.0)
         further = levels.third_ticks if levels.third else memory
-        left = {"l2_writeback": behind / max(further - next_ticks, 1e-9)}
-        left |= dict.fromkeys(("mem_write", "home_write"), behind / max(memory - next_ticks, 1e-9))
+        left = {"l2_writeback": behind / max(further - levels.lost_ticks, 1e-9)}
+        left |= dict.fromkeys(("mem_write", "home_write"), behind / max(memory - levels.lost_ticks, 1e-9))
         left = {role: most for role, most in left.items() if most < params.before_memory}
         known = {role: most if most > params.looseness else 0.0 for role, most in left.items()}
         return Pass(size_bytes=size, known={"l1d_writeback": 1.0, **known}, doubts=left)
 
-    def _second(self, sizes: list[int], next_ticks: float, memory: float) -> int | None:
+    def _second(self, sizes: list[int]) -> int | None:
         """The shortest pass behind which nothing more leaves the second level."""
         params = self.params
-        beyond = self.levels.third_ticks if self.levels.third else memory
+        beyond = self.levels.third_ticks if self.levels.third else self._memory
         # a working set in the third level also misses TLBs, which the few lines behind a pass don't
         least = beyond / params.slower if self.levels.third else (1 - params.still_there) * beyond
-        start = next((at for at, size in enumerate(sizes) if self._behind(size) >= (next_ticks + beyond) / 2), None)
+        half = (self.levels.lost_ticks + beyond) / 2
+        start = next((at for at, size in enumerate(sizes) if self._behind(size) >= half), None)
         if start is None:
             return None
         for at, size in enumerate(sizes[start + 1 :], start + 1):
@@ -110,28 +100,28 @@ class Eviction:
         were left behind the shorter one."""
         return [each for each in longer if self._behind(each) <= (1 + self.params.still_there) * self._behind(size)]
 
-    def _levels(self, sizes: list[int], next_ticks: float, memory: float, second: int | None) -> Levels:
+    def _seen(self, second: int | None) -> Levels:
         """The levels, without a third one where lines that left the second one come from memory, or with one that only
         passes show: what prefetchers bring, and pages that a TLB misses, don't disturb these."""
         levels, params = self.levels, self.params
         if levels.third is not None:
-            false = second is not None and self._behind(second) * params.slower >= memory
+            false = second is not None and self._behind(second) * params.slower >= self._memory
             return replace(levels, third=None, third_ticks=0.0) if false else levels
         passed = np.array(sorted(self._ticks))
         ticks = np.array([self._ticks[size] for size in passed.tolist()])
-        inside = (ticks > params.slower * next_ticks) & (ticks < params.before_memory * memory)
-        inside &= growth_of(passed, ticks) <= params.level_growth
         steps = np.array([levels.at(size) for size in passed.tolist()])
-        inside &= (steps > params.slower * next_ticks) & (steps < params.before_memory * memory)
+        inside = growth_of(passed, ticks) <= params.level_growth
+        for each in (ticks, steps):
+            inside &= (each > params.slower * levels.lost_ticks) & (each < params.before_memory * self._memory)
         if not inside.any():
             return levels
         at = int(np.flatnonzero(inside)[0])
         return replace(levels, third=float(passed[at]), third_ticks=float(steps[at]))
 
-    def _left(self, behind: float, next_ticks: float, memory: float) -> dict[str, float]:
+    def _left(self, behind: float) -> dict[str, float]:
         """What a line has caused that left the second level and comes in so many ticks afterwards."""
         known = {"l1d_writeback": 1.0, "l2_writeback": 1.0}
-        params = self.params
+        params, memory = self.params, self._memory
         if behind >= (1 - params.still_there) * memory:
             return known | dict.fromkeys(("mem_write", "home_write"), 1.0)
         third = self.levels.third_ticks

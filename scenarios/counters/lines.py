@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from setebench.counters.roles import ROLES
@@ -24,13 +25,12 @@ from .readings import (
     background,
     bent,
     common,
+    decided,
+    found,
     lost,
-    ordered,
     scaled,
     undecided,
     undercounts,
-    unusable,
-    wrapped,
 )
 from .workloads import REMOTE, Workload
 
@@ -64,15 +64,11 @@ PAST_CACHES = "stream_store_nt"
 
 def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event that counts lines, or loads by where their line was."""
-    observed = evidence.observations.roles[role]
-    early = unusable(role, observed)
-    if early is not None:
-        return early
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
     if not any(work.volumes.get(role) for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason=_lacking(role))
     if _silent(role, evidence):
-        return Verdict(role=role, kinds=ordered({Kind.ZERO}))
+        return found(role, {Kind.ZERO})
     candidate = _candidate(role, evidence, used)
     return _of_candidate(role, evidence, candidate, _scale(role, candidate.counted, evidence, used))
 
@@ -95,31 +91,31 @@ class Candidate:
 
 
 def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Estimate) -> Verdict:
-    chosen, kinds = candidate.counted, set(wrapped(evidence.observations.roles[role]))
+    chosen, kinds = candidate.counted, evidence.kinds(role)
     primary = PRIMARY.get(chosen, "far_load")
     if not candidate.fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
         reason = _why(role, evidence, scale, candidate.fits)
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
+        return found(role, kinds | {Kind.UNTRUSTED}, reason)
     if chosen != role and evidence.level(chosen) == evidence.level(role):
-        reason = f"it counts what {chosen} should"
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
+        return found(role, kinds | {Kind.UNTRUSTED}, f"it counts what {chosen} should")
     if chosen == "load_l1_miss" and chosen != role:
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="lines of stores are not counted")
-    if _ambiguous(role, evidence, candidate):
+        return found(role, kinds | {Kind.UNTRUSTED}, "lines of stores are not counted")
+    if _ambiguous(evidence, candidate):
         return Verdict(role=role, reason=f"it may as well count {' or '.join(candidate.others)}")
-    found, reason = scaled(scale, evidence.params)
-    if found is None:
+    kinds_of_scale, reason = scaled(scale, evidence.params)
+    if kinds_of_scale is None:
         return undecided(role, scale, reason)
     includes = _includes_prefetch(role, evidence, scale, chosen)
-    kinds |= set(found)
+    kinds |= set(kinds_of_scale)
     kinds |= {Kind.OTHER_LEVEL} if chosen != role else set()
     kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
     levels = {evidence.sure_level(name) for name in (chosen, *candidate.others)}
-    return _verdict(role, kinds, scale, levels.pop() if len(levels) == 1 else "", includes)
+    level = levels.pop() if len(levels) == 1 else ""
+    return msgspec.structs.replace(decided(role, kinds, scale), level=level, includes_prefetch=includes)
 
 
-def _ambiguous(role: str, evidence: Evidence, candidate: Candidate) -> bool:
+def _ambiguous(evidence: Evidence, candidate: Candidate) -> bool:
     """Whether lines of another level than those that the event seems to count explain its counts about as well."""
     own = evidence.level(candidate.counted)
     return any(evidence.level(other) != own for other in candidate.others)
@@ -129,19 +125,6 @@ def _overlap(evidence: Evidence) -> bool:
     """Whether a second load is issued while the first one misses: else no line is found on its way."""
     steps = evidence.observations.step_cycles
     return "burst_8" not in steps or steps["burst_8"] < 4 * steps["burst_1"]
-
-
-def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes: bool | None) -> Verdict:
-    low, high = sorted((1 / scale.low, 1 / scale.high))
-    return Verdict(
-        role=role,
-        kinds=ordered(kinds),
-        scale=1 / scale.value,
-        scale_low=low,
-        scale_high=high,
-        level=level,
-        includes_prefetch=includes,
-    )
 
 
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
@@ -267,24 +250,20 @@ def _why(role: str, evidence: Evidence, scale: Estimate, fits: bool) -> str:
 
 def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event whose number is known by the program alone."""
-    observed = evidence.observations.roles[role]
-    early = unusable(role, observed)
-    if early is not None:
-        return early
     larger, values = _per_event(role, evidence)
     if not len(values):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
     if not values.any():
-        return Verdict(role=role, kinds=ordered({Kind.ZERO}))
-    kinds, scale = set(wrapped(observed)), over_epochs(values).doubted(evidence.params.exactness / 2)
+        return found(role, {Kind.ZERO})
+    kinds, scale = evidence.kinds(role), over_epochs(values).doubted(evidence.params.exactness / 2)
     if background(role, evidence, scale.value) or _by_time(role, evidence) or bent(role, evidence, larger):
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, True))
-    found, reason = scaled(scale, evidence.params)
-    if found is None:
+        return found(role, kinds | {Kind.UNTRUSTED}, _why(role, evidence, scale, True))
+    kinds_of_scale, reason = scaled(scale, evidence.params)
+    if kinds_of_scale is None:
         return undecided(role, scale, reason)
-    kinds |= set(found)
+    kinds |= set(kinds_of_scale)
     kinds |= {Kind.UNDERCOUNTS_SMT} if _loses(role, evidence, larger) else set()
-    return _verdict(role, kinds, scale, evidence.sure_level(role), None)
+    return msgspec.structs.replace(decided(role, kinds, scale), level=evidence.sure_level(role))
 
 
 def _loses(role: str, evidence: Evidence, larger: str) -> bool:

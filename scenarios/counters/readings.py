@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +38,10 @@ class Evidence:
     def sure_level(self, role: str) -> str:
         """The same, empty where it rests on a third cache not having been found, which may be there all the same."""
         return self.level(role) if self.level(role) == ROLES[role].level else ""
+
+    def kinds(self, role: str) -> set[Kind]:
+        """What readings say of the event before anything is inferred: whether they wrapped."""
+        return {Kind.WRAPS} if self.observations.roles[role].wrapped else set()
 
     def slope(self, role: str, name: str) -> Numbers:
         """Events per repetition of a workload, by epoch; empty where it was not counted."""
@@ -91,11 +96,6 @@ def unusable(role: str, observed: Observed) -> Verdict | None:
     return None
 
 
-def wrapped(observed: Observed) -> tuple[Kind, ...]:
-    """Whether readings wrapped."""
-    return (Kind.WRAPS,) if observed.wrapped else ()
-
-
 def background(role: str, evidence: Evidence, scale: float) -> bool:
     """Whether events come while nothing happens: more, in the time of a line from memory, than a part of one."""
     idle = evidence.slope(role, "idle")
@@ -143,11 +143,21 @@ def scaled(scale: Estimate, params: Params) -> tuple[tuple[Kind, ...] | None, st
 
 def undecided(role: str, scale: Estimate, reason: str) -> Verdict:
     """The verdict on an event whose scale's interval is too wide for one; more epochs may make it narrower."""
-    if not scale.low > 0:
-        return Verdict(role=role, reason=reason)
-    return Verdict(role=role, reason=reason, scale=1 / scale.value, scale_low=1 / scale.high, scale_high=1 / scale.low)
+    return _per_count(Verdict(role=role, reason=reason), scale) if scale.low > 0 else Verdict(role=role, reason=reason)
 
 
-def ordered(kinds: set[Kind]) -> tuple[Kind, ...]:
-    """Kinds in their order; trusted where there is none."""
-    return tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,)
+def decided(role: str, kinds: Iterable[Kind], scale: Estimate) -> Verdict:
+    """The verdict on an event of known scale; trusted where there is no other kind."""
+    return _per_count(found(role, kinds), scale)
+
+
+def found(role: str, kinds: Iterable[Kind], reason: str = "") -> Verdict:
+    """The verdict of these kinds in their order; trusted where there is none."""
+    own = set(kinds)
+    return Verdict(role=role, kinds=tuple(kind for kind in Kind if kind in own) or (Kind.TRUSTED,), reason=reason)
+
+
+def _per_count(verdict: Verdict, scale: Estimate) -> Verdict:
+    """With what one count stands for: the scale is counts per event."""
+    low, high = sorted((1 / scale.low, 1 / scale.high))
+    return msgspec.structs.replace(verdict, scale=1 / scale.value, scale_low=low, scale_high=high)

@@ -152,9 +152,9 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     from contextlib import closing
     from datetime import UTC, datetime
 
-    from setebench.counters.verdicts import Key
+    from setebench.counters.verdicts import Key, kept
     from setebench.diagnose.analysis import Basis
-    from setebench.diagnose.calibration import measured_on, trusted
+    from setebench.diagnose.calibration import measured_on
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
     from setebench.machine import open_machine
@@ -165,7 +165,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     with closing(open_machine(name)) as machine:
         measured = measured_on(machine.facts.name, values["calibration"])
         key = Key(processor=machine.facts.name, microcode="", kernel="", version=store.this_tool().version)
-        verdicts = trusted(key, name, file) if file is not None else None
+        verdicts = kept(key, name, file) if file is not None else None
         read_by = Basis(calibration=measured, verdicts=verdicts, line_bytes=machine.facts.line_size)
         known = {"machine": name, "verdicts": None if file is None else str(file)}
         frame = Frame(machine=machine_record(machine.facts), settings=known, started=started)

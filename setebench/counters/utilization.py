@@ -7,7 +7,7 @@ of one core for its own paths and of all cores for shared ones. A path that is 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -30,44 +30,37 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
     all_cores: float | None = None
 
 
-class Path(msgspec.Struct, frozen=True, kw_only=True):
-    """One way through a level: the percentage of its peak that was used, by which role's count, of one core or all."""
-
-    percent: float
-    role: str
-    cores: str
-
-
 def utilization(level: str, measure: Measure, peaks: Mapping[str, Peak]) -> Metric:
     """The busiest path of a level, in percent of its peak.
 
     A thread's own paths are used while it runs (`task_clock`, the CPU time of all threads together); shared ones are
     used by all threads in the time that passed."""
     known = Metric(definition=f"utilization.{level}", unit="%", roles=LEVEL_ROLES[level])
-    paths, reasons = [], []
+    paths: list[tuple[float, str]] = []  # per cent of the peak, and by which role's count
+    reasons = []
     for role in LEVEL_ROLES[level]:
         measurement = measure((role, "task_clock"))
         objection = measurement.objection(role) or ("" if role in peaks else _no_peak(role))
         if objection:
             reasons.append(objection)
         else:
-            paths += _paths(role, measurement, peaks[role])
+            paths += [(percent, role) for percent in _percentages(role, measurement, peaks[role])]
     if not paths:
         return msgspec.structs.replace(known, reason=reasons[0] if reasons else "no time passed")
-    busiest = max(paths, key=lambda path: path.percent)
-    return msgspec.structs.replace(known, value=busiest.percent, roles=(busiest.role,))
+    percent, role = max(paths, key=lambda path: path[0])
+    return msgspec.structs.replace(known, value=percent, roles=(role,))
 
 
 def _no_peak(role: str) -> str:
     return f"the peak rate of {role} is not known; run `setebench counters peaks`"
 
 
-def _paths(role: str, measurement: Measurement, peak: Peak) -> list[Path]:
-    count, found = measurement.value(role), []
+def _percentages(role: str, measurement: Measurement, peak: Peak) -> Iterator[float]:
+    """Of the peaks of one core and of all."""
+    count = measurement.value(role)
     busy = 0.0 if measurement.objection("task_clock") else measurement.value("task_clock") / 1e9
     own = ROLES[role].scope is not Scope.SOCKET  # what a socket counts belongs to no core
     if own and peak.one_core and busy > 0:
-        found.append(Path(percent=100 * count / busy / peak.one_core, role=role, cores="one"))
+        yield 100 * count / busy / peak.one_core
     if peak.all_cores and measurement.seconds > 0:
-        found.append(Path(percent=100 * count / measurement.seconds / peak.all_cores, role=role, cores="all"))
-    return found
+        yield 100 * count / measurement.seconds / peak.all_cores

@@ -11,7 +11,7 @@ from pathlib import Path
 from setebench import store
 from setebench.counters import verdicts
 from setebench.counters.utilization import Peak
-from setebench.counters.verdicts import Key, Verdicts
+from setebench.counters.verdicts import Key
 from setebench.diagnose.analysis import Basis, Calibration
 from setebench.errors import UsageError
 from setebench.results import Document, Finding
@@ -26,7 +26,7 @@ def basis(key: Key, machine: str, results: Iterable[Path] = (), file: Path | Non
 
     Raises `SetebenchError` for verdicts that expired, `UsageError` for files that can't be read, or are of another
     machine."""
-    return Basis(verdicts=trusted(key, machine, file), calibration=measured_on(machine, results))
+    return Basis(verdicts=verdicts.kept(key, machine, file), calibration=measured_on(machine, results))
 
 
 def measured_on(machine: str, results: Iterable[Path]) -> Calibration:
@@ -39,11 +39,6 @@ def measured_on(machine: str, results: Iterable[Path]) -> Calibration:
             raise UsageError(f"{str(path)!r} was measured on {document.machine.name}, not on {machine}")
         documents.append(document)
     return calibration(documents)
-
-
-def trusted(key: Key, machine: str, file: Path | None) -> Verdicts:
-    """The verdicts that gate figures: none are trusted where nothing was validated."""
-    return verdicts.kept(key, machine, file)
 
 
 def calibration(documents: Iterable[Document]) -> Calibration:

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.counters.protocol import Count, CountsEvents
+from setebench.counters.counting import countable, counted, hardware_roles
+from setebench.counters.protocol import Count
 from setebench.diagnose.params import DemonstrationParams
 from setebench.diagnose.records import Hit, Interval, Place, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
-from setebench.errors import UnsupportedError
 from setebench.kernels import array_spacing
 from setebench.machine import Machine, Region, Ticks
 from setebench.probe import Base, Probe
@@ -40,13 +40,8 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     """The timeline of the three phases. The work of an interval is run once for each group of events that fits at once.
 
     Raises `UnsupportedError` on a machine that counts none of the roles that figures are made of."""
-    if not isinstance(machine, CountsEvents):
-        raise UnsupportedError(f"{machine.facts.name} counts no events")
-    offered = machine.event_roles()
+    known, offered = countable(machine, PMU_ROLES), hardware_roles(machine)
     roles = {role: offered.get(role, "this machine knows no event for it") for role in PMU_ROLES}
-    known = tuple(role for role, reason in roles.items() if not reason)
-    if not known:
-        raise UnsupportedError(f"{machine.facts.name} can count none of the events needed: {roles[PMU_ROLES[0]]}")
     with ExitStack() as stack:
         phases = list(_phases(machine, cpu, stack))
         return _timeline(machine, phases, roles, known)
@@ -80,15 +75,8 @@ def _timeline(machine: Machine, phases: list[Phase], roles: dict[str, str], know
 
 def _interval(machine: Machine, phase: Phase, known: tuple[str, ...]) -> tuple[float, dict[str, Count]]:
     """Seconds of the work, and its counts: those of each group from a run of its own."""
-    assert isinstance(machine, CountsEvents)
-    counts: dict[str, Count] = {}
-    ticks = []
-    for group in machine.event_groups(known):
-        phase.prepare()
-        with machine.count_events(group) as counting:
-            ticks.append(float(phase.run().sum()))
-            counts |= {role: count for role, count in counting.read().items() if role in group}
-    seconds = float(np.median(ticks)) / machine.facts.ticks_per_second
+    counts, ticks = counted(machine, known, phase.run, phase.prepare)
+    seconds = float(np.median([each.sum() for each in ticks])) / machine.facts.ticks_per_second
     busy = round(1e9 * seconds)
     return seconds, counts | {"task_clock": Count(role="task_clock", value=busy, enabled=busy, running=busy)}
 

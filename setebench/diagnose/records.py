@@ -93,9 +93,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     `source`: "counted" on this machine, "simulated" on one that is not. `roles`: what was asked for, with "" or the
     reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
     why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
-    `sockets`: what was counted for each socket in its first
-    `socket_seconds`, what others did included. `user_seconds`, `system_seconds`: CPU time
-    in the program's own code and in the kernel, None where that isn't known. `ending`: how the program ended."""
+    `sockets`: what was counted for each socket in its first `socket_seconds`, what others did included. `ending`: how
+    the program ended."""
 
     program: tuple[str, ...]
     source: str = "counted"
@@ -113,8 +112,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     unsampled: str = ""
     unwatched: str = ""
     lost_samples: int = 0
-    user_seconds: float | None = None
-    system_seconds: float | None = None
     ending: str = ""
 
     @property

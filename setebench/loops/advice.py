@@ -260,13 +260,7 @@ def _said(quantity: Quantity) -> str:
 
 
 def _named(candidate: Candidate) -> str:
-    policy = candidate.policy
-    parts = [
-        f"{hint} {distance} ahead"
-        for distance, hint in ((policy.l2_distance, policy.l2_hint), (policy.l1_distance, policy.l1_hint))
-        if distance
-    ]
-    return " and ".join(parts) or "none"
+    return " and ".join(f"{hint} {distance} ahead" for _, distance, hint in candidate.policy.parts) or "none"
 
 
 def _range(advisor: Advisor, policy: Policy) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -65,7 +65,7 @@ class Advisor:
     def smallest_block(self, candidate: Candidate) -> int:
         """Iterations from which on a loop that is begun anew gains from a policy: those before the furthest distance
         find nothing prefetched, and pay for the prefetches all the same. 0 for a policy that gains nothing."""
-        furthest = max(candidate.policy.l1_distance, candidate.policy.l2_distance)
+        furthest = candidate.policy.furthest
         now, least = self.expected(Policy()), 1 - self.table.params.least_gain
         gained = least * now - candidate.cycles
         if not furthest or gained <= 0:

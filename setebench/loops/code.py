@@ -28,9 +28,8 @@ def identifier(name: str) -> str:
 
 
 def _lines(loop: Loop, advice: Advice) -> Iterator[str]:
-    policy, name = advice.policy, identifier(loop.name).upper()
-    stages = [(policy.l2_distance, policy.l2_hint, "L2"), (policy.l1_distance, policy.l1_hint, "L1")]
-    stages = [stage for stage in stages if stage[0]]
+    name = identifier(loop.name).upper()
+    stages = [(distance, hint, level.upper()) for level, distance, hint in advice.policy.parts]
     yield f"/* {loop.name}: {advice.strategy}; an iteration is one of its {loop.unit}."
     for sentence in advice.why:
         yield from textwrap.wrap(sentence, COMMENT_COLUMNS, initial_indent=" * ", subsequent_indent=" *   ")

@@ -57,17 +57,12 @@ class Queues:
         work = self._loop.cycles_per_iteration + self.instructions(policy)
         window = core.window * self._loop.cycles_per_iteration / work  # it holds instructions, also those of prefetches
         lines = sum(stream.lines_per_iteration for stream in self._loop.streams)
-        furthest = max(policy.l1_distance, policy.l2_distance)
         params = self._params
         least = int(max(params.least_timed, min(params.timed, params.many_lines / lines)))
-        timed = max(least, params.turns * furthest)
+        timed = max(least, params.turns * policy.furthest)
         steps = max(stream.steps for stream in self._loop.streams)
-        warm = min(params.warm, least) + furthest * (steps - 1 + params.settled)
-        stages = [
-            (distance, LEVELS.get(self._rates.fills.get(hint, "l1"), 1))
-            for distance, hint in ((policy.l2_distance, policy.l2_hint), (policy.l1_distance, policy.l1_hint))
-            if distance
-        ]
+        warm = min(params.warm, least) + policy.furthest * (steps - 1 + params.settled)
+        stages = [(distance, LEVELS.get(self._rates.fills.get(hint, "l1"), 1)) for _, distance, hint in policy.parts]
         overlaps = (window, core.blocking, core.in_order, core.walkers)
         return self._passes.cycles(stages, overlaps, (work, warm, timed), latency_factor)
 

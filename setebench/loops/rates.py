@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,20 +70,17 @@ class Rates:
 def rates_of(loop: Loop, table: Table) -> Rates:
     """The measured table for this loop."""
     first, second = (table.quantity(f"latency.{level}").value for level in ("l1", "l2"))
+
+    def own(of: Callable[[str], Quantity]) -> tuple[float, float]:
+        """What a thread has of both levels' amounts."""
+        near, far = (of(level).value / sharers(loop, table, level) for level in ("l1", "l2"))
+        return near, far
+
     return Rates(
         latency=(first, second, _number(table, "latency.l3") or second),
-        demand=(
-            table.demand("l1").value / sharers(loop, table, "l1"),
-            table.demand("l2").value / sharers(loop, table, "l2"),
-        ),
-        prefetch=(
-            table.entries("l1").value / sharers(loop, table, "l1"),
-            table.entries("l2").value / sharers(loop, table, "l2"),
-        ),
-        sizes=(
-            table.quantity("cache.l1.size").value / sharers(loop, table, "l1"),
-            table.quantity("cache.l2.size").value / sharers(loop, table, "l2"),
-        ),
+        demand=own(table.demand),
+        prefetch=own(table.entries),
+        sizes=own(lambda level: table.quantity(f"cache.{level}.size")),
         drops=table.said("software_prefetch.when_full") == "drops",
         fills={
             hint: str(table.said(f"software_prefetch.fills.{hint}") or level) for hint, level in MEANT_FILLS.items()
@@ -125,22 +122,28 @@ def parts_of(loop: Loop, stream: Stream, table: Table) -> Iterator[tuple[str, fl
 
 def latency_of(loop: Loop, table: Table) -> Quantity:
     """Mean cycles from the levels that serve the prefetched streams to level 1, without page walks."""
-    total, low, high, weights, known = 0.0, 0.0, 0.0, 0.0, True
-    for stream in loop.prefetched or loop.streams:
-        for level, part in parts_of(loop, stream, table):
-            cycles, weight = table.quantity(f"latency.{level}"), part * stream.lines_per_iteration
-            total, low, high = total + weight * cycles.value, low + weight * cycles.low, high + weight * cycles.high
-            weights, known = weights + weight, known and cycles.known
-    return Quantity(total / weights, low / weights, high / weights, known)
+    lines = _lines_by_level(loop, table)
+    every = {level: table.quantity(f"latency.{level}") for level in lines}
+
+    def mean(end: str) -> float:
+        return float(sum(lines[level] * getattr(every[level], end) for level in lines) / sum(lines.values()))
+
+    return Quantity(mean("value"), mean("low"), mean("high"), all(each.known for each in every.values()))
 
 
 def serving_level(loop: Loop, table: Table) -> str:
     """The level that serves most lines of the prefetched streams."""
-    parts: dict[str, float] = {}
+    lines = _lines_by_level(loop, table)
+    return max(lines, key=lambda level: lines[level])
+
+
+def _lines_by_level(loop: Loop, table: Table) -> dict[str, float]:
+    """Lines of the prefetched streams that each level serves in an iteration."""
+    lines: dict[str, float] = {}
     for stream in loop.prefetched or loop.streams:
         for level, part in parts_of(loop, stream, table):
-            parts[level] = parts.get(level, 0.0) + part * stream.lines_per_iteration
-    return max(parts, key=lambda level: parts[level])
+            lines[level] = lines.get(level, 0.0) + part * stream.lines_per_iteration
+    return lines
 
 
 def most_iterations(loop: Loop, table: Table, level: str) -> int:

@@ -139,6 +139,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise UsageError(f"{hint!r} is no prefetch hint; use one of {', '.join(HINTS)}")
 
     @property
+    def parts(self) -> tuple[tuple[str, int, str], ...]:
+        """The stages that it has, the further one first: to which level, how far ahead, with which hint."""
+        both = (("l2", self.l2_distance, self.l2_hint), ("l1", self.l1_distance, self.l1_hint))
+        return tuple(each for each in both if each[1])
+
+    @property
     def stages(self) -> int:
         """How many software prefetches a line gets: 0, 1 or 2."""
-        return bool(self.l1_distance) + bool(self.l2_distance)
+        return len(self.parts)
+
+    @property
+    def furthest(self) -> int:
+        """The longer one of the distances."""
+        return max(self.l1_distance, self.l2_distance)

@@ -213,7 +213,7 @@ def passed_bytes_most(loop: Loop) -> int:
 def _span(loop: Loop, policy: Policy, access_sizes: tuple[int, ...], folded: bool) -> Span:
     """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so that
     those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
-    furthest, params = max(policy.l1_distance, policy.l2_distance), TraceParams()
+    furthest, params = policy.furthest, TraceParams()
     steps = max(stream.steps for stream in loop.streams)
     lead = min(params.most_lead, params.lead + furthest * (steps - 1 + params.lead_distances))
     timed = max(loop.iterations, min(params.most_lead, params.timed_distances * furthest))

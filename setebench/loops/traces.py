@@ -118,7 +118,7 @@ class _Writer:
         self._policy = policy
         self._span = span
         self._body = body
-        self._furthest = max(policy.l1_distance, policy.l2_distance)
+        self._furthest = policy.furthest
         self._names = [stream.name for stream in loop.streams]
         self._loads: dict[tuple[int, int], int] = {}  # (stream, step) -> number of its latest load
         seeds = rng.integers(0, 1 << 62, len(loop.streams))
@@ -197,10 +197,8 @@ class _Writer:
 
     def prefetches(self, number: int) -> None:
         """The prefetches of a stream, furthest stage first."""
-        policy = self._policy
-        for distance, hint in ((policy.l2_distance, policy.l2_hint), (policy.l1_distance, policy.l1_hint)):
-            if distance:
-                self._stage(number, distance, HINTS.index(hint))
+        for _, distance, hint in self._policy.parts:
+            self._stage(number, distance, HINTS.index(hint))
 
     def _stage(self, number: int, distance: int, hint: int) -> None:
         stream = self._loop.streams[number]

@@ -1,6 +1,6 @@
 """Observing a program, a process or a function of Python: counts by interval, samples of time, how it ended.
 
-Counting is `core.perf.program`'s; beside it each CPU has a buffer for samples of the program's time, which is emptied
+Counting is `native.perf.program`'s; beside it each CPU has a buffer for samples of the program's time, which is emptied
 at the end of every interval and only understood when the program has ended.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from resource import RUSAGE_CHILDREN, getrusage
 
 import msgspec
 
@@ -41,26 +40,24 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
 def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timeline, Run]:
     """Start a program and observe it and all that it starts to its end.
 
-    Raises as `core.perf.program.run.Programs.run` does."""
+    Raises as `native.perf.program.run.Programs.run` does."""
     with (
         TimeSampling(kit.kernel, wish, pmus=kit.situation.pmus) as sampling,
         WorkByThread(kit.kernel, kit.work) as work,
     ):
-        before, sockets = _children_seconds(), SocketCounts(kit.kernel)
+        sockets = SocketCounts(kit.kernel)
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
         run, _events = Programs(
             kit.kernel, kit.situation, _All(sampling, sockets, Turns(kit.kernel, kit.sets), work)
         ).run(job, command)
-        user, system = (after - past for after, past in zip(_children_seconds(), before, strict=True))
         timeline = with_work(timeline_of(kit, run, sampling, tuple(command)), work.counts())
-        timeline = sockets.added_to(timeline)
-    return msgspec.structs.replace(timeline, user_seconds=user, system_seconds=system), run
+        return sockets.added_to(timeline), run
 
 
 def observe_process(kit: Kit, wish: Wish, process: int) -> tuple[Timeline, Run]:
     """Observe a process that runs already, and what it starts, until it ends, the time is over, or a signal comes.
 
-    Raises as `core.perf.program.run.Programs.attach` does."""
+    Raises as `native.perf.program.run.Programs.attach` does."""
     name = _command_of(process)
     with TimeSampling(kit.kernel, wish, attached=True, pmus=kit.situation.pmus) as sampling:
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
@@ -83,11 +80,6 @@ class _All:
     def tick(self, now: float) -> None:
         for each in self._all:
             each.tick(now)
-
-
-def _children_seconds() -> tuple[float, float]:
-    used = getrusage(RUSAGE_CHILDREN)
-    return used.ru_utime, used.ru_stime
 
 
 def _command_of(process: int) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from setebench.native.perf.program.opened import Counters, Opened
 
 
 class SocketCounts:
-    """Reads events of sockets apart at the end of every interval (a `core.perf.program.run.Beside`). What the last,
+    """Reads events of sockets apart at the end of every interval (a `native.perf.program.run.Beside`). What the last,
     shorter interval brings is left out."""
 
     def __init__(self, kernel: Kernel, tree: Tree | None = None) -> None:

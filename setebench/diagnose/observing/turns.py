@@ -21,7 +21,7 @@ CYCLES = ("cycles",)
 """In every set: what most figures are divided by, and what shows whether sets saw the same program."""
 
 WATCHDOG_COUNTER = 33
-"""The fixed counter of cycles, as `core.perf.constraints` numbers it: the kernel's watchdog counts cycles by it."""
+"""The fixed counter of cycles, as `native.perf.constraints` numbers it: the kernel's watchdog counts cycles by it."""
 
 RESTING = "counted in other intervals: not all roles fit at once"
 
@@ -41,7 +41,7 @@ def sets_of(roles: Sequence[str], always: Sequence[str] = CYCLES, tree: Tree | N
 
 
 class Turns:
-    """Switches open counters from set to set at the end of every interval (a `core.perf.program.run.Beside`)."""
+    """Switches open counters from set to set at the end of every interval (a `native.perf.program.run.Beside`)."""
 
     def __init__(self, kernel: Kernel, sets: Sets) -> None:
         self._kernel, self._sets = kernel, sets

@@ -38,7 +38,7 @@ def choice(wanted: Sequence[Wanted], roles: Sequence[str]) -> Wanted | None:
 
 
 class WorkByThread:
-    """Counts one role for each thread of a program that is started (a `core.perf.program.run.Beside`). A context
+    """Counts one role for each thread of a program that is started (a `native.perf.program.run.Beside`). A context
     manager; without a role it does nothing."""
 
     def __init__(self, kernel: Kernel, wanted: Wanted | None) -> None:
