@@ -3,6 +3,7 @@ fills, and whether threads or cores share it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from setebench.experiments.visits import Access, Kind, Visit
@@ -25,6 +26,23 @@ def directions(ways: dict[bool, Answer]) -> str | None:
     unclear, or none is led."""
     names = {(True, True): "both", (True, False): "up", (False, True): "down"}
     return None if None in ways.values() else names.get((bool(ways[False]), bool(ways[True])))
+
+
+def report_alike(lab: Lab, question: Question, first: int, report: Report) -> None:
+    """What trains it, which level it fills, and whether threads share it, of which another makes all accesses but the
+    `first` ones."""
+    report_trained_by(lab, question, report)
+    report_fills(lab, question, report)
+    report_shared(lab, question, first, report)
+
+
+def report_crossing(
+    crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report, why: str = UNCLEAR
+) -> None:
+    """Whether lines come past a page's end, in small pages and, where there are any, within large ones."""
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            report.value(parameter, crosses(memory), method, why)
 
 
 def report_trained_by(lab: Lab, question: Question, report: Report, heard: str = "") -> None:
@@ -76,9 +94,9 @@ def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
 
 
 def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
-    """The level of the first target that comes."""
-    present = [target for target in question.targets if lab.brings(question.visit, target)]
-    level = lab.level(question.visit, present[0]) if present else None
+    """The level of the first target that comes: level 1 where the question asked for that."""
+    present = [target for target in question.targets if lab.comes(question.visit, target, question.inner)]
+    level = None if not present else "l1" if question.inner else lab.level(question.visit, present[0])
     level = None if level == "memory" else level  # which comes, and mostly is not there a moment later
     report.value("fills", level, "level of the lines that come", LEVEL_UNCLEAR)
     return level
@@ -100,7 +118,7 @@ def report_shared(lab: Lab, question: Question, first: int, report: Report) -> N
     cpus, _ = cpus_of(lab)
     if len(cpus) < 2:
         return
-    if first < 1:
+    if first < 1 and not question.visit.training:
         report.unresolved("shared_by_smt", ONE)
         return
     accesses = range(len(question.visit.steps))
@@ -117,10 +135,10 @@ def report_shared(lab: Lab, question: Question, first: int, report: Report) -> N
 
 def report_across_cores(lab: Lab, question: Question, first: int, report: Report) -> None:
     """Whether the visit works when another core makes its `first` accesses and this one the rest, and with neither's
-    alone: what one of them fetches of its own may lie in a cache that both see. Nothing is reported where there is one
-    core, or where the visit has no access for each."""
+    alone: what one of them fetches of its own may lie in a cache that both see. Nothing is reported of tables of level
+    1, which are a core's own, where there is one core, or where the visit has no access for each."""
     (_, cpus), last = cpus_of(lab), len(question.visit.steps)
-    if len(cpus) < 2 or not 0 < first < last:
+    if report.level == 1 or len(cpus) < 2 or not 0 < first < last:
         return
     answers = lab.brings_across(question, (0, first, last), cpus[:2])
     if answers:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.experiments.visits import Access, Visit
+from setebench.experiments.visits import Access, Visit, instruction
 
 from .attributes import report_fills, report_trained_by
 from .found import Answer, Found, Question, some
@@ -35,28 +35,21 @@ RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
 class Evidence:
     """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
     learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
-    rng: purpose of the random numbers. broken: lines from a run's end to the access that breaks it, no multiple of its
-    distance, so that the run did not fetch what follows. wide: lines of a page that has room for it behind runs of
-    short_stride.
+    broken: lines from a run's end to the access that breaks it, no multiple of its distance, so that the run did not
+    fetch what follows.
     practice: pages gone through before, in every repetition; warm_up: repetitions made before any counts.
-    long_run: neighbouring lines, nearly half of a page of 32.
-    apart: lines ahead that neighbours don't bring. footprint: lines in an order without a stride. ips: between the
-    instruction addresses that make them. unexplained: fraction of counts that the best rule leaves unexplained only
-    where none is right."""
+    apart: lines ahead that neighbours don't bring. footprint: lines in an order without a stride. unexplained: fraction
+    of counts that the best rule leaves unexplained only where none is right."""
 
     patterns: int = 16
     samples: int = 3
-    gaps: tuple[int, ...] = (5, 6, 7, 8, 9)
-    rng: int = 7300
+    gaps: range = range(5, 10)
     broken: int = 13
-    wide: int = 64
     practice: int = 2
     apart: tuple[int, ...] = (5, 7)
     footprint: tuple[int, ...] = (0, 5, 11, 3, 14)
-    ips: int = 256
     unexplained: float = 0.4
     warm_up: int = 40
-    long_run: int = 14
 
 
 E = Evidence()
@@ -72,6 +65,8 @@ def unexplained(_lab: Lab) -> Found:
 def compare(lab: Lab) -> None:
     """Hold the families of runs that were found against their further cases, and say what is there beside them."""
     finds = lab.known.finds
+    if finds["l2.pair"].hidden:
+        finds["l1.other"] = Found(True, question=finds["l2.pair"].question)
     for identity, cases in CASES.items():
         found = finds[identity]
         if not found.present or all(case(lab, found, identity) is not False for case in cases):
@@ -160,7 +155,7 @@ def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
 
 def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[int]]:
     """Runs of random distances that end where those do by which streams are found."""
-    last, rng = runs.gap_lines(lab, 1, down, end_odd)[0], lab.context.rng(E.rng)
+    last, rng = runs.gap_lines(lab, 1, down, end_odd)[0], lab.context.rng("runs of new distances")
     while True:
         gaps = rng.choice(E.gaps, count - 1)
         back = [int(each) for each in np.cumsum(gaps[::-1])[::-1]] + [0]
@@ -172,7 +167,7 @@ def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[
 def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
     """Whether a stride of one instruction is not followed right after an access that broke it, or, where two accesses
     are enough, whether another distance is."""
-    stride = lab.params.short_stride if lab.page_lines >= E.wide else 2
+    stride = min(lab.params.short_stride, lab.eighth // 2)  # so that there is room behind
     lines = runs.strided_lines(lab, stride, found.down, start=1)
     step = lines[1] - lines[0]
 
@@ -187,7 +182,7 @@ def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
     if at_once:  # two accesses are enough, or the stride is known from other pages: then another one is not
         other = step + (2 if step > 0 else -2)
         return led([*lines, broken, broken + other])
-    answers = led([*lines, broken, broken + step], lab.params.most_ahead) if at_once is False else None
+    answers = led([*lines, broken, broken + step], lab.params.stride_run) if at_once is False else None
     return None if answers is None else not answers
 
 
@@ -203,7 +198,9 @@ def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
 
 def _long_run(lab: Lab, down: bool) -> Question:
     """Lines ahead of a run of neighbouring ones, longer than a run with gaps can be."""
-    return runs.led_question(lab, runs.near_lines(lab, E.long_run, down, (1, 1)), (lab.params.near, lab.params.far))
+    params = lab.params
+    lines = runs.near_lines(lab, 2 * params.longest_run, down, (1, 1))
+    return runs.led_question(lab, lines, (params.near, params.far))
 
 
 def _practised(lab: Lab) -> Iterator[Question]:
@@ -224,8 +221,7 @@ def _practised(lab: Lab) -> Iterator[Question]:
 
 def _after_practice(lab: Lab, run: Sequence[int], count: int, targets: tuple[int, ...], same: bool) -> Question:
     def accesses(lines: Sequence[int], page: int) -> list[Access]:
-        first = lab.params.same_ip
-        ips = [first if same else first + E.ips * (number + 1) for number in range(len(lines))]
+        ips = [lab.params.same_ip if same else instruction(number) for number in range(len(lines))]
         return [Access(line * lab.line_size, ip=ip, page=page) for line, ip in zip(lines, ips, strict=True)]
 
     practice = [access for page in range(1, E.practice + 1) for access in accesses(run, page)]

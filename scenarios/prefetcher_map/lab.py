@@ -28,9 +28,10 @@ Ticks = NDArray[np.int64]
 
 @dataclass
 class _Answers:
-    """Answers so far: in any cache, in level 1, and the level."""
+    """Answers so far: in any cache, in level 1, and the level; and what surely is in no cache without accesses."""
 
     cached: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
+    untouched: set[tuple[Visit, int]] = field(default_factory=set)
     inner: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
     level: dict[tuple[Visit, int], str | None] = field(default_factory=dict)
 
@@ -42,6 +43,7 @@ class Lab(Visits):
         super().__init__(context, region, turn)
         self.params = Params().quicker() if context.fast else Params()
         self.references, self.known = references, Known()
+        self.eighth = self.page_lines // 8
         self._answers = _Answers()
 
     def know_as(self, other: Lab) -> None:
@@ -124,8 +126,8 @@ class Lab(Visits):
         params = self.params
         for repetitions in (4 * params.again, 16 * params.again):  # on a coarse clock few loads leave shares blurred
             if repetitions == 4 * params.again or not self.spent:
-                shares = self.references.shares(self.paired(self._quiet(visit), [target], repetitions).trained)
-                share = float(shares.of("l1")[0]) if inner else 1.0 - float(shares.of("memory")[0])
+                shares = self.shares_after(visit, [target], repetitions)
+                share = float(shares.of("l1")[0] if inner else 1.0 - shares.of("memory")[0])
                 if min(share, 1 - share) < params.plain:
                     return share > params.plain
         return None
@@ -158,8 +160,7 @@ class Lab(Visits):
 
     def lost(self, visit: Visit, target: int) -> float:
         """Fraction of repetitions in which a line that level 2 had is further out."""
-        shares = self.references.shares(self.paired(self._quiet(visit), [target], 2 * self.params.again).trained)
-        return float(shares.of("l3", "memory")[0])
+        return float(self.shares_after(visit, [target], 2 * self.params.again).of("l3", "memory")[0])
 
     def shares_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
         """What part of the loads of each target each level served."""
@@ -200,19 +201,24 @@ class Lab(Visits):
         return replace(visit, forget=self.known.forget)
 
     def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Answer]:
-        """Whether the visit brings each target, which without it is not there."""
-        samples = self.paired(self._quiet(visit), targets, repetitions)
-        shares, anyway = (1.0 - self.references.shares(e).of("memory") for e in (samples.trained, samples.untrained))
-        slack = self.params.slack / math.sqrt(samples.repetitions)
-        answers: dict[int, Answer] = {}
-        for target, share, other in zip(targets, shares, anyway, strict=True):
-            answers[target] = None
-            if np.isfinite(share + other):
-                if share < self.params.not_brought - slack:
-                    answers[target] = False
-                elif share > self.params.brought + slack and other < self.params.not_brought:
-                    answers[target] = True
-        return answers
+        """Whether the visit brings each target, which without its accesses is not there: that is asked only of what
+        came, and once of visits that differ in their accesses alone."""
+        params, slack = self.params, self.params.slack / math.sqrt(repetitions)
+        without, untouched = visit.untrained(), self._answers.untouched
+        cached = dict(zip(targets, self._cached(visit, targets, repetitions), strict=True))
+        came = [target for target, share in cached.items() if share > params.brought + slack]
+        if asked := [target for target in came if (without, target) not in untouched]:
+            anyway = self._cached(without, asked, -(-repetitions // params.control_part))
+            untouched |= {
+                (without, each) for each, share in zip(asked, anyway, strict=True) if share < params.not_brought
+            }
+        answers: dict[int, Answer] = dict.fromkeys(targets)
+        answers |= {target: False for target, share in cached.items() if share < params.not_brought - slack}
+        return answers | {target: True for target in came if (without, target) in untouched}
+
+    def _cached(self, visit: Visit, targets: Sequence[int], repetitions: int) -> NDArray[np.float64]:
+        """The fraction of the loads of each target after the visit that any cache served."""
+        return 1.0 - self.shares_after(visit, targets, repetitions).of("memory")
 
     def _in_l1(self, visit: Visit, target: int) -> Answer:
         level = self._mostly_in(visit, target)
@@ -225,8 +231,7 @@ class Lab(Visits):
         A sibling that is busy, or was when the references were taken, makes level 1 look like level 2, or the other way
         round, from one epoch to the next. So the loads must also be nearer to those of the same line when it was just
         loaded, timed in turns with them, or further from those, than half the way to level 2."""
-        first, most = self.params.again, self.params.most
-        for times, loaded in self.growing(self._quiet(visit), target, first, most):
+        for times, loaded in self.growing(self._quiet(visit), target, 2 * self.params.first, self.params.most):
             level = self._clearly(mostly(self.references.ticks, times), every)
             if level and self._as_if_loaded(times, loaded) is (level == "l1"):
                 return level
@@ -263,7 +268,7 @@ def fit_traversals(lab: Lab) -> None:
     many lines push out a single one."""
     params, line = lab.params, lab.page_lines // 2
     best = (_lost(lab, lab.builder.conflict_pages)[1], lab.builder.conflict_pages)
-    for pages in params.fewer_pages:
+    for pages in range(best[1] - params.fewer_by, params.least_pages - 1, -params.fewer_by):
         if best[0] <= params.lost:
             break
         spared, lost = _lost(lab, pages)
@@ -279,6 +284,6 @@ def _lost(lab: Lab, pages: int) -> tuple[float, float]:
     """Fractions of a traversal's lines that are still in level 1, and no longer in level 2, when their turn comes."""
     lab.builder.conflict_pages = pages
     numbers = np.linspace(0, len(lab.builder.traversal()) - 1, lab.params.traversal_lines).astype(int)
-    ticks = [lab.traversed(int(number), lab.params.traversal_samples) for number in numbers]
+    ticks = [lab.traversed(int(number), 2 * lab.params.first) for number in numbers]
     shares = lab.references.shares([np.concatenate(ticks)])
     return float(shares.of("l1")[0]), float(shares.of("l3", "memory")[0])

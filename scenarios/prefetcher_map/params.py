@@ -16,6 +16,7 @@ class Params:
         that few repetitions only answer what is plain.
       first, again, most: repetitions per line at first, for lines left unclear, and at most where neighbouring levels
         must be distinguished on a coarse clock.
+      control_part: a control of the lines' state without the visit's accesses takes one of so many repetitions.
       plain: a line that comes in less than this fraction comes nearly never; what noise alone takes is less.
       clear: logarithm of a ratio of likelihoods of two levels, about 1 in 8,000: a map asks hundreds of questions.
       one_level: quantile of a level's loads, the others being stalls.
@@ -26,7 +27,6 @@ class Params:
         depend on how busy the computer is, or no recording could be inferred again.
       reference_samples: loads per level that serve as references.
       pushed_out: fraction of the way from level 1 to memory below which a level behind the first one lies.
-      chart_samples: repetitions per line of a chart.
     Runs
       gaps: lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch.
       longest_run: accesses of a run with gaps, as many as a page of 64 lines has room for.
@@ -36,22 +36,21 @@ class Params:
       repeats: hits on one line that draw what a stream still fetches without a new line.
       held_accesses: hits on the lines behind it then, as many as the largest batch that is compared has lines.
       drawn: lines ahead of a run, first and last, that hits on the next line draw from a stream: nearer than the gaps.
-      stride, stride_run, start: lines apart, further than batches of streams reach; accesses; the first one's line.
+      stride_run: accesses at equal distances, as many as are asked for, and strides ahead of them that are.
       same_ip: an instruction address that accesses share, unlike those of a visit's other ones in its low six bits.
       short_stride: lines apart that show what follows short strides alone, and leave more room to run ahead.
-      most_trigger: accesses at equal distances after which a stride prefetcher is no longer waited for.
-      most_ahead: strides ahead that are asked for.
       most_next: next lines that are asked for, more than next-line prefetchers are known to fetch.
       most_repeated: accesses to one line after which a next-line prefetcher is no longer waited for.
     Tables
-      most_entries: of a table that is asked for, fewer than half of the pages of a block.
-      training_pages, training_rounds, most_active: pages that train a region prefetcher, more than are watched at
-        once; rounds, as some want the same footprint twice; and regions watched at most.
+      most_entries: of a table that is asked for, and pages that train a region prefetcher, more than are watched at
+        once: what a block of pages has room for.
+      training_rounds: of that training, as some want the same footprint twice.
     Traversals
       spared, lost, lost_lines: fractions of a traversal's lines that may still be in level 1 or no longer in level 2
         (a table of eight streams then still holds half), and below how many lost lines none is.
-      fewer_pages: evictor lines per page offset that are tried where the usual number doesn't fit.
-      traversal_lines, traversal_samples: lines of a traversal that are asked for, and how often each."""
+      fewer_by, least_pages: evictor lines per page offset that are tried where the usual number doesn't fit: so many
+        fewer each time, down to more than a first cache of eight ways has.
+      traversal_lines: lines of a traversal that are asked for."""
 
     brought: float = 0.65
     not_brought: float = 0.3
@@ -59,6 +58,7 @@ class Params:
     first: int = 12
     again: int = 60
     most: int = 1920
+    control_part: int = 3
     plain: float = 0.15
     clear: float = 9.0
     one_level: float = 0.98
@@ -68,7 +68,6 @@ class Params:
     operations: int = 60_000_000
     reference_samples: int = 360
     pushed_out: float = 0.7
-    chart_samples: int = 12
 
     gaps: tuple[int, int] = (6, 7)
     longest_run: int = 7
@@ -80,27 +79,26 @@ class Params:
     repeats: int = 16
     held_accesses: int = 8
     drawn: tuple[int, int] = (3, 5)
-    stride: int = 7
     stride_run: int = 8
-    start: int = 3
     same_ip: int = 0x152B
     short_stride: int = 3
-    most_trigger: int = 8
-    most_ahead: int = 8
     most_next: int = 10
     most_repeated: int = 6
 
     most_entries: int = 100
-    training_pages: int = 100
     training_rounds: int = 4
-    most_active: int = 60
 
     spared: float = 0.4
     lost: float = 0.06
     lost_lines: float = 0.5
-    fewer_pages: tuple[int, ...] = (16, 13, 11, 9)
+    fewer_by: int = 3
+    least_pages: int = 9
     traversal_lines: int = 16
-    traversal_samples: int = 24
+
+    @property
+    def stride(self) -> int:
+        """Lines apart, as far as the wider gap: further than batches of streams reach."""
+        return max(self.gaps)
 
     def quicker(self) -> Params:
         """With --fast: a third of the operations, three surveys at most."""

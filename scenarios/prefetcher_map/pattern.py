@@ -71,15 +71,29 @@ def chart(lab: Lab, run: list[Access]) -> dict[str, Any]:
     are there then without a gap: degree and distance of Figure 7 of Fang et al. 2014, whose distance counts to the line
     behind."""
     levels = list(lab.references.levels)
-    rows: list[list[int]] = []
-    for count in range(len(run) + 1):
-        shares = lab.shares_after(Visit(tuple(run[:count])), range(lab.page_lines), lab.params.chart_samples)
-        rows.append(np.argmax(shares.value, axis=1).tolist())
-        if max(rows[-1]) < len(levels) - 1:  # none in memory: the run brings nothing more
+    memory = len(levels) - 1
+    rows = [_nearest(lab, [], [memory] * lab.page_lines)]
+    for count in range(1, len(run) + 1):
+        if max(rows[-1]) < memory:  # none is left there: the run brings nothing more
             break
+        rows.append(_nearest(lab, run[:count], rows[-1]))
     touched = [access.at // lab.line_size for access in run[: len(rows) - 1]]
-    fetched, ahead = led(rows, touched, len(levels) - 1)
+    fetched, ahead = led(rows, touched, memory)
     return {"levels": levels, "touched": touched, "nearest": rows, "fetched": fetched, "ahead": ahead}
+
+
+def _nearest(lab: Lab, run: list[Access], before: list[int]) -> list[int]:
+    """Where every line of the page is after a run, as an index of its level, from where it was before the last access:
+    level 1 keeps what it holds."""
+    row = list(before)
+    for access in run[-1:]:
+        row[access.at // lab.line_size] = 0
+    asked = [line for line, level in enumerate(row) if level]
+    if asked:
+        shares = lab.shares_after(Visit(tuple(run)), asked, lab.params.first)
+        for line, nearest in zip(asked, np.argmax(shares.value, axis=1).tolist(), strict=True):
+            row[line] = nearest
+    return row
 
 
 def led(rows: list[list[int]], touched: list[int], memory: int) -> tuple[list[int], list[int]]:

@@ -31,7 +31,7 @@ class Report:
     """Findings of one prefetcher, in the order in which they were made."""
 
     def __init__(self, identity: str) -> None:
-        self.identity = identity
+        self.identity, self.level = identity, int(identity[1])
         self.findings: list[Finding] = []
 
     def present(self, value: bool | None, method: str, reason: str) -> bool:
@@ -99,14 +99,15 @@ def owner(finding: Finding) -> str:
     return finding.parameter.rpartition(".")[0]
 
 
-def open_questions(surveys: Sequence[Survey]) -> bool:
-    """Whether another survey might settle something: a value that was found, but not yet twice, or that one survey
-    alone found otherwise."""
+def open_questions(surveys: Sequence[Survey]) -> set[str]:
+    """The prefetchers of which another survey might settle something: a value that was found, but not yet twice, or
+    that one survey alone found otherwise."""
+    owners = set()
     for findings in _by_parameter(surveys):
         found = [finding for finding in findings if finding.value is not None]
         if found and _agreed(findings).value is None and len(_consistent(found)) >= len(found) - 1:
-            return True
-    return False
+            owners.add(owner(found[0]))
+    return owners
 
 
 def _by_parameter(surveys: Sequence[Survey]) -> list[list[Finding]]:

@@ -9,7 +9,7 @@ right after they were asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -29,6 +29,7 @@ from .lab import Lab, fit_traversals
 from .report import Report, agreed, open_questions
 
 HUGE_BYTES = 1 << 21
+EVERY = frozenset(f"prefetcher.{family.identity}" for family in FAMILIES)
 THROTTLED = "the prefetcher itself did not show right {when} its rules were asked; run again at a quieter time"
 BUSY = (
     "nothing showed, but other programs kept {busy_cpus:.1f} CPUs busy, and some CPUs throttle prefetchers then; run "
@@ -45,6 +46,7 @@ def repeated_survey(
     laboratory of the last survey too, for questions that are asked once."""
     huge_region = _huge_region(context)
     surveys: list[list[Finding]] = []
+    wanted: Collection[str] = EVERY
     busy = Busy(context.machine)
     try:
         while True:
@@ -54,9 +56,11 @@ def repeated_survey(
             lab.find_second_level()
             huge = None if huge_region is None else Lab(context, huge_region, lab.references, len(surveys))
             finds = find(lab, busy)
-            surveys.append(without_denials(list(survey(lab, huge, finds)), busy.cpus()))
+            surveys.append(without_denials(list(survey(lab, huge, finds, wanted)), busy.cpus()))
             least, most = lab.params.surveys
-            if len(surveys) >= most or (len(surveys) >= least and not open_questions(surveys)):
+            if len(surveys) >= least:
+                wanted = open_questions(surveys)
+            if not wanted or len(surveys) >= most:
                 break
         findings = agreed(surveys)
         # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
@@ -89,8 +93,9 @@ def find(lab: Lab, busy: Busy) -> dict[str, Found]:
     return finds
 
 
-def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found]) -> Iterator[Finding]:
-    """Ask the rules of everything that was found once; `huge` is the same laboratory in 2 MiB pages."""
+def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found], wanted: Collection[str] = EVERY) -> Iterator[Finding]:
+    """Ask once the rules of what was found and is among the `wanted` prefetchers; `huge` is the same laboratory in 2
+    MiB pages."""
     if huge is not None:
         huge.know_as(lab)
     for family in FAMILIES:
@@ -98,7 +103,8 @@ def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found]) -> Iterator[Find
         if not family.always and not found.seen:
             continue
         lab.context.progress(f"rules of {family.identity}")
-        if report.present(found.present, family.method, found.reason or family.doubt):
+        there = report.present(found.present, family.method, found.reason or family.doubt)
+        if there and f"prefetcher.{family.identity}" in wanted:
             before = shows(lab, found)
             family.rules(lab, huge, found, report)
             after = shows(lab, found)

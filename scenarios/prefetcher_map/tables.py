@@ -154,13 +154,12 @@ def replacement(goes_on: GoesOn, entries: int, most: int) -> str | None:
     return "fifo" if first else "lru"
 
 
-def report_table(goes_on: GoesOn, report: Report, most: int, runs: int = LAYOUT.block_pages - 2) -> int | None:
+def report_table(goes_on: GoesOn, report: Report, most: int, runs: int = LAYOUT.block_pages - 2) -> None:
     """Report how many runs, up to `most`, a table holds and which it gives up, where so many `runs` can be made that
-    are not alike; returns the number."""
+    are not alike."""
     entries = size(lambda count: goes_on(History(count)), most)
     report.value("streams", entries, METHOD, UNCLEAR)
     report_replacement(goes_on, entries, report, runs)
-    return entries
 
 
 def report_replacement(goes_on: GoesOn, entries: int | None, report: Report, most: int) -> None:

@@ -33,7 +33,6 @@ Ticks = NDArray[np.int64]
 @dataclass(frozen=True, kw_only=True)
 class PresenceParams:
     """turns: a visit and its control take turns so often, so that drift and co-runners fall on both alike.
-    control_part: a control of the lines' state without the visit takes one of so many repetitions.
     apart_pages: visited pages lie at least so far apart: what runs past the end of one is not in the next.
     most_other_pages: of a large region, pages that are never visited but lie in blocks beside.
     warm_up: repetitions that are made first and not counted.
@@ -41,7 +40,6 @@ class PresenceParams:
     rng: purpose of the random numbers; each turn of the same questions has other pages, in another order."""
 
     turns: int = 3
-    control_part: int = 3
     apart_pages: int = 4
     most_other_pages: int = 8192
     warm_up: int = 2
@@ -50,16 +48,6 @@ class PresenceParams:
 
 
 PARAMS = PresenceParams()
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Ticks of a load of every target after the visit (`trained`) and after its control (`untrained`), in order of the
-    targets, each of so many repetitions at least."""
-
-    trained: list[Ticks]
-    untrained: list[Ticks]
-    repetitions: int
 
 
 class Visits:
@@ -83,24 +71,6 @@ class Visits:
     def after(self, probe: Probe, targets: Ticks) -> Ticks:
         """Ticks of a load of each target (lines from the page's beginning), a repetition each, at a probe's end."""
         return self._run(probe, self._placements(self._warmed(targets)))
-
-    def paired(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Samples:
-        """Each target timed so many times after the visit, and fewer without it, in random order and in turns."""
-        probes = self.builder.probe(visit), self.builder.probe(visit.untrained())
-        per_turn = -(-repetitions // PARAMS.turns)
-        counts = per_turn, -(-per_turn // PARAMS.control_part)
-        ticks: tuple[list[Ticks], list[Ticks]] = ([], [])
-        asked: tuple[list[Ticks], list[Ticks]] = ([], [])
-        for _ in range(PARAMS.turns):
-            for which in (0, 1):
-                order = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), counts[which]))
-                ticks[which].append(self.after(probes[which], order))
-                asked[which].append(order)
-        both = [
-            _by_target(np.concatenate(times), np.concatenate(lines), targets)
-            for times, lines in zip(ticks, asked, strict=True)
-        ]
-        return Samples(both[0], both[1], PARAMS.turns * per_turn)
 
     def alone(self, visit: Visit, targets: Sequence[int], repetitions: int) -> list[Ticks]:
         """Each target timed so many times after the visit, in random order, without a control."""

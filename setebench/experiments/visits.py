@@ -33,43 +33,34 @@ class Layout:
     block_pages: pages of a block of other pages, more than any table of pages is thought to have.
     settle_cycles, step_cycles: waits after the last flush or access, and between accesses: longer than a batch of
       prefetches from memory takes, so that none is dropped for want of a miss entry.
-    conflict_pages, conflict_loads: evictor lines at the same page offset that push a line out of level 1, more than any
-      level 1 has ways and few enough to stay in most level 2; loaded in rounds, so many times at least, as a random
+    conflict_pages: evictor lines at the same page offset that push a line out of level 1, more than any level 1 has
+      ways and few enough to stay in most level 2; loaded in rounds, twice as many times at least, as a random
       replacement gives a line up only after many misses.
     forget_alone, forget_again: pages opened by each access alone, more than the visits after which a footprint is
       believed; and once more after lines of the visited page were placed.
-    thrash_first, thrash_pages, thrash_lines: pages traversed, at least, to make level 1's prefetchers forget a page,
-      and the page offsets of the lines loaded there: at each offset more lines than level 1 has ways.
-    burst_first, burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
-    missed_first, missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
-    touched_line: opens a page of a traversal, and is neither on it nor next to a line that is.
+    thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
+    burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
+    missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
     unwatch_line, unwatch_ip: the access that opens further regions; none of a visit, so what it recalls disturbs none.
     anchor_ip: instruction that loads the visit's anchor.
-    instructions, apart: instruction addresses that accesses have of their own, and how far apart: their low six bits
-      differ and the instructions don't overlap.
+    instructions: instruction addresses that accesses have of their own, one byte further apart than there are: their
+      low six bits differ and the instructions don't overlap.
     first_ip: low bits of the first of them."""
 
     block_pages: int = 128
     settle_cycles: int = 2500
     step_cycles: int = 1500
     conflict_pages: int = 20
-    conflict_loads: int = 40
     forget_alone: int = 4
     forget_again: int = 2
-    thrash_first: int = 60
     thrash_pages: int = 60
-    thrash_lines: tuple[int, ...] = (52, 56, 60, 54, 58, 62, 50)
-    burst_first: int = 100
     burst_pages: int = 2
     pushing_pages: int = 14
-    missed_first: int = 24
     missed_pages: int = 72
-    touched_line: int = 20
     unwatch_line: int = 9
     unwatch_ip: int = 0x3CAA
     anchor_ip: int = 0x10F5
     instructions: int = 64
-    apart: int = 65
     first_ip: int = 0x11
 
 
@@ -78,7 +69,7 @@ LAYOUT = Layout()
 
 def instruction(number: int) -> int:
     """Low bits of the instruction address of access `number`; addresses are used again in turn."""
-    return number % LAYOUT.instructions * LAYOUT.apart + LAYOUT.first_ip
+    return number % LAYOUT.instructions * (LAYOUT.instructions + 1) + LAYOUT.first_ip
 
 
 @dataclass(frozen=True)
@@ -143,11 +134,12 @@ class Builder:
     more than once, and putting one together takes as long as running it."""
 
     def __init__(self, line_size: int, rng: np.random.Generator) -> None:
-        self.line_size = line_size
+        self.line_size, self.page_lines = line_size, PAGE_BYTES // line_size
         self.conflict_pages = LAYOUT.conflict_pages
         self._order: NDArray[np.int64] = rng.permutation(LAYOUT.block_pages)
         self._kept = lru_cache(256)(self._put_together)
         self._demoting = lru_cache(512)(self._pushed_out)
+        self._flushing = lru_cache(64)(self._flushed)
         self._traversing = lru_cache(1)(self._traversed)
         self._unwatching = lru_cache(1)(self._unwatched)
 
@@ -208,14 +200,18 @@ class Builder:
         Its page is touched elsewhere right before, for a TLB miss resembles a further level."""
         lines = self.traversal()
         probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
-        touched = self.other(FILLER, LAYOUT.thrash_first + most, LAYOUT.touched_line * self.line_size)
+        touched = self.other(FILLER, LAYOUT.thrash_pages + most, PAGE_BYTES // 2)
         return self._ending(probe.load(touched)), lines[most]
 
     def traversal(self) -> list[Operand]:
-        """The lines, each in a page of its own, that make level 1 forget what it knows of other pages."""
-        offsets = LAYOUT.thrash_lines[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
+        """The lines, each in a page of its own, that make level 1 forget what it knows of other pages: near the pages'
+        ends, at each offset as many as push a line out of level 1, and no two offsets next to each other as far as
+        there are others."""
+        end, apart = self.page_lines, self.page_lines // 16
+        near = [*range(end - 3 * apart, end, apart), *range(end - 3 * apart + apart // 2, end, apart)]
+        offsets = near[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
         lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
-        first = LAYOUT.thrash_first
+        first = LAYOUT.thrash_pages
         return [self.other(FILLER, first + n, line * self.line_size) for n, line in enumerate(lines)]
 
     # -- parts -----------------------------------------------------------------------------------------------------
@@ -288,10 +284,9 @@ class Builder:
     def _shuffled(self, first: int, pages: int) -> list[Operand]:
         """All lines of some other pages, those next to each other far apart: neither a run nor equal distances. Lines
         around each are among them, so that what prefetchers bring in addition is there as well."""
-        lines = PAGE_BYTES // self.line_size
-        places = [(page, line) for page in range(first, first + pages) for line in range(lines)]
+        places = [(page, line) for page in range(first, first + pages) for line in range(self.page_lines)]
         order = np.random.default_rng(first).permutation(len(places))
-        start = LAYOUT.burst_first
+        start = LAYOUT.block_pages - 2 * LAYOUT.pushing_pages
         return [self.other(FILLER, start + places[n][0], places[n][1] * self.line_size) for n in order]
 
     def _loads(self, probe: Probe, lines: Iterable[int]) -> Probe:
@@ -306,16 +301,20 @@ class Builder:
 
     def _pushed_out(self, line: int, pages: int) -> Probe:
         lines = [self.other(FILLER, page, line * self.line_size) for page in range(pages)]
-        return _loaded(Probe(), lines * -(-LAYOUT.conflict_loads // pages)).fence()
+        return _loaded(Probe(), lines * -(-2 * LAYOUT.conflict_pages // pages)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
-        kept = {*_kept_warm(visit), *visit.demoted}
-        for line in range(*visit.window):
-            if line not in kept:
-                probe = probe.flush(PAGE + line * self.line_size)
+        probe = probe + self._flushing(visit.window, frozenset((*_kept_warm(visit), *visit.demoted)))
         for page, line in sorted({(a.page, a.at // self.line_size) for a in visit.steps if a.page}):
             probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
         return probe.fence()
+
+    def _flushed(self, window: tuple[int, int], kept: frozenset[int]) -> Probe:
+        probe = Probe()
+        for line in range(*window):
+            if line not in kept:
+                probe = probe.flush(PAGE + line * self.line_size)
+        return probe
 
     def _warmed_again(self, visit: Visit) -> list[tuple[int, Access]]:
         """The lines kept warm behind demoted ones, and which instruction loads them again: of all those numbers that
@@ -327,8 +326,9 @@ class Builder:
     @cached_property
     def _misses(self) -> Probe:
         """One miss in each of many other pages: tables of pages forget the visited one."""
-        pages = range(LAYOUT.missed_first, LAYOUT.missed_first + LAYOUT.missed_pages)
-        where = [self.other(FILLER, page, (5 + 7 * page) % 48 * self.line_size) for page in pages]
+        pages = range(LAYOUT.conflict_pages, LAYOUT.conflict_pages + LAYOUT.missed_pages)
+        lines = self.page_lines * 3 // 4  # traversals have the others
+        where = [self.other(FILLER, page, 7 * page % lines * self.line_size) for page in pages]
         probe = Probe()
         for operand in where:
             probe = probe.flush(operand)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -43,6 +45,16 @@ def test_single_neighbours_are_single(prefetcher: spec.Prefetcher) -> None:
     assert wrong(judgements) == []
     name = "pair" if prefetcher is PAIR else "up_down"
     assert judgements[f"prefetcher.l2.{name}.trained_by"].verdict is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("fills", ["l1", "l2"])
+@pytest.mark.parametrize("beside", [(), (STREAM,)], ids=["alone", "stream"])
+def test_a_pair_of_level_one_is_not_taken_for_one_of_level_two(fills: Any, beside: tuple[Any, ...]) -> None:
+    """Its lines come to level 1, or though level 2 sees a hit alone."""
+    judgements = judged(spec.LinePair(level=1, fills=fills), *beside)
+    assert wrong(judgements) == []
+    present = [judgements[f"prefetcher.{name}.present"].verdict for name in ("l1.other", "l2.pair")]
+    assert present == [Verdict.RIGHT, Verdict.UNRESOLVED]
 
 
 def test_what_one_that_is_hidden_brings_is_not_concluded_from_its_name() -> None:

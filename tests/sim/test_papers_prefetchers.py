@@ -48,7 +48,6 @@ TABLE_VI: dict[str, Any] = {
     "l1.stride.max_stride": 2048,
     "l1.stride.streams": 8,
     "l2.pair.present": True,
-    "l2.pair.trigger": 1,
     "l2.stream.present": True,
     "l2.stream.trigger": 5,
     "l2.stream.trigger_by_l1_prefetcher": 1,

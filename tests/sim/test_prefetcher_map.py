@@ -312,7 +312,8 @@ def test_what_indexes_strides_is_asked_with_runs_that_are_followed(stride: spec.
         lab = laboratory(machine)
         rules = InstructionRules(lab, find_l1_stride(lab))
         rules.trigger = stride.trigger
-        assert rules.indexed_by() == "ip"
+        assert rules.indexed_by(rules.goes_beyond()) == "ip"
+        assert rules.indexed_by(False) == "ip"  # as where physical addresses are compared
 
 
 @pytest.mark.parametrize("trigger", [8, 12])

@@ -4,15 +4,15 @@ from as many instructions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from setebench.experiments.visits import PAGE_BYTES, Access, Visit, instruction
+from setebench.experiments.visits import LAYOUT, PAGE_BYTES, Access, Visit, instruction
 
+from ..attributes import report_crossing
 from ..found import Answer, Found, Question, first_shown
 from ..lab import Lab
 from ..report import LEVEL_UNCLEAR, UNCLEAR, Report
 from ..tables import FAR_BITS_MATTER, History, bits_that_matter, edge, others_first, report_table
-from .neighbours import report_crossing
 from .runs import ip_question, loads, strided_lines
 from .strides import TO_END, Rules, S
 
@@ -24,22 +24,10 @@ SMALL = "runs of small stride"
 NO_SMALL = "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Instructions:
-    """access_bytes: of one load. reach, short_reach: lines apart; what streams bring reaches as many lines, not as many
-    strides, at each. beyond: lines into the next page at which a run that goes on there ends. wide_page: lines of a
-    page that has room for a wide run as long as others. instructions: runs of instruction addresses that differ in
-    their low six bits."""
-
-    access_bytes: int = 8
-    reach: tuple[int, ...] = (3, 5)
-    short_reach: tuple[int, ...] = (2, 3)
-    beyond: int = 4
-    wide_page: int = 64
-    instructions: int = 62
-
-
-B = Instructions()
+ACCESS_BYTES = 8
+"""Of one load."""
+INSTRUCTIONS = LAYOUT.instructions - 2
+"""Runs whose instruction addresses differ in their low six bits, beside those of a visit that are none of a run's."""
 
 
 def find_l1_stride(lab: Lab) -> Found:
@@ -48,7 +36,7 @@ def find_l1_stride(lab: Lab) -> Found:
 
     def tries() -> Iterator[tuple[Answer, Question, Found]]:
         asked = [(wide, False, True), (wide, False, False), (narrow, False, True), (wide, True, True)]
-        if lab.page_lines < B.wide_page:  # a wide run is a short one there
+        if lab.page_lines < wide * lab.params.stride_run:  # a wide run is a short one there
             asked.append((narrow, True, True))
         for stride, down, warm in asked:
             question = ip_question(lab, strided_lines(lab, stride, down), warm)
@@ -97,7 +85,7 @@ class InstructionRules(Rules):
         lab, inside = self.lab, range(self.lab.page_lines)
         lines = strided_lines(lab, stride, self.found.down, count, start=1)
         visit, last, step = ip_question(lab, lines, self.found.warm).visit, lines[-1], lines[-1] - lines[-2]
-        for number in range(1, lab.params.most_ahead + 1):
+        for number in range(1, lab.params.stride_run + 1):
             target = last + number * step
             answers = lab.comes(visit, target, self.inner) if target in inside else None
             if answers is None:
@@ -112,7 +100,9 @@ class InstructionRules(Rules):
     def reach(self) -> tuple[int | None, int | None]:
         """(strides that the first triggering access brings, at two distances alike; strides ahead after many accesses,
         where the former are known)."""
-        strides = B.reach if self.found.stride >= max(B.reach) else B.short_reach
+        params = self.lab.params  # what streams bring reaches as many lines, not as many strides, at each distance
+        wide = self.found.stride >= params.far
+        strides = (params.short_stride, params.far if wide else params.near)
         firsts = {self.ahead(self.trigger, stride) for stride in strides}
         first = firsts.pop() if len(firsts) == 1 else None
         if first is None:
@@ -125,12 +115,12 @@ class InstructionRules(Rules):
         size, count = self.lab.line_size, self.trigger
         last = self._last_place(stride)
         places = [last - stride * (count - 1 - number) for number in range(count)]
-        if any(place % size > size - B.access_bytes for place in places):
+        if any(place % size > size - ACCESS_BYTES for place in places):
             return None
         following = last + stride
         if down:  # the same seen from the page's end
-            places = [PAGE_BYTES - B.access_bytes - place for place in places]
-            following = PAGE_BYTES - B.access_bytes - following
+            places = [PAGE_BYTES - ACCESS_BYTES - place for place in places]
+            following = PAGE_BYTES - ACCESS_BYTES - following
         inside = tuple(sorted({place // size for place in places if 0 <= place < PAGE_BYTES}))
         steps = tuple(Access(place, ip=self.lab.params.same_ip) for place in places)
         visit = Visit(steps, warm=inside if self.found.warm else ())
@@ -142,40 +132,45 @@ class InstructionRules(Rules):
     def _last_place(self, stride: int) -> int:
         """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
         access is in another line."""
-        size, span, access = self.lab.line_size, stride * self.trigger, B.access_bytes
+        size, span, access = self.lab.line_size, stride * self.trigger, ACCESS_BYTES
         last = 0
         if span <= PAGE_BYTES - 2 * size:
             last = PAGE_BYTES // 2 + span // 2 // size * size - stride
         elif stride < PAGE_BYTES:
             last = access
         last = last // size * size
-        if stride < size:
-            return last + (size - access if stride % access == 0 else size - stride)
-        if size < stride < size + access:  # so far that no access before it crosses into another line
-            return last + (stride - size) * self.trigger
-        return last
+        return last + max(size - stride, 0)
 
     def smallest(self, down: bool) -> tuple[int, int] | None:
         """(least, largest) bytes that the smallest stride followed may have, asked upwards or downwards: what brings
         next lines disturbs upwards alone."""
-        size, access = self.lab.line_size, B.access_bytes
-        few = (access, 2 * access, 3 * access)
-        strides = (*few, size // 2, size // 2 + access, size - access, size, size + access)
+        strides = [ACCESS_BYTES << n for n in range((self.lab.line_size // ACCESS_BYTES).bit_length())]
         known = {stride: self.followed(stride, down) for stride in strides}
         followed = [stride for stride, answers in known.items() if answers]
         if None in known.values() or not followed or not all(known[s] for s in strides if s > followed[0]):
             return None
-        if not (missed := [stride for stride, answers in known.items() if not answers]):
+        if followed == strides:
             return 1, followed[0]
-        below = edge(lambda b: None if (t := self.followed(b, down)) is None else not t, missed[-1], followed[0])
+        below = edge(lambda b: None if (t := self.followed(b, down)) is None else not t, followed[0] // 2, followed[0])
         return None if below is None else (below + 1, below + 1)
 
-    def indexed_by(self) -> str | None:
+    def goes_beyond(self) -> Answer:
         """Whether a run goes on into the next page: the last access lies there, so that nothing has to be fetched
         across the boundary."""
-        visit, target = self._over_the_end(self.lab, min(B.beyond, self.found.stride - 1), self.trigger)
-        answers = self.lab.brings(visit, target)
-        return None if answers is None else ("ip" if answers else "ip+page")
+        return self.lab.brings(
+            *self._over_the_end(self.lab, min(self.lab.eighth // 2, self.found.stride - 1), self.trigger)
+        )
+
+    def indexed_by(self, beyond: Answer) -> str | None:
+        """What goes `beyond` a page knows none. What does not may compare physical addresses, so it is asked whether
+        accesses of the same instruction to another page, each between two of the run, end it."""
+        if beyond is not False:
+            return "ip" if beyond else None
+        question = self.question(self.trigger, self.found.stride)
+        *before, last = question.visit.steps
+        steps = [each for step in before for each in (step, replace(step, page=1))]
+        led = self.lab.brings(replace(question.visit, steps=(*steps, last)), question.targets[0])
+        return None if led is None else "ip+page" if led else "ip"
 
     def _over_the_end(self, lab: Lab, behind: int, count: int) -> tuple[Visit, int]:
         """A run that ends so many lines behind a page's end, and the line behind it; downwards seen from the end of two
@@ -236,13 +231,15 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
             report.unresolved(parameter, LEVEL_UNCLEAR)
     else:
         rules.report_reach(*rules.reach(), rules.followed(lab.line_size), report)
-    report_table(rules.goes_on, report, S.most_entries, B.instructions)
-    indexed, bits = rules.indexed_by(), rules.ip_bits()
-    report.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
+    report_table(rules.goes_on, report, INSTRUCTIONS - 2, INSTRUCTIONS)
+    beyond, bits = rules.goes_beyond(), rules.ip_bits()
+    report.value(
+        "indexed_by", rules.indexed_by(beyond), "a run that goes on in the next page, or in turns with one", UNCLEAR
+    )
     why = f"{UNCLEAR}; or {FAR_BITS_MATTER}"
     report.value("ip_bits", None if bits is None else list(bits), "the last access from another address", why)
     # where runs are only followed within a page, larger strides can't be asked
-    most = PAGE_BYTES // lab.line_size - 1 if indexed == "ip" else (PAGE_BYTES // lab.line_size - 2) // rules.trigger
+    most = lab.page_lines - 1 if beyond else (lab.page_lines - 2) // rules.trigger
     rules.report_max_stride(lambda lines: rules.followed(lines * lab.line_size), most, report)
     smallest = rules.smallest(False) or rules.smallest(True)
     report.value("min_stride", smallest and smallest[0], SMALL, NO_SMALL, smallest or ())

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from setebench.experiments.visits import Access, Visit
 
-from ..attributes import report_fills, report_shared, report_trained_by
+from ..attributes import report_alike
+from ..attributes import report_crossing as report_crossing
 from ..found import Answer, Found, Question, first_that, some
 from ..lab import Lab
 from ..models import next_line_lead
-from ..report import UNCLEAR, Report
+from ..report import LEVEL_UNCLEAR, UNCLEAR, Report
 from ..requests import report_beside
 from ..tables import History, size
 
@@ -23,37 +24,23 @@ GOING_DOWN = "the neighbouring line on the side to which the page's accesses wen
 AFTER_ONE = "the next line after one access"
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 MIXED = "lines come that are not next to each other, or another prefetcher brings some; run again at a quieter time"
-ALIKE = "what brings the next line hides whether this prefetcher does; switch that off and run again"
+SAME_LINE = "a prefetcher of level 1 brings the same line; switch that off and run again"
 OTHERS_NEXT = "another prefetcher of the next line may have brought it; switch that off and run again"
-ONE_ACCESS = "one access"
 LAST_LINE = "the last line of a page"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Neighbourhood:
-    """odd_behind, even_after: lines from the page's middle to the odd and to the even line that is accessed.
-    above: lines further up that the access before lies, so that the page's accesses go down.
-    away: lines further off, on the side of a line that came alone, that must stay away for it to be the only one.
-    bursts: loads, then prefetches, that may use up level 1's miss entries, some of the counts that CPUs have."""
-
-    odd_behind: int = 3
-    even_after: int = 4
-    above: int = 10
-    away: tuple[int, ...] = (2, 3)
-    bursts: tuple[int, ...] = (16, 32, 64, 128)
-
-
-NEAR = Neighbourhood()
+BURSTS = (16, 32, 64, 128)
+"""Loads, then prefetches, that may use up level 1's miss entries: some of the counts that CPUs have."""
 
 
 def odd_line(lab: Lab) -> int:
     """An odd line amid the page."""
-    return lab.page_lines // 2 - NEAR.odd_behind
+    return lab.page_lines // 2 - lab.eighth // 2 + 1
 
 
 def even_line(lab: Lab) -> int:
     """An even line amid the page."""
-    return lab.page_lines // 2 + NEAR.even_after
+    return lab.page_lines // 2 + lab.eighth // 2
 
 
 def repeated(lab: Lab, count: int, flushed: bool = False, at: int | None = None) -> Visit:
@@ -67,7 +54,7 @@ def downwards(lab: Lab, line: int) -> Visit:
     """An access to a line after one further up, which level 2 hears of and which starts none of its streams: it hits
     there. What a next-line prefetcher of level 1 would ask for is there already. No traversal of other pages in
     between: level 2 would forget which way the page's accesses went."""
-    above = line + NEAR.above
+    above = line + lab.eighth + 2
     steps = (Access(above * lab.line_size), Access(line * lab.line_size))
     return Visit(steps, warm=(above + 1,) if lab.known.next_after_hits else (), demoted=(above,))
 
@@ -90,11 +77,25 @@ def find_next_line(lab: Lab) -> Found:
 
 
 def find_pair(lab: Lab) -> Found:
-    """The line before an odd one, and not before an even one."""
+    """The line before an odd one, and not before an even one. One of level 1 hides whether level 2 has one as well."""
     odd, even = odd_line(lab), even_line(lab)
-    before = lab.brings(repeated(lab, 1), odd - 1), lab.brings(repeated(lab, 1, at=even), even - 1)
-    present = None if None in before else before == (True, False)
-    return Found(present, question=Question(repeated(lab, 1), (odd - 1,)))
+    question = Question(repeated(lab, 1), (odd - 1,))
+    before = lab.brings(question.visit, odd - 1), lab.brings(repeated(lab, 1, at=even), even - 1)
+    found = Found(None if None in before else before == (True, False), question=question)
+    if found.present and (inner := _of_level_one(lab, odd, odd - 1)) is not False:
+        return replace(found, present=None, reason=SAME_LINE if inner else LEVEL_UNCLEAR, hidden=bool(inner))
+    return found
+
+
+def _of_level_one(lab: Lab, line: int, target: int) -> Answer:
+    """Whether level 1 brings the neighbour of a line: though level 2, which waits for misses, holds that line, or to
+    level 1. Where level 2 may have lost the line, only the second counts."""
+    visit, apart = repeated(lab, 1, at=line), Visit((Access(even_line(lab) * lab.line_size),), demoted=(line,))
+    came = lab.brings(replace(visit, demoted=(line,)), target)
+    if came is False and lab.known.demotes:
+        return False
+    inner = lab.in_l1(visit, target)
+    return True if inner or (came and lab.lost(apart, line) < lab.params.not_brought) else None if came else inner
 
 
 def find_up_down(lab: Lab) -> Found:
@@ -124,7 +125,7 @@ def _without_entries(lab: Lab) -> Answer:
     odd = odd_line(lab)
     kinds: tuple[Literal["load", "t0"], ...] = ("load", "t0")
     for how in kinds:
-        for burst in NEAR.bursts if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
+        for burst in BURSTS if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
             visit = replace(downwards(lab, odd), burst=burst, burst_how=how)
             level = lab.level(visit, odd + 1)
             if level not in (None, "l1"):
@@ -140,13 +141,11 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     report.value("trigger", trigger, AFTER_HITS, UNCLEAR)
     if trigger is None or question is None:
         return
-    degree = _report_lines(lab, lambda off: lab.in_l1(question.visit, line + off), report)
+    degree = _report_lines(lab, question.visit, line, report)
     _report_lead(lab, degree, trigger == 1, True, report)
-    report_trained_by(lab, question, report)
-    report.value("fills", "l1", "the next line in level 1", "")
-    report_shared(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
+    report_alike(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
     if trigger > 1:
-        watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_active)
+        watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_entries)
         report.value("streams", watched, "lines of many pages, the first once more", UNCLEAR)
 
     def crosses(memory: Lab) -> Answer:
@@ -155,13 +154,6 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
         return memory.in_l1(visit, last + 1)
 
     report_crossing(crosses, lab, huge, LAST_LINE, report)
-
-
-def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
-    """Whether lines come past a page's end, in small pages and, where there are any, within large ones."""
-    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
-        if memory is not None:
-            report.value(parameter, crosses(memory), method, UNCLEAR)
 
 
 def _watched(lab: Lab, found: Found, history: History) -> Question:
@@ -179,23 +171,18 @@ def _watched(lab: Lab, found: Found, history: History) -> Question:
 
 def report_pair(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of level 2's pair prefetcher."""
-    visit, line = repeated(lab, 1), odd_line(lab)
-    report.value("trigger", 1, ONE_ACCESS, "")
-    _report_single(lambda off: lab.brings(visit, line - off), report)
     _report_alike(lab, found, 0, report)
 
 
 def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
-    other = even_line(lab)
-    report.value("trigger", 1, ONE_ACCESS, "")
     if found.hidden:  # one access is enough for it, as it was found by one; nothing shows its other rules
         crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
-        for parameter in ("degree", "max_distance", "directions", "trained_by", "fills", *crossing):
+        for parameter in ("degree", "max_distance", "trained_by", "fills", *crossing):
             report.unresolved(parameter, HIDDEN)
         return
-    alone = repeated(lab, 1, at=other)  # one access, to an even line: its pair is the next one
-    degree = _report_lines(lab, lambda off: lab.brings(alone, other + off), report)
+    other = even_line(lab)  # whose pair is the next line
+    degree = _report_lines(lab, repeated(lab, 1, at=other), other, report)
     _report_lead(lab, degree, True, False, report)
     _report_alike(lab, found, 0, report)
     _report_page_end(lab, huge, not lab.known.may("l2.up_down"), report)
@@ -203,28 +190,20 @@ def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) 
 
 def report_up_down(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of a prefetcher that brings the neighbour on the side to which the page's accesses went."""
-    line, inner = even_line(lab), lab.known.inner_next
-    visit = downwards(lab, line)
-    report.value("trigger", 1, ONE_ACCESS, "")
-    _report_single(lambda off: lab.brings(visit, line - off), report)
     _report_alike(lab, found, 1, report)
-    none_next = not lab.known.may("l2.next_line")
-    alone = none_next and (inner.present is False or (inner.trigger or 1) > 1)
-    upwards = lab.brings(repeated(lab, 1), odd_line(lab) + 1) if alone else None
-    ways = None if upwards is None else "both" if upwards else "down"
-    report.value("directions", ways, "the page's accesses going up and down", ALIKE)
-    _report_page_end(lab, huge, none_next and inner.present is False, report)
+    alone = not lab.known.may("l2.next_line") and lab.known.inner_next.present is False
+    _report_page_end(lab, huge, alone, report)
 
 
 def _report_page_end(lab: Lab, huge: Lab | None, alone: bool, report: Report) -> None:
-    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
-        if memory is not None:
-            last = memory.page_lines - 1
-            crosses = memory.brings(
-                Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines)), last + 1
-            )
-            known = None if crosses and not alone else crosses
-            report.value(parameter, known, LAST_LINE, OTHERS_NEXT if crosses else UNCLEAR)
+    """Whether the next page's first line comes; which other prefetchers may have brought it unless it is `alone`."""
+
+    def crosses(memory: Lab) -> Answer:
+        last = memory.page_lines - 1
+        visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
+        return None if (came := memory.brings(visit, last + 1)) and not alone else came
+
+    report_crossing(crosses, lab, huge, LAST_LINE, report, UNCLEAR if alone else OTHERS_NEXT)
 
 
 def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report: Report) -> None:
@@ -241,12 +220,12 @@ def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report
     report.value("lead", lead, "lines ahead after two accesses next to each other", MIXED)
 
 
-def _report_lines(lab: Lab, comes: Callable[[int], Answer], report: Report) -> int | None:
-    """How many of the next lines come, and whether any before; `comes` takes how far off, behind negative. Returns
-    how many, if fewer than were asked for."""
-    most = lab.params.most_next
-    method = f"which of {most} lines ahead of one access come, and of {NEAR.away[-1]} behind it"
-    ahead = [comes(number) for number in range(1, most + 1)]
+def _report_lines(lab: Lab, visit: Visit, line: int, report: Report) -> int | None:
+    """How many lines behind that of the visit come, to the level that the prefetcher fills. Returns how many, if fewer
+    than were asked for."""
+    most, inner = lab.params.most_next, report.level == 1
+    method = f"which of {most} lines ahead of one access come"
+    ahead = [lab.comes(visit, line + number, inner) for number in range(1, most + 1)]
     count = None if None in ahead else ahead.index(False) if False in ahead else most
     if count is not None and (not count or True in ahead[count:]):
         count = None
@@ -255,21 +234,10 @@ def _report_lines(lab: Lab, comes: Callable[[int], Answer], report: Report) -> i
             report.at_least(parameter, count, method, "lines further off were not asked")
         else:
             report.value(parameter, count, method, MIXED)
-    behind = [comes(-number) for number in (1, *NEAR.away)]
-    report.value("directions", "up" if set(behind) == {False} else None, method, MIXED)
     return None if count == most else count
-
-
-def _report_single(comes: Callable[[int], Answer], report: Report) -> None:
-    """That of the lines on the side of one that came (`comes` takes how far off) none but that one did."""
-    further = [comes(off) for off in NEAR.away]
-    for parameter in ("degree", "max_distance"):
-        report.value(parameter, 1 if set(further) == {False} else None, "the lines behind it stay away", MIXED)
 
 
 def _report_alike(lab: Lab, found: Found, first: int, report: Report) -> None:
     if found.question is not None:
-        report_trained_by(lab, found.question, report)
         report_beside(lab, report.identity, report)
-        report_fills(lab, found.question, report)
-        report_shared(lab, found.question, first, report)
+        report_alike(lab, found.question, first, report)

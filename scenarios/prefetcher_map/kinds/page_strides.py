@@ -11,16 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ..attributes import report_crossing
 from ..found import Answer, Found, Question, first_shown, some
 from ..lab import Lab
 from ..report import UNCLEAR, Report
 from ..tables import History, report_table
-from .neighbours import report_crossing
 from .runs import WAYS, page_question, strided_lines
 from .strides import DOWN_ONLY, LED, TO_END, Rules, S
 
 METHOD = "equal distances in a page, against uneven ones"
-NOT_APART = "what distinguishes runs of several pages did not show, as not even two were followed at once for sure"
 HEARD = (
     "level 1's next-line prefetcher asks for lines of its own with a run's accesses, as level 1 can't hold all other "
     "lines of the page; switch it off and run again"
@@ -33,10 +32,9 @@ SHORT_LED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """reach: lines apart, in this order: what lies further apart than a batch is led by strides alone. beside: lines
-    before a run's first, for those of its control, where there is space. few: accesses of a run that begins there."""
+    """beside: lines before a run's first, for those of its control, where there is space. few: accesses of a run that
+    begins there."""
 
-    reach: tuple[int, ...] = (7, 5, 3)
     beside: int = 12
     few: int = 5
 
@@ -98,7 +96,7 @@ class PageRules(Rules):
         """Streams may bring the nearer ones as well, so the control is only asked for the furthest."""
         lines = self.lines(count, stride)
         visit, step = self.question(count, stride).visit, lines[-1] - lines[-2]
-        targets = [lines[-1] + n * step for n in range(1, self.lab.params.most_ahead + 1)]
+        targets = [lines[-1] + n * step for n in range(1, self.lab.params.stride_run + 1)]
         answers = [self.lab.brings(visit, target) for target in targets if 0 <= target < self.lab.page_lines]
         if None in answers or False not in answers:
             return None
@@ -121,9 +119,11 @@ class PageRules(Rules):
 
         return degree, self._first_known(settled) if degree else None
 
-    @staticmethod
-    def _first_known(ask: Callable[[int], int | None]) -> int | None:
-        return next((answers for stride in P.reach if (answers := ask(stride)) is not None), None)
+    def _first_known(self, ask: Callable[[int], int | None]) -> int | None:
+        """At the widest distance that says it: what lies further apart than a batch is led by strides alone."""
+        params = self.lab.params
+        reach = (params.stride, params.far, params.short_stride)
+        return next((answers for stride in reach if (answers := ask(stride)) is not None), None)
 
     def goes_on(self, history: History) -> Answer:
         lines = self.lines(self.trigger, self.found.stride)
@@ -171,9 +171,7 @@ def report_l2_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     degree, settled = rules.reach()
     nearest, line = rules.neighbours_led(degree or 1), lab.line_size
     rules.report_reach(degree, settled, nearest, report)
-    entries = report_table(rules.goes_on, report, S.most_entries)
-    apart = "page" if entries is not None and entries > 1 else None
-    report.value("indexed_by", apart, "runs in many pages, by many instructions", NOT_APART)
+    report_table(rules.goes_on, report, lab.params.most_entries)
     why = LED if nearest is None else "strides of one line are not followed, and larger ones were not asked"
     method = "strides of one line, the least that level 2 sees"
     report.value("min_stride", line if nearest else None, method, why, (1, line))

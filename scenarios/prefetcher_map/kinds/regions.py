@@ -6,29 +6,26 @@ from dataclasses import dataclass
 
 from setebench.experiments.visits import LAYOUT, Access, Visit
 
-from ..attributes import cpus_of, report_fills, report_trained_by
+from ..attributes import report_alike
 from ..found import Found, Question, first_shown
 from ..lab import Lab
 from ..report import UNCLEAR, Report
-from ..tables import FAR_BITS_MATTER, bits_that_matter, size
+from ..tables import BITS, FAR_BITS_MATTER, bits_that_matter, size
 
 METHOD = "what followed a first access in other pages, then the first access alone"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """first_ip, later_ip, other_ip: instruction addresses of the first and of later accesses, and of other pages'.
+    """first_ip, later_ip: instruction addresses of the first and of later accesses.
     start, followers: line of the first access, and lines that may follow it.
-    other_line: the line of other pages. moved: lines by which the first access is moved. least: lines of a region.
+    moved: lines by which the first access is moved. least: lines of a region.
     forget_more: regions opened beyond twice those that are watched."""
 
     first_ip: int = 0x2A00
     later_ip: int = 0x3B55
-    other_ip: int = 0x3CAA
-    other_bits: int = 0x3F
     start: int = 2
     followers: tuple[int, int] = (7, 12)
-    other_line: int = 9
     moved: int = 2
     least: int = 8
     forget_more: int = 6
@@ -41,7 +38,7 @@ def _training(lab: Lab, follower: int | None) -> tuple[Access, ...]:
     """Accesses to the first line and then to `follower`, one page after the other; None: to the first line alone, which
     is the control."""
     steps: list[Access] = []
-    for page in range(1, lab.params.training_pages + 1):
+    for page in range(1, lab.params.most_entries + 1):
         steps.append(Access(T.start * lab.line_size, ip=T.first_ip, page=page))
         if follower is not None:
             steps.append(Access(follower * lab.line_size, ip=T.later_ip, page=page))
@@ -63,10 +60,10 @@ def find_region(lab: Lab) -> Found:
         follower = found.question.targets[0]
         found.active = size(
             lambda pages: lab.brings(_watched(lab, follower, pages), follower),
-            lab.params.most_active,
+            lab.params.most_entries,
             lambda pages: lab.plainly(_watched(lab, follower, pages), follower),
         )
-        regions = 2 * (found.active or lab.params.most_active) + T.forget_more
+        regions = 2 * (found.active or lab.params.most_entries) + T.forget_more
         lab.known.forget = min(regions, LAYOUT.block_pages - 4)
     return found
 
@@ -78,7 +75,7 @@ def _watched(lab: Lab, follower: int, pages: int) -> Visit:
     once = [Access(T.start * size_, ip=T.first_ip, page=page) for page in watched]
     once += [Access(follower * size_, ip=T.later_ip, page=page) for page in watched]
     rest = range(pages + 1, LAYOUT.block_pages)
-    once += [Access(T.other_line * size_, ip=T.other_ip, page=page) for page in rest]
+    once += [Access(LAYOUT.unwatch_line * size_, ip=LAYOUT.unwatch_ip, page=page) for page in rest]
     return Visit((Access(T.start * size_, ip=T.first_ip),), training=tuple(once * lab.params.training_rounds))
 
 
@@ -88,13 +85,9 @@ def report_region(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> 
     report.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
     report.value("region_size", _size(lab), METHOD, UNCLEAR)
     question = _question(lab, follower)
-    report_fills(lab, question, report)
-    report_trained_by(lab, question, report)
-    if len(cpus := cpus_of(lab)[0]) > 1:
-        shared = lab.brings_shared(question, [1], cpus[:2])
-        report.value("shared_by_smt", shared, "the first access by another thread of the core", UNCLEAR)
+    report_alike(lab, question, 0, report)
     moved = lab.ask(_question(lab, follower, shift=T.moved))
-    other = lab.ask(_question(lab, follower, first=T.first_ip ^ T.other_bits))
+    other = lab.ask(_question(lab, follower, first=T.first_ip ^ ((1 << BITS.distinct) - 1)))
     names = {(True, False): "ip", (False, True): "offset", (False, False): "ip+offset"}
     index = None if moved is None or other is None else names.get((moved, other))
     method = "the first access from another address"

@@ -32,7 +32,7 @@ WAYS = (False, True)
 
 def gap_lines(lab: Lab, count: int, down: bool = False, end_odd: bool = True) -> list[int]:
     """`count` lines of a run that ends amid the page, on an odd or an even line."""
-    lines = [lab.page_lines * 5 // 8 + 1]
+    lines = [lab.page_lines // 2 + lab.eighth + 1]
     for number in range(count - 1):
         lines.insert(0, lines[0] - lab.params.gaps[number % 2])
     lines = mirrored(lab, lines, down)
@@ -42,7 +42,7 @@ def gap_lines(lab: Lab, count: int, down: bool = False, end_odd: bool = True) ->
 
 def near_lines(lab: Lab, count: int, down: bool, steps: tuple[int, int] = (1, 2)) -> list[int]:
     """`count` lines at these distances in turn, from near the page's end on the side that they come from."""
-    lines = [lab.params.lead_from if steps == (1, 1) else lab.page_lines // 8]
+    lines = [lab.params.lead_from if steps == (1, 1) else lab.eighth]
     for number in range(count - 1):
         lines.append(lines[-1] + steps[number % 2])
     return mirrored(lab, lines, down)
@@ -50,7 +50,7 @@ def near_lines(lab: Lab, count: int, down: bool, steps: tuple[int, int] = (1, 2)
 
 def strided_lines(lab: Lab, stride: int, down: bool, count: int = 0, start: int | None = None) -> list[int]:
     """`count` lines `stride` lines apart; as many as are asked for where there is space, and for the line behind."""
-    first = lab.params.start if start is None else start
+    first = lab.eighth // 2 - 1 if start is None else start
     room = (lab.page_lines - 1 - first) // stride
     return mirrored(lab, [first + stride * number for number in range(count or min(lab.params.stride_run, room))], down)
 
@@ -161,7 +161,7 @@ def dense_question(lab: Lab, count: int, down: bool) -> Question:
 def page_question(lab: Lab, lines: list[int], window: int, number: int = 1, nearer: bool = False) -> Question:
     """Whether the line so many strides ahead comes, and not after uneven distances; no control where the page has no
     room for one."""
-    step, most = lines[-1] - lines[-2], lab.params.most_ahead
+    step, most = lines[-1] - lines[-2], lab.params.stride_run
     strides = [line for n in range(1, most + 1) if 0 <= (line := lines[-1] + n * step) < window]
 
     def visit(of: list[int]) -> Visit:

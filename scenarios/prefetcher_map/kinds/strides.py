@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..attributes import directions, report_across_cores, report_fills, report_shared, report_trained_by
+from ..attributes import directions, report_across_cores, report_alike
 from ..found import Answer, Found, Question, first_that
 from ..lab import Lab
 from ..models import stride_lead
@@ -22,11 +22,9 @@ DOWN_ONLY = "it runs downwards only, which is not asked at the page's end"
 
 @dataclass(frozen=True, kw_only=True)
 class Strides:
-    """settled: accesses behind the first that prefetches, after which a distance has settled. most_entries: of a table
-    that is asked for."""
+    """settled: accesses behind the first that prefetches, after which a distance has settled."""
 
     settled: tuple[int, ...] = (5, 6, 7)
-    most_entries: int = 60
 
 
 S = Strides()
@@ -54,7 +52,7 @@ class Rules(ABC):
 
     def shortest(self, holds: Callable[[int], Answer]) -> int | None:
         """Accesses before the first prefetch."""
-        return first_that(holds, range(2, self.lab.params.most_trigger + 1))
+        return first_that(holds, range(2, self.lab.params.stride_run + 1))
 
     def report_run(self, report: Report) -> None:
         """Directions, kinds of access, the level filled, and whether threads, or cores, share it."""
@@ -63,9 +61,7 @@ class Rules(ABC):
         report.value("directions", directions(ways), self.method, UNCLEAR)
         question = self.question(self.trigger, stride)
         last = len(question.visit.steps) - 1
-        report_trained_by(lab, question, report)
-        report_fills(lab, question, report)
-        report_shared(lab, question, last, report)
+        report_alike(lab, question, last, report)
         report_across_cores(lab, question, last, report)
 
     def report_reach(self, degree: int | None, settled: int | None, next_led: Answer, report: Report) -> None:
