@@ -45,7 +45,8 @@ class Found:
     present, reason: whether it is there, and why that stays open. question: the smallest by which it shows.
     trigger: accesses that it takes. down: found going down. dense: follows neighbouring lines only.
     warm: learns from hits of level 1 too. stride: lines apart. flushed: its accesses have to miss each time.
-    hidden: level 1 brings the same line on every access. seen: something of the kind was there, whatever explains it.
+    inner: it was found by lines in level 1. hidden: level 1 brings the same line on every access.
+    seen: something of the kind was there, whatever explains it.
     active: regions watched at once. fit: the rules that explain how it leads a run, where that was asked."""
 
     present: Answer = None
@@ -57,6 +58,7 @@ class Found:
     warm: bool = False
     stride: int = 0
     flushed: bool = False
+    inner: bool = False
     hidden: bool = False
     seen: bool = False
     active: int | None = None

@@ -57,6 +57,15 @@ def test_a_pair_of_level_one_is_not_taken_for_one_of_level_two(fills: Any, besid
     assert present == [Verdict.RIGHT, Verdict.UNRESOLVED]
 
 
+def test_next_lines_of_level_one_in_level_two_are_not_taken_for_those_of_level_two() -> None:
+    """They come though level 2 hears of no access."""
+    judgements = judged(spec.NextLine(level=1, fills="l2", degree=2))
+    assert wrong(judgements) == []
+    names = ("l1.next_line.present", "l1.next_line.degree", "l1.next_line.fills")
+    assert [judgements[f"prefetcher.{name}"].verdict for name in names] == [Verdict.RIGHT] * 3
+    assert judgements["prefetcher.l2.next_line.present"].verdict is Verdict.UNRESOLVED
+
+
 def test_what_one_that_is_hidden_brings_is_not_concluded_from_its_name() -> None:
     """Level 1 brings the next line on every access; behind a burst level 2 shows that it has such a prefetcher, too,
     and no more of it."""

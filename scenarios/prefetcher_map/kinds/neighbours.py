@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from setebench.experiments.visits import Access, Visit
@@ -60,20 +59,27 @@ def downwards(lab: Lab, line: int) -> Visit:
 
 
 def find_next_line(lab: Lab) -> Found:
-    """The next line in level 1 after some accesses to one line: no other prefetcher sees several accesses in that."""
+    """The next line after some accesses to one line, in level 1, or anywhere while level 2 hears of none of them: no
+    other prefetcher sees several accesses in that."""
     target, most = odd_line(lab) + 1, lab.params.most_repeated
-
-    def comes(count: int, flushed: bool) -> Answer:
-        return lab.in_l1(repeated(lab, count, flushed), target)
-
     answers = []
-    for flushed in (False, True):
-        answers.append(comes(most, flushed))
+    for kind in (Found(inner=True), Found(inner=True, flushed=True), Found()):
+
+        def comes(count: int, kind: Found = kind) -> Answer:
+            return lab.comes(_asking(lab, kind, count), target, kind.inner)
+
+        answers.append(comes(most))
         if answers[-1]:
-            trigger = first_that(partial(comes, flushed=flushed), range(1, most + 1))
-            question = Question(repeated(lab, trigger or most, flushed), (target,), inner=True)
-            return Found(True, question=question, trigger=trigger, flushed=flushed)
+            trigger = first_that(comes, range(1, most + 1))
+            question = Question(_asking(lab, kind, trigger or most), (target,), inner=kind.inner)
+            return replace(kind, present=True, question=question, trigger=trigger)
     return Found(some(answers))
+
+
+def _asking(lab: Lab, found: Found, count: int, at: int | None = None) -> Visit:
+    """Accesses to one line by which level 1's next-line prefetcher shows; hits of level 1 where it fills another."""
+    line = odd_line(lab) if at is None else at
+    return replace(repeated(lab, count, found.flushed, line), warm=() if found.inner else (line,))
 
 
 def find_pair(lab: Lab) -> Found:
@@ -123,6 +129,8 @@ def _without_entries(lab: Lab) -> Answer:
     still is in level 1, nothing follows. Nor does anything from its being nowhere if others that level 2 is known to
     have bring nothing behind a burst either: some cores pause all their prefetchers then."""
     odd = odd_line(lab)
+    if not lab.known.inner_next.inner:  # its own lines are in an outer cache as well
+        return None
     kinds: tuple[Literal["load", "t0"], ...] = ("load", "t0")
     for how in kinds:
         for burst in BURSTS if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
@@ -141,8 +149,8 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     report.value("trigger", trigger, AFTER_HITS, UNCLEAR)
     if trigger is None or question is None:
         return
-    degree = _report_lines(lab, question.visit, line, report)
-    _report_lead(lab, degree, trigger == 1, True, report)
+    degree = _report_lines(lab, question, line, report)
+    _report_lead(lab, degree, trigger == 1, found.inner, report)
     report_alike(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
     if trigger > 1:
         watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_entries)
@@ -150,23 +158,22 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
 
     def crosses(memory: Lab) -> Answer:
         last = memory.page_lines - 1
-        visit = replace(repeated(memory, trigger, found.flushed, at=last), window=(0, 2 * memory.page_lines))
-        return memory.in_l1(visit, last + 1)
+        visit = replace(_asking(memory, found, trigger, last), window=(0, 2 * memory.page_lines))
+        return memory.comes(visit, last + 1, found.inner)
 
     report_crossing(crosses, lab, huge, LAST_LINE, report)
 
 
 def _watched(lab: Lab, found: Found, history: History) -> Question:
     """Lines watched at once: all get all accesses but one, then the first gets its last."""
-    steps = repeated(lab, found.trigger or 1, found.flushed).steps
+    asking = _asking(lab, found, found.trigger or 1)
     last = 2 if found.flushed else 1
 
     def begin(runs: Sequence[int]) -> list[Access]:
-        return [replace(access, page=history.page(run)) for run in runs for access in steps[:-last]]
+        return [replace(access, page=history.page(run)) for run in runs for access in asking.steps[:-last]]
 
-    return Question(
-        Visit(tuple(history.steps(begin, lambda _runs: [*steps[-last:]]))), (odd_line(lab) + 1,), inner=True
-    )
+    steps = history.steps(begin, lambda _runs: [*asking.steps[-last:]])
+    return Question(replace(asking, steps=tuple(steps)), (odd_line(lab) + 1,), inner=found.inner)
 
 
 def report_pair(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
@@ -182,7 +189,7 @@ def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) 
             report.unresolved(parameter, HIDDEN)
         return
     other = even_line(lab)  # whose pair is the next line
-    degree = _report_lines(lab, repeated(lab, 1, at=other), other, report)
+    degree = _report_lines(lab, Question(repeated(lab, 1, at=other), ()), other, report)
     _report_lead(lab, degree, True, False, report)
     _report_alike(lab, found, 0, report)
     _report_page_end(lab, huge, not lab.known.may("l2.up_down"), report)
@@ -220,12 +227,11 @@ def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report
     report.value("lead", lead, "lines ahead after two accesses next to each other", MIXED)
 
 
-def _report_lines(lab: Lab, visit: Visit, line: int, report: Report) -> int | None:
-    """How many lines behind that of the visit come, to the level that the prefetcher fills. Returns how many, if fewer
-    than were asked for."""
-    most, inner = lab.params.most_next, report.level == 1
+def _report_lines(lab: Lab, question: Question, line: int, report: Report) -> int | None:
+    """How many of the lines behind the one that is accessed come. Returns how many, if fewer than were asked for."""
+    most = lab.params.most_next
     method = f"which of {most} lines ahead of one access come"
-    ahead = [lab.comes(visit, line + number, inner) for number in range(1, most + 1)]
+    ahead = [lab.comes(question.visit, line + number, question.inner) for number in range(1, most + 1)]
     count = None if None in ahead else ahead.index(False) if False in ahead else most
     if count is not None and (not count or True in ahead[count:]):
         count = None
