@@ -122,10 +122,10 @@ def report_shared(lab: Lab, question: Question, first: int, report: Report) -> N
         report.unresolved("shared_by_smt", ONE)
         return
     accesses = range(len(question.visit.steps))
-    makers = {2: [int(number >= first) for number in accesses]}
+    makers: dict[int, list[int | None]] = {2: [int(number >= first) for number in accesses]}
     # the thread that times makes the last of each round, so that the first accesses are those of others
     makers |= {count: [(number + 1) % count for number in accesses] for count in range(3, len(cpus) + 1)}
-    shared = {count: lab.brings_shared(question, makers[count], cpus[:count]) for count in makers}
+    shared = {count: lab.brings_by(question, makers[count], cpus[:count]) for count in makers}
     evidence = lab.context.evidence.setdefault("streams_of_threads", {})
     evidence[report.identity] = {str(count): value for count, value in shared.items()}
     agree = {value for value in shared.values() if value is not None} == {shared[2]}
@@ -140,8 +140,12 @@ def report_across_cores(lab: Lab, question: Question, first: int, report: Report
     (_, cpus), last = cpus_of(lab), len(question.visit.steps)
     if report.level == 1 or len(cpus) < 2 or not 0 < first < last:
         return
-    answers = lab.brings_across(question, (0, first, last), cpus[:2])
+
+    def comes(other: int | None, own: int | None) -> Answer:
+        makers = [other] * first + [own] * (last - first)
+        return lab.brings_by(question, makers, cpus[:2], apart=True)
+
+    answers = comes(1, 0)
     if answers:
-        alone = [lab.brings_across(question, parts, cpus[:2]) for parts in ((0, first, first), (first, first, last))]
-        answers = True if alone == [False, False] else None
+        answers = True if [comes(1, None), comes(None, 0)] == [False, False] else None
     report.value("shared_by_cores", answers, ACROSS, ACROSS_UNCLEAR)

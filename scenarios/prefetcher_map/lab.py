@@ -15,7 +15,6 @@ from setebench.experiments.lines.serving import References
 from setebench.experiments.presence import Visits
 from setebench.experiments.visits import Access, Visit
 from setebench.machine import Region
-from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import dominant, mean_ticks
 from setebench.stats.ticks.mixture import Shares, mostly
@@ -172,23 +171,19 @@ class Lab(Visits):
 
     # -- several CPUs ----------------------------------------------------------------------------------------------
 
-    def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Answer:
-        """Whether a target that no control brings comes when several CPUs of a core make the accesses, `makers` saying
-        which of `cpus` makes each; the first one times."""
-        return self._by_several(question, self.builder.split(self._quiet(question.visit), makers, len(cpus)), cpus)
+    def brings_by(
+        self, question: Question, makers: Sequence[int | None], cpus: tuple[int, ...], *, apart: bool = False
+    ) -> Answer:
+        """Whether a target that no control brings comes when several CPUs, of one core or of cores `apart`, make the
+        accesses, `makers` saying which of `cpus` makes each (None: nobody); the first one times.
 
-    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, ...]) -> Answer:
-        """Whether a target that no control brings comes when the second CPU makes the accesses from the first to the
-        second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
-        return self._by_several(question, self.builder.continued(self._quiet(question.visit), parts), cpus)
-
-    def _by_several(self, question: Question, probes: Sequence[Probe], cpus: tuple[int, ...]) -> Answer:
-        """Beside its sibling a core takes some cycles longer for each load than when the references were taken: such
+        Beside its sibling a core takes some cycles longer for each load than when the references were taken: such
         times lie between those of two levels, where their mixture says nothing, but far from those of memory. Means, as
         a coarse clock may read a load from a cache as late as one from memory."""
         targets, step = self.free(question), step_ticks(self.context)
         if not targets:
             return None
+        probes = self.builder.split(self._quiet(question.visit), makers, len(cpus), apart=apart)
         times = self.together(dict(zip(cpus, probes, strict=True)), targets, cpus[0], self.params.again)
         *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
         shares = np.clip([(memory - mean_ticks(each, step)) / (memory - cache) for each in times], 0, 1)

@@ -84,13 +84,13 @@ def chart(lab: Lab, run: list[Access]) -> dict[str, Any]:
 
 def _nearest(lab: Lab, run: list[Access], before: list[int]) -> list[int]:
     """Where every line of the page is after a run, as an index of its level, from where it was before the last access:
-    level 1 keeps what it holds."""
+    level 1 keeps what it holds. Half as often as for an answer, as nothing follows from it."""
     row = list(before)
     for access in run[-1:]:
         row[access.at // lab.line_size] = 0
     asked = [line for line, level in enumerate(row) if level]
     if asked:
-        shares = lab.shares_after(Visit(tuple(run)), asked, lab.params.first)
+        shares = lab.shares_after(Visit(tuple(run)), asked, lab.params.first // 2)
         for line, nearest in zip(asked, np.argmax(shares.value, axis=1).tolist(), strict=True):
             row[line] = nearest
     return row

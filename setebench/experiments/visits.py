@@ -168,32 +168,22 @@ class Builder:
                 probe = self._step(probe, visit, access, number)
         return self._ending(probe.fence().wait(LAYOUT.settle_cycles).load(PROBED) if loaded else probe)
 
-    def split(self, visit: Visit, makers: Sequence[int], threads: int) -> list[Probe]:
-        """The visit for several threads of a core: `makers` says which of them makes each access, one after the other;
-        the first one times."""
-        probes = [self._prelude(visit), *(Probe() for _ in range(threads - 1))]
+    def split(self, visit: Visit, makers: Sequence[int | None], cpus: int, *, apart: bool = False) -> list[Probe]:
+        """The visit for several CPUs: `makers` says which of them makes each access (None: it is left out), one after
+        the other; the first one times. Caches of cores `apart` lack the pages of traversals, whose misses would be a
+        run of their own, so those make traversals beforehand."""
+        other = self._thrash(self._thrash(Probe())) if apart and visit.thrash else Probe()
+        probes = [probe.barrier() for probe in (self._prelude(visit), *(other,) * (cpus - 1))]
         latest = 0
-        for number, access in enumerate(visit.steps):
-            if makers[number] != latest:
-                probes, latest = [probe.barrier() for probe in probes], makers[number]
-            probes[latest] = self._step(probes[latest], visit, access, number)
+        for number, maker in enumerate(makers):
+            if maker is None:
+                continue
+            if maker != latest:
+                probes, latest = [probe.barrier() for probe in probes], maker
+            probes[latest] = self._step(probes[latest], visit, visit.steps[number], number)
         if latest:
             probes = [probe.barrier() for probe in probes]
         return [self._ending(probes[0]), *probes[1:]]
-
-    def continued(self, visit: Visit, parts: tuple[int, int, int]) -> tuple[Probe, Probe]:
-        """The visit for CPUs of two cores: the other one makes the accesses from the first to the second number of
-        `parts`, then this one those up to the third, and times."""
-        first, middle, last = parts
-        one, other = self._prelude(visit).barrier().barrier(), Probe()
-        if visit.thrash:  # its own caches lack the pages of the traversal, whose misses would be a run of their own
-            other = self._thrash(self._thrash(other))
-        other = other.barrier()
-        for number in range(first, middle):
-            other = self._step(other, visit, visit.steps[number], number)
-        for number in range(middle, last):
-            one = self._step(one, visit, visit.steps[number], number)
-        return self._ending(one), other.barrier()
 
     def traversed(self, most: int) -> tuple[Probe, Operand]:
         """Two traversals, then the first `most` lines of a third one, and the next of its lines timed; and that line.
