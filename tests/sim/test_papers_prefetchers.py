@@ -38,7 +38,6 @@ TABLE_VI: dict[str, Any] = {
     "l1.next_line.present": True,
     "l1.next_line.trigger": 3,
     "l1.next_line.trained_by": ["load"],
-    "l1.next_line.directions": "up",
     "l1.next_line.streams": 8,
     "l1.stride.present": True,
     "l1.stride.trained_by": ["load"],

@@ -7,14 +7,13 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from quiet_machines import levels, quiet
 from setebench.scenarios.prefetcher_map.found import Found
 from setebench.scenarios.prefetcher_map.kinds.stream_report import report_reach
 from setebench.scenarios.prefetcher_map.kinds.streams import Rules, find_l2_stream
 from setebench.scenarios.prefetcher_map.lab import Lab
 from setebench.scenarios.prefetcher_map.report import Report
-from test_prefetcher_map import L2_STRIDE, SHAPE, laboratory, surveyed_once
+from test_prefetcher_map import SHAPE, laboratory
 
 from setebench.judge import Verdict, judge
 from setebench.results import Finding
@@ -62,12 +61,3 @@ def test_a_limit_that_holds_back_batches_is_measured(degree: int, distance: int)
         reported = {finding.parameter: finding for finding in reach_of(laboratory(machine))}
     found = reported["prefetcher.l2.stream.max_distance"]
     assert (found.outcome, found.value) == ("measured", distance)
-
-
-@pytest.mark.parametrize("entries", [1, 16])
-def test_page_strides_are_indexed_by_page_where_two_pages_are_followed(entries: int) -> None:
-    """A history of a single run, which any other page's ends, says nothing of what it is found by."""
-    with closing(quiet(prefetchers=(replace(L2_STRIDE, entries=entries),), **SHAPE)) as machine:
-        found = {finding.parameter: finding.value for finding in surveyed_once(machine)}
-    assert found["prefetcher.l2.stride.indexed_by"] == ("page" if entries > 1 else None)
-    assert found["prefetcher.l2.stride.crosses_4k"] is False
