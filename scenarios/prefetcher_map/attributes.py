@@ -14,6 +14,7 @@ from .report import LEVEL_UNCLEAR, UNCLEAR, Report
 
 HINTS: tuple[Kind, ...] = ("t0", "t1", "nta")
 SHARED = "the last access that it needs made by another thread of the core; then all of them dealt to all threads"
+CROSSED = f"another prefetcher may have brought the next page's lines, or {UNCLEAR}"
 ONE = "it remembers nothing that threads could share: one access is enough"
 ACROSS = "all accesses but the last by another core, the last by this one; and each core's alone"
 ACROSS_UNCLEAR = (
@@ -36,13 +37,11 @@ def report_alike(lab: Lab, question: Question, first: int, report: Report) -> No
     report_shared(lab, question, first, report)
 
 
-def report_crossing(
-    crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report, why: str = UNCLEAR
-) -> None:
+def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
     """Whether lines come past a page's end, in small pages and, where there are any, within large ones."""
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is not None:
-            report.value(parameter, crosses(memory), method, why)
+            report.value(parameter, crosses(memory), method, CROSSED)
 
 
 def report_trained_by(lab: Lab, question: Question, report: Report, heard: str = "") -> None:

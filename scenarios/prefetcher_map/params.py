@@ -39,6 +39,8 @@ class Params:
       stride_run: accesses at equal distances, as many as are asked for, and strides ahead of them that are.
       same_ip: an instruction address that accesses share, unlike those of a visit's other ones in its low six bits.
       short_stride: lines apart that show what follows short strides alone, and leave more room to run ahead.
+      access_bytes: of one load, the smallest stride that is asked for.
+      bursts: loads, then prefetches, that may use up level 1's miss entries: some of the counts that CPUs have.
       most_next: next lines that are asked for, more than next-line prefetchers are known to fetch.
       most_repeated: accesses to one line after which a next-line prefetcher is no longer waited for.
     Tables
@@ -82,6 +84,8 @@ class Params:
     stride_run: int = 8
     same_ip: int = 0x152B
     short_stride: int = 3
+    access_bytes: int = 8
+    bursts: tuple[int, ...] = (16, 32, 64, 128)
     most_next: int = 10
     most_repeated: int = 6
 

@@ -24,12 +24,6 @@ SMALL = "runs of small stride"
 NO_SMALL = "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
 
 
-ACCESS_BYTES = 8
-"""Of one load."""
-INSTRUCTIONS = LAYOUT.instructions - 2
-"""Runs whose instruction addresses differ in their low six bits, beside those of a visit that are none of a run's."""
-
-
 def find_l1_stride(lab: Lab) -> Found:
     """Equal distances of one instruction against the same from as many instructions."""
     wide, narrow = lab.params.stride, lab.params.short_stride
@@ -112,15 +106,15 @@ class InstructionRules(Rules):
 
     def followed(self, stride: int, down: bool = False) -> Answer:
         """Whether a stride of so many bytes is followed: the line of the next access, unlike with many instructions."""
-        size, count = self.lab.line_size, self.trigger
+        size, count, access = self.lab.line_size, self.trigger, self.lab.params.access_bytes
         last = self._last_place(stride)
         places = [last - stride * (count - 1 - number) for number in range(count)]
-        if any(place % size > size - ACCESS_BYTES for place in places):
+        if any(place % size > size - access for place in places):
             return None
         following = last + stride
         if down:  # the same seen from the page's end
-            places = [PAGE_BYTES - ACCESS_BYTES - place for place in places]
-            following = PAGE_BYTES - ACCESS_BYTES - following
+            places = [PAGE_BYTES - access - place for place in places]
+            following = PAGE_BYTES - access - following
         inside = tuple(sorted({place // size for place in places if 0 <= place < PAGE_BYTES}))
         steps = tuple(Access(place, ip=self.lab.params.same_ip) for place in places)
         visit = Visit(steps, warm=inside if self.found.warm else ())
@@ -132,7 +126,7 @@ class InstructionRules(Rules):
     def _last_place(self, stride: int) -> int:
         """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
         access is in another line."""
-        size, span, access = self.lab.line_size, stride * self.trigger, ACCESS_BYTES
+        size, span, access = self.lab.line_size, stride * self.trigger, self.lab.params.access_bytes
         last = 0
         if span <= PAGE_BYTES - 2 * size:
             last = PAGE_BYTES // 2 + span // 2 // size * size - stride
@@ -144,7 +138,8 @@ class InstructionRules(Rules):
     def smallest(self, down: bool) -> tuple[int, int] | None:
         """(least, largest) bytes that the smallest stride followed may have, asked upwards or downwards: what brings
         next lines disturbs upwards alone."""
-        strides = [ACCESS_BYTES << n for n in range((self.lab.line_size // ACCESS_BYTES).bit_length())]
+        access = self.lab.params.access_bytes
+        strides = [access << n for n in range((self.lab.line_size // access).bit_length())]
         known = {stride: self.followed(stride, down) for stride in strides}
         followed = [stride for stride, answers in known.items() if answers]
         if None in known.values() or not followed or not all(known[s] for s in strides if s > followed[0]):
@@ -231,7 +226,8 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
             report.unresolved(parameter, LEVEL_UNCLEAR)
     else:
         rules.report_reach(*rules.reach(), rules.followed(lab.line_size), report)
-    report_table(rules.goes_on, report, INSTRUCTIONS - 2, INSTRUCTIONS)
+    runs = LAYOUT.instructions - 2  # whose addresses differ in their low bits, beside those of a visit's other accesses
+    report_table(rules.goes_on, report, runs - 2, runs)
     beyond, bits = rules.goes_beyond(), rules.ip_bits()
     report.value(
         "indexed_by", rules.indexed_by(beyond), "a run that goes on in the next page, or in turns with one", UNCLEAR

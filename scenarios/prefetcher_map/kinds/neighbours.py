@@ -24,12 +24,7 @@ AFTER_ONE = "the next line after one access"
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 MIXED = "lines come that are not next to each other, or another prefetcher brings some; run again at a quieter time"
 SAME_LINE = "a prefetcher of level 1 brings the same line; switch that off and run again"
-OTHERS_NEXT = "another prefetcher of the next line may have brought it; switch that off and run again"
 LAST_LINE = "the last line of a page"
-
-
-BURSTS = (16, 32, 64, 128)
-"""Loads, then prefetches, that may use up level 1's miss entries: some of the counts that CPUs have."""
 
 
 def odd_line(lab: Lab) -> int:
@@ -134,7 +129,7 @@ def _without_entries(lab: Lab) -> Answer:
         return None
     kinds: tuple[Literal["load", "t0"], ...] = ("load", "t0")
     for how in kinds:
-        for burst in BURSTS if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
+        for burst in lab.params.bursts if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
             visit = replace(downwards(lab, odd), burst=burst, burst_how=how)
             level = lab.level(visit, odd + 1)
             if level not in (None, "l1"):
@@ -211,7 +206,7 @@ def _report_page_end(lab: Lab, huge: Lab | None, alone: bool, report: Report) ->
         visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
         return None if (came := memory.brings(visit, last + 1)) and not alone else came
 
-    report_crossing(crosses, lab, huge, LAST_LINE, report, UNCLEAR if alone else OTHERS_NEXT)
+    report_crossing(crosses, lab, huge, LAST_LINE, report)
 
 
 def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report: Report) -> None:
