@@ -26,11 +26,11 @@ from setebench.results import Document
 
 HELP = """Run every scenario on one machine and print one table of everything.
 
-What earlier scenarios find (the clock, the levels) is known to later ones. A scenario that fails costs its own rows
-alone. What is still open at the end is asked again, for --patience seconds. With -o the results are saved after each
-scenario, and --resume goes on from there.
+Later scenarios use what earlier ones found (the clock, the levels). A scenario that fails loses only its own rows.
+Scenarios with open findings are repeated at the end, for --patience seconds. With -o the results are saved after each
+scenario, and --resume continues from there.
 
-With --resume, --skip leaves out a scenario that is not done, one that never ends for instance.
+With --resume, --skip leaves out a scenario that is not done, such as one that never ends.
 
 Exit status: 0 at least one scenario answered, 1 none could be run, 2 bad use, 130 interrupted.
 """
@@ -279,36 +279,38 @@ def _parameters() -> list[click.Parameter]:
     return [
         *machine_parameters(),
         click.Option(["--only"], metavar="SCENARIO", multiple=True, help="Run this one (may be given several times)."),
-        click.Option(["--skip"], metavar="SCENARIO", multiple=True, help="Leave this one out (several times too)."),
+        click.Option(
+            ["--skip"], metavar="SCENARIO", multiple=True, help="Leave this one out (may be given several times)."
+        ),
         click.Option(
             ["--no-msr"],
             is_flag=True,
-            help="Don't switch prefetchers off for a while, where the kernel would allow it (see prefetcher-map).",
+            help="Don't switch prefetchers off, even where the kernel allows it (see prefetcher-map).",
         ),
         click.Option(
             ["--patience"],
             metavar="SECONDS",
             type=click.FloatRange(0.0),
-            help="For so long what is still open at the end is asked again, what costs least first; 0 asks once."
+            help="Time for repeating scenarios with open findings at the end, cheapest first; 0 asks once."
             f"  [default: {campaign.default_patience(False):.0f}, and 0 with --fast]",
         ),
         click.Option(
             ["-o", "--output"],
             metavar="FILE",
             type=path,
-            help="Save the results (JSON) to FILE, after each scenario. The table is printed all the same.",
+            help="Save the results (JSON) to FILE, after each scenario. The table is printed too.",
         ),
         click.Option(
-            ["--resume"], metavar="FILE", type=path, help="Go on with the interrupted run in FILE, with its settings."
+            ["--resume"], metavar="FILE", type=path, help="Continue the interrupted run in FILE, with its settings."
         ),
         click.Option(
-            ["--no-raw"], is_flag=True, help="Don't keep in FILE what the machine answered (see setebench infer)."
+            ["--no-raw"], is_flag=True, help="Don't record the machine's answers in FILE (see setebench infer)."
         ),
         click.Option(
             ["--verify"],
             type=click.FloatRange(0.01),
             metavar="MINUTES",
-            help="Hold a twin made of the results against the machine for so long; one line says what it is worth.",
+            help="Compare a twin made of the results with the machine for this long, and report the agreement.",
         ),
         click.Option(["--report"], metavar="FILE", type=path, help="Write the HTML report to FILE too."),
         click.Option(

@@ -32,9 +32,9 @@ def compare_command(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Hold results against the first of them: settings that differ, findings that differ, and those that agree.
+    """Compare results with the first of them: settings and findings that differ, and findings that agree.
 
-    A result is a file, or reference:NAME for published values. Two numbers differ where their intervals don't meet.
+    A result is a file, or reference:NAME for published values. Two numbers differ if their intervals don't overlap.
 
     Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
     """

@@ -47,19 +47,21 @@ MOST_SAMPLES_HZ = 5000
     metavar="HZ",
     help="Samples of time per second and CPU; 0 for none.",
 )
-@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a process that runs, not a program.")
+@click.option(
+    "--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process instead of a program."
+)
 @click.option(
     "--duration",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End after so long at the latest.",
+    help="Stop after this time at the latest.",
 )
 @click.option(
     "--machine",
     metavar="NAME",
     default="native",
     show_default=True,
-    help="Another machine runs no program: a demonstration is diagnosed on it.",
+    help="Diagnose a built-in demonstration on this machine, instead of a program.",
 )
 @click.option(
     "--probe-latency",
@@ -69,7 +71,7 @@ MOST_SAMPLES_HZ = 5000
 @click.option(
     "--lower-clock",
     is_flag=True,
-    help="Also run PROGRAM by turns at full and at lowered clock: time and energy, where both are in reach.",
+    help="Also run PROGRAM alternately at full and lowered clock, and compare time and energy.",
 )
 @click.option(
     "--calibration",
@@ -79,7 +81,10 @@ MOST_SAMPLES_HZ = 5000
     help="A result of `counters peaks` or `counter-curves` on this machine; may be repeated.",
 )
 @click.option(
-    "--verdicts", metavar="FILE", type=click.Path(path_type=Path), help="Verdicts on events, instead of those kept."
+    "--verdicts",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Verdicts on events, instead of the stored ones.",
 )
 @click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
 @click.option(
@@ -91,8 +96,8 @@ MOST_SAMPLES_HZ = 5000
 def diagnose(ctx: click.Context, /, **values: Any) -> None:
     """Run PROGRAM and say what limits it: its cycles by cause, latencies, traffic, time by function, what to try.
 
-    PROGRAM has this command's standard input, output and error; what is found goes to standard error behind it, or to
-    FILE. Without a PMU, or where its events are not trusted, that is said, and the rest is there all the same.
+    PROGRAM has this command's standard input, output and error; the report goes to standard error after it has ended,
+    or to FILE. Figures that need a PMU with trusted events are reported as unavailable or unresolved without one.
 
     Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
     interrupted.

@@ -58,7 +58,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 def doctor(machine: str, cpu: int | None, form: str, root: Path, quiet: bool) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
-    The exit status is 0 whatever is found: finding it is what this command is for.
+    The exit status is 0 whatever is found.
     """
     if machine == "native":
         examination = examine(root, cpu, _silent if quiet else _progress)

@@ -15,14 +15,14 @@ from setebench.export import export, formats
 
 @click.command("export")
 @click.argument("result", metavar="RESULT", required=False, type=click.Path(path_type=Path))
-@click.option("--to", "name", metavar="FORMAT", help="The format; --list says which there are.")
+@click.option("--to", "name", metavar="FORMAT", help="The format; see --list.")
 @click.option("--list", "listing", is_flag=True, help="List the formats and exit.")
 @file_options
 def export_command(result: Path | None, name: str | None, listing: bool, output: Path | None, force: bool) -> None:
-    """Write what the result file RESULT says as configuration for another tool.
+    """Write the result file RESULT as configuration for another tool.
 
-    Every value carries interval and method where the format has room for them. What the result leaves open is left out
-    and named; what is assumed is marked.
+    Every value has its interval and method where the format allows it. Parameters that the result leaves open are
+    left out and listed; assumed values are marked.
     """
     if listing:
         width = max(map(len, formats()))

@@ -16,10 +16,12 @@ from setebench.errors import UsageError
 @click.command("fit", epilog="Check it with 'setebench verify RESULT --twin FILE', which asks other probes.")
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @click.option("--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured.")
-@click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Begin with this machine file.")
-@click.option("--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to ask.  [default: the machine's choice]")
-@click.option("--minutes", type=click.FloatRange(0.01), default=10.0, show_default=True, help="How long to try.")
-@click.option("--probes", type=click.IntRange(1), metavar="N", help="Ask so many probes for each field.")
+@click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Start from this machine file.")
+@click.option(
+    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
+)
+@click.option("--minutes", type=click.FloatRange(0.01), default=10.0, show_default=True, help="Time limit in minutes.")
+@click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes for each field.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @file_options
@@ -37,8 +39,8 @@ def fit_command(
 ) -> None:
     """Make a machine file of the result file RESULT that predicts the machine better than what was found alone.
 
-    Fields that random probes contradict get another value, one after the other, where the machine sides with it on
-    probes of their own. The result stays as it is; the machine file says which fields were fitted and why.
+    Fields that random probes contradict get another value, one at a time, if it predicts the machine better on new
+    probes. The result file is not changed; the machine file says which fields were fitted and why.
 
     Exit status: 0 written, 1 it could not be run, 2 bad use.
     """

@@ -20,11 +20,11 @@ from setebench.results import Document
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @output_options
 def infer(file: Path, quiet: bool, form: str | None, output: str | None, force: bool) -> None:
-    """Run the inference again on what FILE keeps of the machine's answers. The machine isn't needed.
+    """Run the inference again on the machine's answers recorded in FILE, without the machine.
 
     FILE is a result of characterize -o, or of a scenario with --raw.
 
-    Exit status: 0 inferred, 1 this version asks otherwise than the one that recorded (of all scenarios), 2 nothing was
+    Exit status: 0 inferred, 1 all scenarios ask other questions than in the version that recorded, 2 nothing was
     recorded.
     """
     target = Output.choose(output, form, force)

@@ -15,32 +15,32 @@ from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 TOOLS = {
     "characterize": (
         "setebench.cli.characterize:characterize",
-        "Run every scenario and print one table of it all.",
+        "Run every scenario and print one table.",
     ),
-    "compare": ("setebench.cli.compare:compare_command", "Put results, or published values, side by side."),
-    "counters": ("setebench.cli.counters:counters", "Count events of programs, by counters that were checked first."),
+    "compare": ("setebench.cli.compare:compare_command", "Compare results, or published values."),
+    "counters": ("setebench.cli.counters:counters", "Check event counters, and count events of programs."),
     "diagnose": ("setebench.cli.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
-    "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
+    "doctor": ("setebench.cli.doctor:doctor", "Say what would disturb a measurement here, and what to do about it."),
     "export": (
         "setebench.cli.export:export_command",
-        "Write a result as configuration for compilers, libraries, simulators.",
+        "Write a result as configuration for compilers, libraries or simulators.",
     ),
     "fit": ("setebench.cli.fit:fit_command", "Improve a result's twin where the machine contradicts it."),
     "fleet": ("setebench.cli.fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
-    "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
-    "repeat": ("setebench.cli.repeat:repeat", "Ask the same again and again; how often do answers contradict?"),
+    "infer": ("setebench.cli.infer:infer", "Run the inference again on recorded answers, without the machine."),
+    "repeat": ("setebench.cli.repeat:repeat", "Repeat a scenario and compare the answers."),
     "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),
     "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
     "twin": (
         "setebench.cli.twin:twin_command",
-        "Make a machine file of a result: a simulated machine that has what was found.",
+        "Make a simulated machine with the parameters of a result.",
     ),
-    "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
+    "sim": ("setebench.cli.sim:sim", "List simulated machines and print their files and true parameters."),
     "verify": (
         "setebench.cli.verify:verify_command",
-        "Hold a result's twin against the machine, on random probes.",
+        "Compare a result's twin with the machine on random probes.",
     ),
 }
 """Commands that are no scenarios: where each lives, and its line in `--help`."""
@@ -151,10 +151,10 @@ def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple
     help=f"Take the scenario files in DIR too (also by the environment variable {registry.PATH_VARIABLE}).",
 )
 def setebench() -> None:
-    """Find out what a memory system does that its vendor doesn't say.
+    """Measure what a memory system does that its vendor doesn't document.
 
-    Each scenario asks one question of this machine, of a simulated one (--machine sim:NAME) or of anybody's
-    (--machine module:factory), and says how sure it is.
+    Each scenario measures one thing on this CPU, on a simulated machine (--machine sim:NAME) or on one of your own
+    (--machine module:factory), and reports values with 95 % intervals.
 
     Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 130 interrupted.
     """

@@ -120,7 +120,7 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
         if scenario.plot
         else []
     )
-    raw = click.Option(["--raw"], is_flag=True, help="Keep in the JSON what the machine answered, for setebench infer.")
+    raw = click.Option(["--raw"], is_flag=True, help="Record the machine's answers in the JSON, for setebench infer.")
     return [*machine_parameters(), *output_parameters(), raw, *plot, *talk_parameters()]
 
 
@@ -146,9 +146,9 @@ def machine_parameters() -> list[click.Option]:
             metavar="N",
             default=1,
             show_default=True,
-            help="Seed of everything that is drawn at random.",
+            help="Seed of all random choices.",
         ),
-        click.Option(["--fast"], is_flag=True, help="Fewer samples: sooner done, wider intervals."),
+        click.Option(["--fast"], is_flag=True, help="Take fewer samples: faster, with wider intervals."),
     ]
 
 

@@ -169,7 +169,12 @@ def _gained(before: float | None, after: float | None) -> float | None:
 def _parameters() -> list[click.Parameter]:
     return [
         click.Option(
-            ["-n", "runs"], type=click.IntRange(min=2), metavar="RUNS", default=10, show_default=True, help="How often."
+            ["-n", "runs"],
+            type=click.IntRange(min=2),
+            metavar="RUNS",
+            default=10,
+            show_default=True,
+            help="Number of runs.",
         ),
         click.Option(
             ["--scenario"], metavar="NAME", default=campaign.NAME, show_default=True, help="One scenario, or all."
@@ -181,7 +186,7 @@ def _parameters() -> list[click.Parameter]:
             type=click.Path(path_type=Path),
             default=DEFAULT_FOLDER,
             show_default=True,
-            help="Keep every run in DIR; one that was stopped goes on there.",
+            help="Keep every run in DIR; a stopped series continues there.",
         ),
         click.Option(["--format", "form"], type=click.Choice(["table", "json"]), default="table", show_default=True),
         click.Option(["-q", "--quiet"], is_flag=True, help="No progress messages."),
@@ -193,9 +198,9 @@ repeat = file_options(
         "repeat",
         callback=_callback,
         params=_parameters(),
-        help="Ask the same again and again, and say how often it is answered and how often two answers contradict.\n\n"
-        "Each run has a seed of its own, counted from --seed on, and is kept in DIR. The same command again goes on "
-        "where it was stopped; with a larger -n it adds runs.",
-        short_help="Ask the same again and again; how often do answers contradict each other?",
+        help="Repeat a scenario, and report how often it is answered and how often two answers contradict.\n\n"
+        "Each run has its own seed, counted from --seed on, and is kept in DIR. The same command continues where it "
+        "was stopped; with a larger -n it adds runs.",
+        short_help="Repeat a scenario and compare the answers.",
     )
 )

@@ -37,8 +37,8 @@ FORMS = ("html", "table", "overview", "markdown", "latex", "csv", "json")
 def report(results: tuple[str, ...], output: Path | None, form: str | None, reference: str | None, force: bool) -> None:
     """Make a report of result files, on standard output or in FILE.
 
-    The HTML page has the machine, all findings with method and reason, and the plots with their data; it loads nothing
-    from anywhere. JSON and CSV take one RESULT.
+    The HTML page is one self-contained file with the machine, all findings with method and reason, and the plots with
+    their data. JSON and CSV take one RESULT.
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """

@@ -49,36 +49,38 @@ class Request:
 
 
 @click.command()
-@click.option("--machines", default=20, show_default=True, type=click.IntRange(0, 100_000), help="Random machines.")
+@click.option(
+    "--machines", default=20, show_default=True, type=click.IntRange(0, 100_000), help="Number of random machines."
+)
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of the first random machine.")
-@click.option("--presets/--no-presets", default=None, help="Also the shipped machine files.  [default: unless sealed]")
+@click.option(
+    "--presets/--no-presets", default=None, help="Also score the shipped machine files.  [default: unless sealed]"
+)
 @click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario (may be repeated).")
 @click.option("--noise", type=click.Choice(NOISES), default="drawn", show_default=True, help="How noisy they are.")
 @click.option("--fast", is_flag=True, help="Let scenarios take fewer samples.")
 @click.option(
     "--from-findings",
     is_flag=True,
-    help="Let scenarios that build on others' findings ask those first, instead of giving them the truth.",
+    help="Give scenarios that build on others' findings these findings, instead of the truth.",
 )
-@click.option(
-    "--sealed", metavar="NONCE", help="Seeds from NONCE and the hash of the inference, which nobody can have seen."
-)
+@click.option("--sealed", metavar="NONCE", help="Derive the seeds from NONCE and the hash of the inference.")
 @click.option("--against", metavar="COMMIT", help="Judge the inference of this commit on the same machines too.")
-@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: all CPUs]")
+@click.option("--workers", type=click.IntRange(1), help="Number of processes.  [default: all CPUs]")
 @click.option("--on", "address", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address.")
 @click.option("--answers", metavar="FILE", type=click.Path(path_type=Path), help="Write answers to FILE as they come.")
-@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on with the answers in FILE.")
+@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Continue the run in FILE.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @file_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def score(**values: Any) -> None:
     """Score the inference on simulated machines whose truth is known.
 
-    Random machines are numbered from --seed on, and each is run with its number as the seed: what a wrong line says
-    of random:17, `setebench score --machines 1 --seed 17` says again.
+    Random machines are numbered from --seed on, and each is run with its number as the seed: `setebench score
+    --machines 1 --seed 17` repeats random:17.
 
-    With --sealed nobody chooses the seeds, and every run is logged. With --answers a run that was stopped goes on by
-    --resume.
+    With --sealed the seeds can't be chosen, and every run is logged. A run with --answers that was stopped is continued
+    by --resume.
     """
     output = file_or_none(values["output"])
     if output is not None:

@@ -43,14 +43,14 @@ Examples:
     metavar="|".join(BRACKETS),
     default="lfence",
     show_default=True,
-    help="Clock bracket of every start and stop that names none. (A measurement takes the CPU's best.)",
+    help="Clock bracket of every start and stop without one. (A measurement uses the best one of the CPU.)",
 )
-@click.option("--together", is_flag=True, help="As for several CPUs at once: with barriers.")
+@click.option("--together", is_flag=True, help="As for a joint run on several CPUs: with barriers.")
 def show_asm(probe: str | None, snippet: str | None, listing: bool, bracket: str, together: bool) -> None:
     """Show the machine code that PROBE becomes on this CPU, operation by operation.
 
     PROBE is in the pattern notation below, or - to read it from standard input. Nothing is run. Addresses count from
-    the begin of the code; instructions that a probe places by ip_bits lie elsewhere and come last.
+    the start of the code; instructions that a probe places by ip_bits come last.
     """
     if sum((probe is not None, snippet is not None, listing)) != 1:
         raise UsageError("give one of PROBE, --snippet NAME and --list")

@@ -20,7 +20,7 @@ NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, 
 def sim() -> None:
     """Simulated machines: memory systems whose every parameter is known.
 
-    Any of them takes the place of this machine in every scenario: --machine sim:NAME.
+    Use one in any scenario by --machine sim:NAME.
     """
 
 
@@ -53,7 +53,7 @@ def show(name: str) -> None:
 @click.argument("name")
 @output_options
 def truth(name: str, form: str | None, output: str | None, force: bool) -> None:
-    """Print what is true of NAME, in the parameter names of findings."""
+    """Print the true parameters of NAME, by the names of findings."""
     from setebench.sim import loader
     from setebench.sim.truth_document import truth_document
 

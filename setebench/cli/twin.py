@@ -18,10 +18,10 @@ SUFFIX = ".toml"
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @file_options
 def twin_command(result: Path, output: Path | None, force: bool) -> None:
-    """Make a complete machine file of the result file RESULT: a simulated machine that has what was found.
+    """Make a machine file of the result file RESULT: a simulated machine with the parameters that were found.
 
-    Each field says whether it was measured, with its interval, or bounded, or assumed and why: as a comment above it,
-    and as data in [origins].
+    Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in a comment and
+    in the table [origins].
     """
     from setebench.truth.twin import as_toml, make_twin
 

@@ -24,10 +24,14 @@ LONGEST_LINE = 240
 @click.command("verify")
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @click.option("--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured.")
-@click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="This machine file as the twin.")
-@click.option("--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to ask.  [default: the machine's choice]")
-@click.option("--minutes", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to ask.")
-@click.option("--probes", type=click.IntRange(1), metavar="N", help="Ask so many probes, however long that takes.")
+@click.option(
+    "--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Use this machine file as the twin."
+)
+@click.option(
+    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
+)
+@click.option("--minutes", type=click.FloatRange(0.01), default=2.0, show_default=True, help="Duration in minutes.")
+@click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes, instead of --minutes.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 where the twin is contradicted.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -46,10 +50,10 @@ def verify_command(
     output: str | None,
     force: bool,
 ) -> None:
-    """Compare the twin of the result file RESULT with the machine, on random probes that nobody chose.
+    """Compare the twin of the result file RESULT with the machine, on random probes.
 
-    Each probe runs on the machine, on the machine again, and on the twin. The first two say how far the machine agrees
-    with itself, which no twin can surpass.
+    Each probe runs twice on the machine and once on the twin. How far the machine agrees with itself limits how far a
+    twin can agree with it.
 
     Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
     """

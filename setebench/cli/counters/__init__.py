@@ -11,10 +11,10 @@ COMMANDS = {
     "list": ("setebench.cli.counters.listing:list_roles", "List what can be counted here, by which event, or why not."),
     "peaks": (
         "setebench.cli.counters.checked:peaks",
-        "Measure the largest rate of each event: what 100 % of it is.",
+        "Measure the largest rate of each event, its 100 %.",
     ),
     "stat": ("setebench.cli.counters.stat:stat", "Run a program and count its events."),
-    "tables": ("setebench.cli.counters.tables:list_tables", "List event tables, their sources and disputes."),
+    "tables": ("setebench.cli.counters.tables:list_tables", "List event tables, their sources and disagreements."),
     "validate": ("setebench.cli.counters.checked:validate", "Check whether each event counts what its role says."),
 }
 """Where each command lives, and its line in `--help`."""
@@ -22,7 +22,7 @@ COMMANDS = {
 
 @click.group(cls=LazyCommands, commands_at=COMMANDS, no_args_is_help=True)
 def counters() -> None:
-    """Count events of programs: by the CPU's counters, checked first, and by the kernel.
+    """Check the CPU's event counters on this machine, and count events of programs.
 
-    Events have the names of roles ('setebench counters list'), or the kernel's own form: cpu/event=0x48,umask=1/.
+    Events are roles ('setebench counters list'), or have the kernel's form: cpu/event=0x48,umask=1/.
     """

@@ -47,21 +47,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     multiple=True,
     help=f"Roles or events, with commas between; may be repeated.  [default: {USUAL}]",
 )
-@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Run so often.")
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of runs.")
 @click.option(
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
-@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a process that runs, not a program.")
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a running process instead of a program.")
 @click.option(
     "--duration",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End after so long at the latest.",
+    help="Stop after this time at the latest.",
 )
 @click.option(
     "--regions-only",
     is_flag=True,
-    help="Leave the CPU's counters to the regions that PROGRAM marks: no counts of it all.",
+    help="Use the CPU's counters only for the regions that PROGRAM marks, not for all of it.",
 )
 @click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
 @click.option(
@@ -74,8 +74,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def stat(ctx: click.Context, /, **options: Any) -> None:
     """Run PROGRAM and count its events, and those of all threads and processes that it starts.
 
-    PROGRAM has this command's standard input, output and error; the counts go to standard error behind it, or to FILE.
-    Regions that it marks (docs/counters.md) are counted apart. Ctrl-C ends PROGRAM, and its counts are still shown.
+    PROGRAM has this command's standard input, output and error; the counts go to standard error after it has ended, or
+    to FILE. Regions that it marks (docs/counters.md) are counted apart. Ctrl-C ends PROGRAM, and its counts are shown.
 
     Exit status: 0 it was counted, whatever PROGRAM returned (but see --child-status), 1 it could not be, 2 bad use, 130
     interrupted.

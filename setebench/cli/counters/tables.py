@@ -28,7 +28,7 @@ _COMMIT_DIGITS = 12
 
 @click.command("tables")
 @click.argument("name", metavar="[TABLE]", required=False)
-@click.option("--conflicts", is_flag=True, help="What sources disagree about, of TABLE or of all.")
+@click.option("--conflicts", is_flag=True, help="List disagreements between sources, of TABLE or of all tables.")
 @click.option(
     "--format",
     "form",

@@ -23,19 +23,21 @@ _SAID_EVERY = 500
 
 @click.command()
 @click.argument("results", metavar="DIR|FILE...", nargs=-1, required=True)
-@click.option("--baseline", metavar="DIR|FILE", multiple=True, help="Earlier results of these nodes: what has changed?")
+@click.option(
+    "--baseline", metavar="DIR|FILE", multiple=True, help="Earlier results of these nodes, to find what has changed."
+)
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a node stands out.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Form.  [default: table, or by FILE's extension]")
 @file_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values: Any) -> None:
-    """Which of many nodes stand out, in which parameters, and what is usual.
+    """Find the nodes that stand out, and in which parameters.
 
-    Results are files of `setebench characterize -o` or any scenario, several for a node where they are there: n7.json,
-    n7.run-2.json and n7/run-3.json are all of n7, unless a file says its node itself.
+    Results are files of `setebench characterize -o` or any scenario, one or several for a node: n7.json, n7.run-2.json
+    and n7/run-3.json all belong to n7, unless a file names its node.
 
     Exit status: 0 compared, 2 nothing to compare or a file that can't be written; with --exit-code 3 where a node
-    stands out by a test that, with equal nodes, gives any false alarm in one comparison of twenty at most.
+    stands out by a test that gives a false alarm in at most one of twenty comparisons of equal nodes.
     """
     output, chosen = file_or_none(values["output"]), values["form"] or "table"
     if output is not None:

@@ -39,28 +39,51 @@ class _Place:
 
 
 @click.command()
-@click.option("--on", "address", metavar="ADDRESS", help="Nodes are the hosts of this Dask cluster's workers.")
-@click.option("--slurm", is_flag=False, flag_value="", metavar="[PARTITION]", help="Nodes of Slurm, a job for each.")
+@click.option("--on", "address", metavar="ADDRESS", help="The nodes are the hosts of this Dask cluster's workers.")
+@click.option(
+    "--slurm",
+    is_flag=False,
+    flag_value="",
+    metavar="[PARTITION]",
+    help="The nodes of a Slurm partition, one job for each.",
+)
 @click.option("--hosts", metavar="FILE", type=click.Path(path_type=Path), help="Hosts to reach by ssh, one a line.")
-@click.option("-o", "--output", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path), help="To it.")
-@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="What is asked.  [default: all]")
-@click.option("--machine", default="native", show_default=True, metavar="NAME", help="May hold {node}.")
-@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Of each scenario on a node.")
-@click.option("--every", type=duration, default="0s", help="Time between the begins of runs: 30min, 6h.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Of the first run.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the results to DIR.",
+)
+@click.option(
+    "--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated).  [default: all]"
+)
+@click.option(
+    "--machine", default="native", show_default=True, metavar="NAME", help="Machine on each node; may contain {node}."
+)
+@click.option(
+    "--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Runs of each scenario on a node."
+)
+@click.option("--every", type=duration, default="0s", help="Time between the starts of runs: 30min, 6h.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of the first run.")
 @click.option("--fast", is_flag=True, help="Take fewer samples.")
-@click.option("--limit", type=duration, default="1h", show_default=True, help="Time for one scenario on one node.")
-@click.option("--at-once", type=click.IntRange(1), help="So many nodes at a time.  [default: all]")
-@click.option("--wait", type=duration, default="10min", show_default=True, help="Time for workers to come.")
-@click.option("--workers-are-nodes", is_flag=True, help="With --on: each worker is a node, by its name; not each host.")
-@click.option("--scheduler-host", metavar="HOST", help="This computer, as nodes reach it.  [default: its name]")
+@click.option(
+    "--limit", type=duration, default="1h", show_default=True, help="Time limit for one scenario on one node."
+)
+@click.option("--at-once", type=click.IntRange(1), help="Number of nodes that measure at a time.  [default: all]")
+@click.option("--wait", type=duration, default="10min", show_default=True, help="How long to wait for workers.")
+@click.option(
+    "--workers-are-nodes", is_flag=True, help="With --on: each worker is a node, by its name, instead of each host."
+)
+@click.option("--scheduler-host", metavar="HOST", help="Name of this computer for the nodes.  [default: its name]")
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def run(**values: Any) -> None:
-    """Measure many nodes: one worker on each, asked by name, one thing at a time.
+    """Measure many nodes, with one worker on each.
 
-    Results come to DIR as they are found, a file for each node, scenario and run; `fleet compare DIR` takes them. The
-    same command goes on with what is missing: what is there is not asked again. A node that is slow, dead or answers
-    nonsense costs itself.
+    Results are written to DIR as they come, one file for each node, scenario and run, for `fleet compare DIR`. The same
+    command continues with what is missing. A node that is slow, dead or gives invalid answers doesn't stop the others.
 
     Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
     """

@@ -15,9 +15,11 @@ from setebench.score.noise import NOISES
 
 
 @click.command()
-@click.option("--nodes", required=True, type=click.IntRange(1, 100_000), help="Nodes in all.")
-@click.option("--odd", default=0, show_default=True, type=click.IntRange(0), help="Odd ones among them.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Which nodes, and which runs.")
+@click.option("--nodes", required=True, type=click.IntRange(1, 100_000), help="Number of nodes.")
+@click.option("--odd", default=0, show_default=True, type=click.IntRange(0), help="Number of odd ones among them.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of the choice of nodes and runs."
+)
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each node.")
 @click.option(
     "--degrade",
@@ -28,7 +30,13 @@ from setebench.score.noise import NOISES
 )
 @click.option("--machine", default="plain", show_default=True, metavar="NAME", help="Simulated machine.")
 @click.option("--noise", type=click.Choice(NOISES), default="guest", show_default=True, help="How noisy it is.")
-@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="What is asked.  [default: latency]")
+@click.option(
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    metavar="NAME",
+    help="Scenario to run (may be repeated).  [default: latency]",
+)
 @click.option("--fast/--thorough", default=True, show_default=True, help="How many samples scenarios take.")
 @click.option(
     "--machines",
@@ -41,17 +49,23 @@ from setebench.score.noise import NOISES
     "--recorded",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Run none: draw from the runs in FILE, the recorded.json of another fleet.",
+    help="Draw from the runs in FILE, the recorded.json of another fleet, instead of running machines.",
 )
 @click.option(
-    "-o", "--output", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path), help="To here."
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the results to DIR.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def simulate(**values: Any) -> None:
-    """Make a fleet of simulated nodes whose odd ones are known: to try `fleet compare` on.
+    """Make a fleet of simulated nodes with known odd ones, to try `fleet compare` on.
 
-    A few machines are run; each node's runs are drawn from theirs. DIR gets a result file a run, truth.json (which
-    nodes are odd, and how) and recorded.json (the runs, for --recorded).
+    A few machines are run, and the runs of all nodes are drawn from theirs. DIR gets one result file for each run,
+    truth.json (which nodes are odd, and how) and recorded.json (the runs, for --recorded).
     """
     progress = Progress(quiet=values["quiet"])
     given: Path | None = values["recorded"]
