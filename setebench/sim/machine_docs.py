@@ -59,38 +59,37 @@ INTRODUCTION = f"""\
 
 <!-- Made by `python -m setebench.sim.machine_docs` from setebench/sim/spec.py, limits.py and fields.py; edit those. -->
 
-A simulated machine is one TOML file. The file is the truth: what `setebench sim truth NAME` prints follows from its
-fields alone, and a scenario that measures the machine sees nothing of it but ticks.
+A simulated machine is one TOML file. Its truth (`setebench sim truth NAME`) follows from its fields alone, and a
+scenario that measures it sees only ticks.
 
 | command | what it does |
 | --- | --- |
-| `setebench sim list` | names the machines that come with setebench |
-| `setebench sim show NAME` | prints a machine file |
+| `setebench sim list`, `setebench sim show NAME` | lists the shipped machines; prints a machine file |
 | `setebench sim truth NAME` | prints what a scenario should find; `--format json` as a result file |
 | `setebench sim new FILE` | writes a commented file to start from |
 | `setebench SCENARIO --machine sim:NAME` | measures it |
 
 NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in it or ending in `.toml`). Shipped are:
 
-- `knc` and `sandybridge`: the machines of Fang et al. 2014, with every value of its Tables I to VI. Each line of the
-  file names its source; "chosen" marks what the paper doesn't give.
-- `zen-like`: a KVM guest on a Zen 5 EPYC, with its coarse counter, trapping `cpuid`, splintered 2 MiB pages and five
-  prefetchers. What nobody has published about them is chosen.
-- `plain`: an out-of-order core with a fine and quiet clock and no prefetchers, to start with.
-- `random:SEED`: drawn from the ranges that `setebench/sim/random_ranges.py` lists with their reasons: in-order and
-  out-of-order cores, two to four levels of every policy and index, with and without SMT, fine and coarse clocks, quiet
-  to guest noise, every page arrangement, and each kind of prefetcher on its own, so that every combination comes up;
-  with a PMU, half of whose events are faulty. Half of them have other prefetchers instead, after the literature
-  (`setebench/sim/random_published.py` has the shares and their reasons).
+- `knc`, `sandybridge`: the machines of Fang et al. 2014, with every value of its Tables I to VI. Each line of the file
+  names its source; "chosen" marks what the paper doesn't give.
+- `zen-like`: a KVM guest on a Zen 5 EPYC, with coarse counter, trapping `cpuid`, splintered 2 MiB pages and five
+  prefetchers. Unpublished values are chosen.
+- `plain`: an out-of-order core with a fine and quiet clock and no prefetchers.
+
+`random:SEED` is drawn from the ranges in `setebench/sim/random_ranges.py`: in-order and out-of-order cores, two to four
+levels of every policy and index, SMT or not, fine and coarse clocks, quiet to guest noise, every page arrangement,
+every combination of prefetchers, and a PMU with half of its events faulty. Half of the machines have prefetchers of the
+literature instead (`setebench/sim/random_published.py`).
 
 ## A small example
 
 ```toml
 {EXAMPLE}```
 
-Save it as `tiny.toml`. `setebench sim truth tiny.toml` then prints, among others, `latency.l2` 15 cycles,
+With this as `tiny.toml`, `setebench sim truth tiny.toml` prints, among others, `latency.l2` 15 cycles,
 `mshr.l1.prefetch` 4 entries, `mshr.l1.demand` 1 entry (the core blocks on a load, so there is never a second miss)
-and `prefetcher.l2.stream.max_distance` 8 lines. All that the file doesn't say is as in the tables below.
+and `prefetcher.l2.stream.max_distance` 8 lines. Other fields have the defaults below.
 
 A mistake gets one line with the place and what is allowed:
 
@@ -98,40 +97,34 @@ A mistake gets one line with the place and what is allowed:
 
 ## Conventions
 
-Cycles are core cycles, and a latency is the total from load to use on an idle machine with a TLB hit. Numbers may be
-written with or without a fraction unless the table says "whole number". A field without a default must be given.
-A file has at most 256 KiB and lines of at most 1000 characters.
+Cycles are core cycles. A latency is the total from load to use on an idle machine with a TLB hit. Numbers may have a
+fraction unless the table says "whole number". A field without a default must be given. A file has at most 256 KiB and
+lines of at most 1000 characters.
 """
 
 RULES = """\
 ## Rules across fields
 
-- Each level holds more lines (`sets` times `slices` times the ways that the program may fill) and has a longer latency
-  than the one above, and memory, less its spread, is slower than the last level. All caches together hold at most
-  10485760 lines.
-- `slices`, `inclusion = "victim"` and a directory are for level 3, `physical_index` for level 1. A directory is for a
-  level that isn't inclusive, and holds more lines than a core's private caches do. Slices are a hash, so a level with
-  more than one has no `hashed_index`. `qlru` is given where `replacement` is `qlru`, and only there. A miss queue's
-  limits don't exceed its `mshr_entries`.
-- A TLB's `entries` divided by its `ways` is a power of two; level 2 is not smaller and not cheaper to miss than
-  level 1. A fully associative one has at most 4096 entries and no hashed index. Stores have tables of their own for
-  both page sizes or for none.
-- Rows of memory need banks. `drift` and `jump` are at most 0.2 together.
-- `access_sizes` holds 8 and `page_sizes` holds 4096. A core that blocks is in-order.
-- A prefetcher doesn't fill a level above its own, nor one the machine lacks; there is one of a kind per level. What
-  crosses 4 KiB boundaries in small pages does so in 2 MiB pages.
-- `next_page` is for level 1. A `region` or `spatial` region has 2 to 64 lines.
-- `degree` doesn't exceed `max_distance`; `trigger_at_page_edge` has four numbers or none; `l1_prefetcher` trains
-  prefetchers of level 2 only; two streams per page need both directions.
-- `distance_cycles` has a row per core and in it a number per core, or is empty.
+- Each level holds more lines than the one above (sets times slices times ways that the program may fill) and has a
+  longer latency; memory, less its spread, is slower than the last level. All caches hold at most 10485760 lines.
+- `slices`, `inclusion = "victim"` and a directory are for level 3, `physical_index` and `way_tag_bits` for level 1. A
+  level with a directory isn't inclusive, and the directory holds more lines than a core's private caches. A level with
+  slices has no `hashed_index`. `qlru` is given if and only if `replacement` is `qlru`.
+- A TLB's `entries` divided by its `ways` is a power of two; level 2 is not smaller and not cheaper to miss than level
+  1. A fully associative one has at most 4096 entries and no hashed index.
+- Rows of memory need banks. `drift` and `jump` are at most 0.2 together. `access_sizes` holds 8 and `page_sizes` holds
+  4096. A core that blocks is in-order. `distance_cycles` has a row per core with a number per core, or is empty.
+- A prefetcher doesn't fill a level above its own; there is one of a kind per level; what crosses 4 KiB boundaries in
+  small pages does so in 2 MiB pages. `next_page` is for level 1. `degree` doesn't exceed `max_distance`;
+  `trigger_at_page_edge` has four numbers or none; two streams per page need both directions.
 - An event has a kind of fault once, and only those that its role can have: `floor_per_cycle` is for `l1d_inflight_sum`,
   `includes_other_stalls` for `stall_l1d_miss` and `stall_load_any`, `misses_prefetches`, `no_stores` and `other_level`
-  for lines, `undercounts_smt` for what a thread does beside another.
+  for lines, `undercounts_smt` for events of a thread.
 
 ## `[origins]`
 
-A file may end with a table that the simulator reads past: for a field, named as `"levels[0].ways"`, where its value is
-from. `origin` is `measured`, `bounded` or `assumed`; `low`, `high`, `parameters` (findings) and `why` may be given.
+A file may end with a table that the simulator ignores: for a field, such as `"levels[0].ways"`, the `origin` of its
+value (`measured`, `bounded`, `assumed` or `fitted`), and optionally `low`, `high`, `parameters` (findings) and `why`.
 `setebench twin` writes it; `setebench.sim.loader.origins` reads it.
 
 ## How the truth follows
@@ -139,48 +132,41 @@ from. `origin` is `measured`, `bounded` or `assumed`; `low`, `high`, `parameters
 Most parameters are a field's value. These are not:
 
 - `mshr.lN.demand` and `.prefetch` are misses *in flight*. A blocking core has one. Level 2 never has more demand misses
-  than level 1 lets through, nor more than the load queue holds. For prefetches the hint that gets furthest counts.
+  than level 1 or the load queue allows. For prefetches the hint that reaches most counts.
 - `clock.overhead.METHOD` is in ticks, the file's `brackets` in cycles.
-- `cache.lN.size` and `.ways` are what the program can fill: of a partitioned level `allocated_ways`, of all slices
-  together. `cache.lN.index` is `hashed` where a hash chooses the set or the slice. `cache.lN.replacement` is `other`
-  for `fifo` and `brrip`.
-- `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages.
+- `cache.lN.size` and `.ways` are what the program can fill: `allocated_ways`, all slices together. `.index` is `hashed`
+  where a hash chooses the set or the slice. `.replacement` is `other` for `fifo` and `brrip`.
+- `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages. `.pages_per_entry.4k` is 1
+  where fewer frames are contiguous (`frame_run_pages`) than an entry may hold pages.
 - `latency.core_to_core.A-B.STATE` is reported for all ordered pairs of up to 8 cores, beyond that for reads by core 0.
-  A shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is for victims
-  (exclusive or not) that depends on the line's past, and nothing is reported.
-- `tlb.lN.pages_per_entry.4k` is 1 where fewer frames lie in a row (`frame_run_pages`) than an entry may hold pages.
-- `latency.memory.row_hit` is `latency_cycles` less `row_hit_saves_cycles`; `latency.memory` is without an open row.
-- `cache.l3.inclusive_in_l4` is not reported: level 4 knows nothing of the levels above.
+  A shared line without `shared_cycles` comes from level 3 or memory; where level 3 holds victims that depends on the
+  line's past, and nothing is reported.
+- `latency.memory.row_hit` is `latency_cycles` less `row_hit_saves_cycles`.
 - `software_prefetch.store_after.*` is a level-1 hit, after a shared prefetch plus `invalidate_cycles`.
-- `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
-  paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. One that leads by lines
-  or accesses goes to `max_distance` and no further. Of a stride it is in strides, and `degree` is what one access
-  fetches until `max_distance` is reached.
+  `.trains_hardware` is left out where only prefetchers that must have learned first are trained.
+- `prefetcher.ID.max_distance` of a stream is the furthest start of a batch ahead of an access, the paper's prefetch
+  distance; batches end up to `max_distance + degree - 2` lines ahead. One that leads by lines or accesses goes no
+  further than `max_distance`. Of a stride it is in strides.
 - `prefetcher.ID.lead` and all of `prefetcher.LEVEL.other` come from running the prefetchers' own rules on the sequences
-  of [parameters.md](parameters.md), in a level of endless size where everything arrives at once.
+  of [parameters.md](parameters.md#prefetchers-described), in an unlimited level where everything arrives at once.
 - Kinds that no family stands for (`pair` at level 1, `region` and `up_down` where they are unusual, and all after
   publications but `stream` and `next_line`) are `LEVEL.other`, and the families that the machine lacks are absent.
-  `l2.up_down` is reported where a machine has it, and not as absent elsewhere.
-- `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
-- What a prefetcher's name says is no parameter: `degree`, `max_distance` and `trigger` of `pair` and `up_down`, ways of
-  `up_down` and next lines, one access for next lines of level 2, pages for strides of level 2, and that tables of level
-  1 belong to a core.
-- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`, of which `.trained_by_l1_prefetcher` says whether it is there,
-  for `pair`, `next_line`, `up_down` and `stream` beside a prefetcher of level 1 that has a name.
-- A region's `trigger` counts visits and is not reported.
-- `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
-  narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,
-  misses in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left
-  out where that leaves more than a factor of two, and past level 3 of a machine with four. Other kernels mix loads
-  and stores, whose queues limit each other, and have no truth.
-- `loaded_latency.peak_bandwidth` is reported where memory has an `interval_cycles` and the miss queues can keep it
-  busy.
-- `counter.ROLE.verdict` lists the faults of the event that can be seen on the machine: none that needs prefetchers,
-  levels or threads that it lacks. `no_counter` is `unavailable`; `no_stores`, `background` and `nonlinear` are
-  `untrusted`. `unavailable`, then `zero`, then `multiplexed` hide all else; `untrusted` hides all else but `wraps`.
-  Where none of these four holds, `.scale` is one over the factor of a `scaled` event (and left out for
-  `floor_per_cycle`), and of roles that are lines `.level` and, where prefetchers bring some, `.includes_prefetch` are
-  reported.
+  `l2.up_down` is never reported as absent.
+- What a prefetcher's name implies is no parameter: `degree`, `max_distance` and `trigger` of `pair` and `up_down`,
+  directions of `up_down` and next lines, one access for next lines of level 2, pages for strides of level 2, and that
+  tables of level 1 belong to a core. A region's `trigger` counts visits and is not reported.
+- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`: that is `.trained_by_l1_prefetcher`, for `pair`, `next_line`,
+  `up_down` and `stream` beside a named prefetcher of level 1.
+- `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU, are the
+  narrowest limit: issue, ports, fills, memory's interval, the core's queues, misses in flight over latency. It is a
+  range where prefetchers or TLB misses may matter, and left out where that is more than a factor of two, past level 3
+  of a machine with four, and for kernels that mix loads and stores. `loaded_latency.peak_bandwidth` is reported where
+  memory has an `interval_cycles` and the miss queues can keep it busy.
+- `counter.ROLE.verdict` lists the faults of the event that can be observed on the machine. `no_counter` is
+  `unavailable`; `no_stores`, `background` and `nonlinear` are `untrusted`. `unavailable`, then `zero`, then
+  `multiplexed` hide all else; `untrusted` hides all else but `wraps`. Where none of these four holds, `.scale` is one
+  over the factor of a `scaled` event (left out for `floor_per_cycle`), and roles that are lines have `.level` and,
+  where prefetchers bring some, `.includes_prefetch`.
 """
 
 
