@@ -124,7 +124,7 @@ def test_the_question_of_the_page_is_answered(question: ModuleType, toy: Machine
     assert (finding.outcome, finding.value) == (Outcome.MEASURED, "l1")
 
 
-# -- docs/characterize.md, report.md, compare.md, library.md ----------------------------------------------------------
+# -- docs/characterize.md, report.md, library.md ----------------------------------------------------------
 
 
 def _console_commands(page: str) -> list[str]:
@@ -132,7 +132,7 @@ def _console_commands(page: str) -> list[str]:
     return [line.removeprefix("$ setebench ") for line in lines if line.startswith("$ setebench ")]
 
 
-@pytest.mark.parametrize("page", ["characterize.md", "report.md", "compare.md"])
+@pytest.mark.parametrize("page", ["characterize.md", "report.md"])
 def test_the_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     commands = _console_commands(page)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from setebench.machine import run_interleaved
 from setebench.native.machine import NativeMachine
@@ -18,6 +19,12 @@ from setebench.stats.ticks.location import mean_ticks
 
 LINE = Base("line")
 ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def two_cpus(machine: NativeMachine) -> tuple[int, int]:
+    if len(machine.facts.cpus) < 2:
+        pytest.skip("this process may use one CPU only")
+    return machine.facts.cpus[0], machine.facts.cpus[-1]
 
 
 def means(machine: NativeMachine, probes: Mapping[str, Probe], placements: Placements) -> dict[str, float]:

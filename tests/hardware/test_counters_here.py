@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from counting_here import PAGE, PAGES, counted, opened, reading_of, software
+from native_fixture import LINE, two_cpus
 
 from setebench.counters.protocol import CountsEvents
 from setebench.errors import ProbeFault, UsageError
@@ -25,7 +26,6 @@ from setebench.native.threads import pinned
 from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
-LINE = Base("line")
 LOAD, STORE = (Probe().start().load(LINE).stop(), Probe().start().store(LINE).stop())
 
 
@@ -52,9 +52,7 @@ def test_200_fresh_pages_are_200_faults(native: NativeMachine) -> None:
 
 
 def test_threads_of_a_joint_run_are_counted_each_and_added(native: NativeMachine) -> None:
-    cpus = native.facts.cpus[-2:]
-    if len(cpus) < 2:
-        pytest.skip("a joint run of two needs two CPUs, this process may use one")
+    cpus = two_cpus(native)
     regions = [fresh_pages(native, PAGES) for _ in cpus]
     other = Base("other")
     probes = {cpus[0]: LOAD, cpus[1]: Probe().start().load(other).stop()}
@@ -169,9 +167,7 @@ def test_a_software_leader_takes_the_clock_into_its_group(
 
 
 def test_migrations(native: NativeMachine) -> None:
-    cpus = native.facts.cpus[-2:]
-    if len(cpus) < 2:
-        pytest.skip("a thread can't migrate on one CPU")
+    cpus = two_cpus(native)
     with pinned(cpus[0]), counted(software(Software.CPU_MIGRATIONS, user_only=False)) as read:
         for turn in range(10):
             os.sched_setaffinity(0, {cpus[(turn + 1) % 2]})

@@ -143,19 +143,27 @@ def test_a_file_that_is_none_of_ours_is_left_alone(program: str, tmp_path: Path,
     assert (place.read_bytes() if content is not None else None) == content
 
 
+def built(folder: Path, *flags: str, compiler: tuple[str, ...] = ("gcc",), **sources: str) -> str:
+    """The path of a program of these source files."""
+    header = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
+    for name, text in sources.items():
+        (folder / f"{name}.c").write_text(text)
+    names = [f"{name}.c" for name in sources]
+    line = [*compiler, "-O1", *flags, "-I", header, *names, "-o", "program"]
+    subprocess.run(line, cwd=folder, check=True, timeout=60)
+    return str(folder / "program")
+
+
 @pytest.mark.parametrize("language", [("gcc", "-std=gnu99"), ("g++", "-x", "c++", "-std=c++17")])
 def test_the_header_is_clean_in_other_languages(tmp_path: Path, language: tuple[str, ...]) -> None:
     """With every warning an error; the test program itself is C, so for C++ a small one stands in."""
     if shutil.which(language[0]) is None:
         pytest.skip(f"{language[0]} is not installed")
-    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
-    source = tmp_path / "one.c"
-    source.write_text(
+    source = (
         '#include <setebench.h>\nint main(void) { setebench_region_begin("x"); setebench_region_end("x"); return 0; }\n'
     )
-    flags = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-O2", "-fPIC", "-I", folder]
-    subprocess.run([*language, *flags, str(source), "-o", str(tmp_path / "one")], check=True, timeout=60)
-    assert subprocess.run([str(tmp_path / "one")], timeout=30).returncode == 0
+    flags = ("-Wall", "-Wextra", "-Wshadow", "-Werror", "-O2", "-fPIC")
+    assert subprocess.run([built(tmp_path, *flags, compiler=language, one=source)], timeout=30).returncode == 0
 
 
 BEGIN = '#include <setebench.h>\nvoid enter(void) { setebench_region_begin("over files"); }\n'
@@ -177,12 +185,7 @@ int main(void)
 
 def test_a_region_may_begin_in_one_source_file_and_end_in_another(tmp_path: Path) -> None:
     skip_without_events()
-    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
-    for name, text in (("begin.c", BEGIN), ("end.c", END)):
-        (tmp_path / name).write_text(text)
-    command = ["gcc", "-O1", "-I", folder, "begin.c", "end.c", "-o", "both"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
-    (region,) = faults(str(tmp_path / "both")).run["regions"]
+    (region,) = faults(built(tmp_path, begin=BEGIN, end=END)).run["regions"]
     assert (region["name"], _faults(region)) == ("over files", 64)
 
 
@@ -208,14 +211,11 @@ def test_stores_to_an_address_are_counted_one_by_one(tmp_path: Path) -> None:
     """By the CPU's breakpoints, which are no software events: each is read by itself. What loads the program may write
     there, too, before it begins."""
     skip_without_events()
-    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
-    (tmp_path / "stores.c").write_text(STORES)
-    command = ["gcc", "-O1", "-no-pie", "-I", folder, "stores.c", "-o", "stores"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
-    symbols = subprocess.run(["nm", "stores"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    program = built(tmp_path, "-no-pie", stores=STORES)
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     address = int(next(line for line in symbols.splitlines() if line.endswith(" watched")).split()[0], 16)
     event = f"mem:{address:#x}/8:w"
-    run = stat("-e", f"{event},page_fault", "--format", "json", "--", str(tmp_path / "stores")).run
+    run = stat("-e", f"{event},page_fault", "--format", "json", "--", program).run
     (region,) = run["regions"]
     if run["counts"][event]["reason"] or region["counts"][event]["reason"]:
         pytest.skip(run["counts"][event]["reason"] or region["counts"][event]["reason"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_fixture import LINE, in_python
+from native_fixture import LINE, in_python, two_cpus
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.machine import Machine, Region, Ticks
@@ -18,12 +18,6 @@ from setebench.probe import Placements, Probe
 
 EMPTY = Probe().start().stop()
 TIMED = Probe().start().load(LINE).stop()
-
-
-def two_cpus(machine: NativeMachine) -> tuple[int, int]:
-    if len(machine.facts.cpus) < 2:
-        pytest.skip("this process may use one CPU only")
-    return machine.facts.cpus[0], machine.facts.cpus[1]
 
 
 # ---- facts --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from bare_machine import facts_of
-from native_fixture import setebench
 from scenario_files import runs
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
@@ -148,8 +147,8 @@ def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], repo
 
 
 def test_the_stream_table_is_validated() -> None:
-    ended = setebench("stream", "--size", "8", "--threads", "1", "--fast", "--quiet", "--format", "json")
-    assert ended.returncode == 0, ended.stderr
+    ended = runs()("stream", "--size", "8", "--threads", "1", "--fast", "--quiet", "--format", "json")
+    assert ended.exit_code == 0, ended.stderr
     document = json.loads(ended.stdout)
     assert len(document["findings"]) == 4
     assert len(document["evidence"]["stream"]["runs"]) == 8  # two forms of each loop
@@ -158,8 +157,8 @@ def test_the_stream_table_is_validated() -> None:
 
 
 def test_a_mix_of_reads_and_writes_is_reported_or_said_why_not() -> None:
-    ended = setebench("loaded-latency", "--mix", "2:2", "--fast", "--no-msr", "--quiet", "--format", "json")
-    assert ended.returncode == 0, ended.stderr
+    ended = runs()("loaded-latency", "--mix", "2:2", "--fast", "--no-msr", "--quiet", "--format", "json")
+    assert ended.exit_code == 0, ended.stderr
     findings = {finding["parameter"]: finding for finding in json.loads(ended.stdout)["findings"]}
     assert findings["loaded_latency.idle"]["value"] > 0
     names = {f"loaded_latency.mix_2_2.{each}" for each in ("at_peak", "reached_bandwidth", "peak_bandwidth")}
@@ -170,8 +169,8 @@ def test_a_mix_of_reads_and_writes_is_reported_or_said_why_not() -> None:
 
 def test_remote_memory_is_reported_or_said_why_not() -> None:
     arguments = ("--memory", "remote", "--kernel", "load", "--threads", "1", "--seconds", "2", "--fast", "--quiet")
-    ended = setebench("bandwidth", *arguments, "--format", "json")
-    assert ended.returncode == 0, ended.stderr
+    ended = runs()("bandwidth", *arguments, "--format", "json")
+    assert ended.exit_code == 0, ended.stderr
     found = json.loads(ended.stdout)["findings"]
     assert found
     assert all("remote" in finding["parameter"] for finding in found)

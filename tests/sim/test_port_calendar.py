@@ -9,11 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setebench.sim.interpreted import interpreted
 from setebench.sim.kernel import basics
-from setebench.sim.layout import PORT_FULL_FROM, PORT_FULL_TO, PORT_SLOTS, PORT_WALKED, PORT_WORDS
+from setebench.sim.layout import (
+    NEVER,
+    PORT_FACTOR,
+    PORT_FULL_FROM,
+    PORT_FULL_TO,
+    PORT_SHIFT,
+    PORT_SLOTS,
+    PORT_WALKED,
+    PORT_WORDS,
+)
 
 INTERVAL = 10
 BEGIN = 1_000_000
+divide_by = interpreted(basics._divide_by)
 Reserve = Callable[["Words", int], int]
 
 
@@ -69,3 +80,13 @@ def test_requests_behind_a_long_queue_of_the_past_do_not_walk_past_each_other(re
     for number in range(400):
         reserve(words, later + 2 * number)
     assert words.looks / 400 < 30
+
+
+@given(st.integers(1, 1 << 40), st.integers(0, NEVER - 1), st.integers(-1, 1))
+def test_a_port_divides_exactly(interval: int, time: int, beside: int) -> None:
+    port = [0] * PORT_WORDS
+    divide_by(port, 0, interval)
+    nearby = min(max(time // interval * interval + beside, 0), NEVER - 1)
+    for t in (time, nearby):
+        factor = port[PORT_FACTOR] % (1 << 64)
+        assert ((t << 1) * factor >> 64) >> port[PORT_SHIFT] == t // interval

@@ -16,18 +16,13 @@ from setebench.sim.machine import SimulatedMachine
 HIT, SECOND, WALK = 0, 7, 40
 
 
-def machine_with(first: dict[str, Any], **tlb: Any) -> SimulatedMachine:
+def machine_with(first: dict[str, Any], memory: spec.Memory | None = None, **tlb: Any) -> SimulatedMachine:
     """A machine whose first TLB is so, before a large second one."""
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(**{"entries": 16, "miss_penalty_cycles": SECOND, **first}),
-        l2_4k=spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=WALK),
-    )
-    memory = tlb.pop("memory", spec.Memory())
-    return quiet(tlb=spec.Tlb(**{**_fields(tables), **tlb}), memory=memory)
-
-
-def _fields(tlb: spec.Tlb) -> dict[str, Any]:
-    return {name: getattr(tlb, name) for name in tlb.__struct_fields__}
+    tables = {
+        "l1_4k": spec.TlbTable(**{"entries": 16, "miss_penalty_cycles": SECOND, **first}),
+        "l2_4k": spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=WALK),
+    }
+    return quiet(tlb=spec.Tlb(**{**tables, **tlb}), memory=memory or spec.Memory())
 
 
 def penalties(machine: SimulatedMachine, pages: np.ndarray, rounds: int = 3) -> list[int]:

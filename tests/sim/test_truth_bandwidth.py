@@ -42,7 +42,7 @@ def highest(finding: Finding) -> float:
 
 
 def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
-    return type(table)(**({name: getattr(table, name) for name in table.__struct_fields__} | (fields or {})))
+    return msgspec.structs.replace(table, **(fields or {}))
 
 
 def test_the_first_level_gives_what_its_ports_take() -> None:
