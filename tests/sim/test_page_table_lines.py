@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered import Altered
 from numpy.typing import NDArray
 from quiet_machines import PAGE, quiet
 
@@ -23,14 +24,12 @@ KEPT_LINES, LINE_REACH = 64, 8 * PAGE
 """Lines of page tables that caches keep, and the memory whose eight entries lie in one of them."""
 
 
-class CachedPageTables:
+class CachedPageTables(Altered):
     """A walk takes longer by FAR where no page with an entry in the same line was among the last that were used."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
-        self._machine, self._linked = machine, np.zeros(0, dtype=np.int64)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
+        super().__init__(machine)
+        self._linked = np.zeros(0, dtype=np.int64)
 
     def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
         self._linked = addresses

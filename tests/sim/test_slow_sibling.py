@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
+from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+from altered import Altered
 from quiet_machines import L1, L2, quiet
 from setebench.scenarios.prefetcher_map.lab import Lab
 from swept_machines import swept
@@ -15,10 +14,8 @@ from swept_machines import swept
 from setebench.experiments.levels import working_memory
 from setebench.experiments.lines.serving import measure_references
 from setebench.experiments.visits import Access, Visit
-from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.machine import SimulatedMachine
 
 LINE = 20
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=1)
@@ -30,37 +27,27 @@ def laboratory(context: Context) -> Lab:
     return Lab(context, region, measure_references(context, region))
 
 
-def slowed(monkeypatch: pytest.MonkeyPatch, more_ticks: int) -> None:
-    """From now on every timed load takes longer by so much."""
-    run = SimulatedMachine.run
+class Slowed(Altered):
+    """Every timed load takes longer by so many ticks."""
 
-    def later(
-        self: SimulatedMachine,
-        probe: Probe,
-        placements: Mapping[Base, NDArray[np.int64]],
-        *,
-        cpu: int | None = None,
-        warmup: int = 0,
-    ) -> NDArray[np.int64]:
-        return run(self, probe, placements, cpu=cpu, warmup=warmup) + more_ticks
+    more_ticks = 0
 
-    monkeypatch.setattr(SimulatedMachine, "run", later)
+    def run(self, *what: Any, **how: Any) -> Any:
+        return self._machine.run(*what, **how) + self.more_ticks
 
 
 @pytest.mark.parametrize("when", ["never", "with the references alone", "after them"])
 @pytest.mark.parametrize(("prefetcher", "level"), [(NEXT_LINE, "l1"), (PAIR, "l2")], ids=["to l1", "to l2"])
 def test_a_sibling_that_slows_loads_makes_no_level_wrong(
-    monkeypatch: pytest.MonkeyPatch, prefetcher: spec.NextLine | spec.LinePair, level: str, when: str
+    prefetcher: spec.NextLine | spec.LinePair, level: str, when: str
 ) -> None:
     visit = Visit((Access(LINE * 64),))
-    with closing(quiet(prefetchers=(prefetcher,), l3=None, l2={"sets": 512})) as machine:
+    with closing(quiet(prefetchers=(prefetcher,), l3=None, l2={"sets": 512})) as quiet_machine:
+        machine = Slowed(quiet_machine)
         context = swept(machine, fast=True)
-        with monkeypatch.context() as then:
-            if when == "with the references alone":
-                slowed(then, L2 - L1)
-            lab = laboratory(context)
-        if when == "after them":
-            slowed(monkeypatch, L2 - L1)
+        machine.more_ticks = L2 - L1 if when == "with the references alone" else 0
+        lab = laboratory(context)
+        machine.more_ticks = L2 - L1 if when == "after them" else 0
         assert lab.brings(visit, LINE + 1) is True
         reported = lab.level(visit, LINE + 1), lab.in_l1(visit, LINE + 1)
     assert reported in ((level, level == "l1"), *([] if when == "never" else [(None, None)]))

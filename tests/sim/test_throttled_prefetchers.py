@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from altered import Altered
 from quiet_machines import quiet
 from setebench.scenarios.prefetcher_map.survey import repeated_survey
 from swept_machines import swept
@@ -20,16 +21,12 @@ from setebench.sim import spec
 pytestmark = pytest.mark.long(8)
 
 
-class Throttled:
+class Throttled(Altered):
     """A simulated machine that brings nothing while it is `throttled`, with others that keep `busy_cpus` at work."""
 
     def __init__(self, machine: Any, busy_cpus: float) -> None:
-        self._machine, self.busy_cpus = machine, busy_cpus
-        self.throttled = False
-        self._seconds = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
+        super().__init__(machine)
+        self.busy_cpus, self.throttled, self._seconds = busy_cpus, False, 0
 
     def run(self, *what: Any, **how: Any) -> Any:
         if not self.throttled:
