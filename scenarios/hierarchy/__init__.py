@@ -18,8 +18,8 @@ from setebench.scenario import Context, Option, Scenario
 
 from .cores import other_cores, sibling_threads, thread_starts
 from .faults import FirstTouches, fault_finding
+from .first_cache import FirstCache, first_cache
 from .first_cache import Params as FirstCacheParams
-from .first_cache import first_cache
 from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
 from .known import Known
@@ -28,6 +28,7 @@ from .outer_caches import OuterCache, outer_cache
 from .outer_caches import Params as OuterParams
 from .private_walk import Params as WalkParams
 from .private_walk import private_walk
+from .replacement import OuterFound, outer_replacement
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
 from .twice import merged
 
@@ -72,20 +73,35 @@ def _data_caches(context: Context, known: Known, region: Region, caches: list[st
     cycles = list(levels.cycles.values())
     first = first_cache(context, cycles[1] - cycles[0], FirstCacheParams())
     yield from first.findings()
-    held = first.likely_lines or int(levels.ends_bytes["l1"] / region.line_size)
-    before = [OuterCache("l1", region.line_size, lines={held: 1.0}, index=first.index)]
+    held = first.likely_lines or int(levels.ends_bytes[caches[0]] / region.line_size)
+    before = [OuterCache(caches[0], region.line_size, lines={held: 1.0}, index=first.index)]
     for name in caches[1:]:
         found = outer_cache(context, region, name, before, OuterParams())
         known.outer[name] = found
         yield from found.findings()
         before.append(found)
-    takes, second = False, known.outer["l2"].likely_lines if "l2" in known.outer else 0
+    for number in range(2, len(caches) + 1):
+        yield from _outer_replacement(context, first, known, number).findings(number)
+    takes, second = False, known.outer[caches[1]].likely_lines if len(caches) > 1 else 0
     for level in range(2, len(caches) + 1):
         outer = known.outer[caches[level - 1]]
         question = Question(level, 0 if outer.bound_only else outer.likely_lines, held, second, takes and level > 2)
         finding = inclusive(context, region, question, InclusionParams())
         takes = finding.value is True
         yield finding
+
+
+def _outer_replacement(context: Context, first: FirstCache, known: Known, number: int) -> OuterFound:
+    cycles = list(context.calibration.level_cycles.values())
+    found = list(known.outer.values())[number - 2]
+    if number > 2:
+        return OuterFound(reason="which lines share a set of a cache that may be in slices is not known by addresses")
+    if first.level is None:
+        return OuterFound(reason="what the first cache keeps in front of it is not known")
+    if found.level is None:
+        return OuterFound(reason="its sets are not known, or a hash chooses them")
+    context.progress(f"which lines level {number} replaces")
+    return outer_replacement(context, first.level, found.level, (cycles[0], cycles[1], cycles[2]))
 
 
 def _again(context: Context, known: Known) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ asked of sequences: who has to leave. One posterior over all candidates follows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import numpy as np
@@ -17,20 +17,21 @@ from scipy import special
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
-from setebench.experiments.conflicts import Ring, ring_excess, sequence_excess
+from setebench.experiments.conflicts import Conflicting, Congruent, Ring, ring_excess
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.cache_model import POLICIES, Policy, cyclic_misses, hits
+from setebench.stats.cache_model import POLICIES, cyclic_misses
 from setebench.stats.decide import at_least, number_of, one_of, summed
 from setebench.stats.estimate import CONFIDENCE
+
+from .replacement import SEQUENCES, KnownCache, first_replacement, fitting
 
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
 
 RINGS = "chases round and round over lines at strides"
-SEQUENCES = "short sequences of loads of lines that share a set"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,35 +39,24 @@ class Params:
     """What is tried, and what is believed of errors.
 
     Rings: `strides` (bytes), each with its largest ring, which grow by `growth` or by one line; in a region of
-    `region_bytes`, with `patience` of what there is for co-runners. Sequences: `sequences` of `trials` that are drawn,
-    of `length_per_way` timed loads behind `before_per_way` others, over up to `extra` lines more than fit, each
-    `repetitions` times; `little` (misses squared) keeps a pair that no sequence distinguishes yet from counting for
-    all.
+    `region_bytes`, with `patience` of what there is for co-runners.
 
     Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
-    `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
+    `most_colours` pages to a way where translated bits choose the set; `even_ways` and `odd_ways` are how common other
     ways than powers of two are beside these, `many_ways` more than `usual_ways`. `draws` of what is left to chance,
     chases of `accesses`; beyond `most_crowd` lines of a set the fraction that misses stays as it is.
 
-    Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
-    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for disturbed samples, and since
-    a line that is asked for while it leaves costs twice as much on some CPUs. What a miss costs is a nuisance of each
-    stride: as much as the levels lie apart within the ratio `gap_room` (misses of several sets overlap, those of few
-    queue), of which `gaps` are tried, less than an error apart; of sequences, within `gap_step` of what it costs rings.
-    A candidate is none of them where the `typical` quantile of rings is more than `most_left` errors off; below
+    Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; with the heavy tail of Student's t of `tail`
+    degrees of freedom, for disturbed samples, and since a line that is asked for while it leaves costs twice as much on
+    some CPUs. What a miss costs is a nuisance of each stride: as much as the levels lie apart within the ratio
+    `gap_room` (misses of several sets overlap, those of few queue), of which `gaps` are tried, less than an error
+    apart. A candidate is none of them where the `typical` quantile of rings is more than `most_left` errors off; below
     `unlikely` it isn't kept."""
 
     strides: tuple[tuple[int, int], ...] = ((512, 40), (1024, 80), (2048, 48), (4096, 36), (8192, 24), (16384, 16))
     growth: float = 1.18
     region_bytes: int = 16 << 20
     patience: float = 0.05
-    sequences: int = 12
-    trials: int = 300
-    length_per_way: float = 4.0
-    before_per_way: int = 4
-    extra: int = 3
-    repetitions: int = 64
-    little: float = 0.5
     sets: tuple[int, ...] = (16, 32, 64, 128, 256)
     most_ways: int = 32
     most_bytes: int = 224 << 10
@@ -80,11 +70,8 @@ class Params:
     accesses: int = 2500
     relative_error: float = 0.03
     floor_cycles: float = 0.15
-    count_error: float = 0.015
-    sequence_cycles: float = 2.0
     tail: float = 2.0
     gap_room: float = 1.6
-    gap_step: float = 0.05
     gaps: int = 25
     typical: float = 0.75
     most_left: float = 3.0
@@ -106,7 +93,7 @@ class Candidate:
 class FirstCache:
     """What was found: posteriors of sets times ways, of ways, of the index and of the replacement, by value; each empty
     where no candidate explains what was measured, for `reason`; then `least` lines at least. `line` is the bytes of a
-    line."""
+    line; `level` what sequences of loads in sets behind this cache have to know of it, if all of that is known."""
 
     line: int
     lines: dict[int, float] = field(default_factory=dict)
@@ -116,6 +103,7 @@ class FirstCache:
     least: int = 0
     reason: str = ""
     policy_reason: str = ""
+    level: KnownCache | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Size, ways, index and replacement."""
@@ -177,15 +165,18 @@ def _found(context: Context, region: Region, expected: float, params: Params) ->
         # which lines share a set, and so how many fit, depends on how their pages happen to lie
         why = "a hashed index shows no lines that share a set"
         return FirstCache(region.line_size, index=index, reason=why)
-    names: dict[str, float] = {}
-    reason = ""
+    found = FirstCache(region.line_size, lines, ways, index)
     if len(group := _group_of(best)) == 1:
-        names = {POLICIES[group[0]].name: posterior[best]}
+        policies = {group[0]: posterior[best]}
     elif best.index == "linear":
-        names = replacement(context, region, best, gap, params)
+        rivals, places = fitting(group, best.ways), _places(region, best, params.draws, context.rng(43))
+        policies = first_replacement(context, places, best.ways, rivals, gap)
     else:
-        reason = "lines that share a set are not known by their addresses"
-    return FirstCache(region.line_size, lines, ways, index, names, policy_reason=reason)
+        return replace(found, policy_reason="lines that share a set are not known by their addresses")
+    likely = max(policies, key=lambda each: policies[each])
+    known = best.index == "linear" and min(posterior[best], policies[likely]) >= CONFIDENCE
+    names = summed(policies, lambda each: POLICIES[each].name)
+    return replace(found, replacement=names, level=KnownCache(best.sets, best.ways, likely) if known else None)
 
 
 def ring_shapes(params: Params) -> list[Ring]:
@@ -219,7 +210,7 @@ def _misses(most: int, params: Params) -> tuple[tuple[tuple[int, int], ...], Num
         (group[0], ways)
         for group in _ring_policies()
         for ways in range(2, params.most_ways + 1)
-        if not all(_unlikely(each, ways) for each in group)
+        if fitting(group, ways)
     ]
     crowd = np.minimum(np.arange(most + 1), params.most_crowd)
     rates = [cyclic_misses(POLICIES[one], ways, params.most_crowd, params.accesses)[crowd] for one, ways in kinds]
@@ -278,10 +269,6 @@ def _believed(ways: int, params: Params) -> float:
     return many * (params.odd_ways if ways % 2 else params.even_ways)
 
 
-def _unlikely(policy: int, ways: int) -> bool:
-    return POLICIES[policy].name == "tree_plru" and bool(ways & (ways - 1))
-
-
 # -- posterior -----------------------------------------------------------------------------------------------------
 
 
@@ -321,73 +308,11 @@ def _group_of(found: Candidate) -> tuple[int, ...]:
     return next(each for each in _ring_policies() if found.policy in each)
 
 
-def telling_sequences(
-    ways: int, candidates: list[int], params: Params, rng: np.random.Generator
-) -> tuple[list[Lines], Numbers]:
-    """Sequences that distinguish policies, and how many of their timed loads miss under each, shape (sequences,
-    candidates, runs): runs differ by what came before, and by chance where a policy does."""
-    timed, before = int(params.length_per_way * ways), params.before_per_way * ways
-    trials = []
-    for _ in range(params.trials):
-        lines = ways + 1 + int(rng.integers(params.extra))
-        # some lines are used more than others, or policies that keep what was used would show nothing
-        weight = rng.dirichlet(np.full(lines, 1.0))
-        own = rng.choice(lines, timed, p=0.5 * weight + 0.5 / lines)
-        trials.append(np.concatenate([np.arange(lines), lines + np.arange(before) % (ways + 1), own]))
-    missed = np.array([[_runs(each, POLICIES[one], ways, timed, params) for one in candidates] for each in trials])
-    chosen: list[int] = []
-    means = missed.mean(axis=2)
-    apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
-    total = np.eye(len(candidates))
-    for _ in range(params.sequences):  # each time the one that helps most where least is known
-        gain = (apart / (params.little + total) ** 2).sum(axis=(1, 2))
-        gain[chosen] = 0.0
-        chosen.append(int(gain.argmax()))
-        total += apart[chosen[-1]]
-    return [trials[number] for number in chosen], missed[chosen]
-
-
-def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
-    """Timed loads that miss, of several runs behind different lines."""
-    own = np.random.default_rng(6)
-    runs = []
-    for run in range(params.draws):
-        behind = own.permutation(int(sequence.max()) + 1)[own.integers(0, int(sequence.max()) + 1, 4 * ways)]
-        found = hits(policy, ways, np.concatenate([behind, sequence]), run + 1)
-        runs.append(timed - int(found[-timed:].sum()))
-    return runs
-
-
-def replacement(context: Context, region: Region, found: Candidate, gap: float, params: Params) -> dict[str, float]:
-    """The posterior of policies by name for a first cache whose other traits are known, a miss costing `gap` cycles."""
-    candidates = [each for each in _group_of(found) if not _unlikely(each, found.ways)]
-    gaps = gap * np.linspace(1.0 - params.gap_step, 1.0 + params.gap_step, params.gaps)
-    sequences, missed = telling_sequences(found.ways, candidates, params, context.rng(42))
+def _places(region: Region, found: Candidate, draws: int, rng: np.random.Generator) -> Conflicting:
+    """Sets of a first cache whose index is of address bits."""
     stride = max(found.sets * region.line_size, TLB_PAGE_BYTES)
-    count = max(int(each.max()) for each in sequences) + 1
-    rng = context.rng(43)
     sets = []
-    for _ in range(params.draws):
+    for _ in range(draws):
         first = int(rng.integers(0, stride // region.line_size)) * region.line_size
-        sets.append(region.address + first + rng.permutation(region.size // stride)[:count] * stride)
-    timed = int(params.length_per_way * found.ways)
-    excess = sequence_excess(context, sets, sequences, timed, params.repetitions)
-    mean, spread = missed.mean(axis=2), missed.std(axis=2) / params.repetitions**0.5
-    scale = 1.0
-    for _ in range(2):  # where even the best is not quite explained, errors are larger than thought
-        far, likely = [], []
-        for each in gaps:
-            error = scale * np.hypot(each * np.hypot(spread, params.count_error * mean), params.sequence_cycles)
-            left = (excess[:, None] - each * mean) / error
-            far.append(np.quantile(np.abs(left), params.typical, axis=0))
-            likely.append(-((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0))
-        best = np.unravel_index(int(np.argmax(likely)), np.shape(likely))
-        scale *= max(1.0, float(far[best[0]][best[1]]))
-    weights = np.exp(np.max(likely, axis=0) - np.max(likely))
-    context.evidence["first_cache_sequences"] = {
-        "excess": excess.tolist(),
-        "misses": mean.tolist(),
-        "candidates": candidates,
-    }
-    shares = (weights / weights.sum()).tolist()
-    return summed(dict(zip(candidates, shares, strict=True)), lambda each: POLICIES[each].name)
+        sets.append(Congruent(region.address + first + rng.permutation(region.size // stride) * stride))
+    return Conflicting(sets)

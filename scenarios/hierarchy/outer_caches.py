@@ -15,14 +15,13 @@ page overflow as soon as whole pages do, or the index is hashed.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import stats
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
@@ -35,140 +34,87 @@ from setebench.scenario import Context
 from setebench.stats.decide import at_least, number_of, one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
+from .filling_model import Candidate, Curve, Known, ModelParams, binned, overflow, size_posterior
+from .replacement import KnownCache
+
 Numbers = NDArray[np.float64]
 METHOD = "lines that are left while a cache is filled"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How caches are filled, and what is believed of errors.
+    """How caches are filled, and which fillings count.
 
     Fillings begin at `first_ratio` times what the levels before hold and get twice as long until a fraction of `gone`
     is missing in the end, in `confirm` of them, since a disturbance takes lines as well; then others use `high` times
     the pages that fit: `draws`, then twice as many (`least_draws` if no more can be had), up to `most_draws`, until one
     answer has `settled` of the posterior: more than is asked of a finding, since to end when it happens to be sure is
     to choose by chance. Each stops `stops` times, or more often until one in `per_load` lines is timed (loads then cost
-    as much as the filling); the means of `bins` parts of it count, predicted at `parts` stops of each. Of fillings of
-    which no part took `interrupted` times as long as a typical one, those count that are no more than `alike` times as
-    far from the middle of the half that is most alike as that reaches: 2.5 standard deviations of a normal sample. Of
-    `few` lines of `further` times as many pages no more fit than of whole ones, within the first of `spread`, or the
-    second one times as many if the index is a hash. `seconds` that each level may take, by what the machine says that
-    lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how much of the region
-    may be used. Waiting for co-runners takes `patience` of what there is.
+    as much as the filling); the means of `bins` parts of it count. `seconds` that each level may take, by what the
+    machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how
+    much of the region may be used. Waiting for co-runners takes `patience` of what there is.
 
-    Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number
-    up to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in
-    `taken_steps`, that others use, the less the more likely, mostly less than `usual_taken`. Of the lines that fit, up
-    to `aged` (in `aged_steps`, mostly less than `usual_aged`) are lost while as many others are loaded: who shares a
-    directory of lines with this core takes 5 to 25 % in a millisecond. How common other numbers of ways are beside
-    powers of two, by their largest odd divisor: `odd_ways`, of shared caches `shared_ways` (those of parts that are
-    sold), else `other`; and of slices, each: `odd_slices`. A slice among several has 2 to the `slice_power` sets or
-    more. `error` of every mean fraction, `blurred` where the clock doesn't tell single loads apart (on a Zen 4 with a
-    step of 37 cycles, curves of its 8 ways are as broad as those of 4 within that);
-    `offset` and `scale` of all of them, since what hits and misses cost is known
-    about, `clear` times as much where loads are clearly one or the other; where they aren't, a hit is what lines take
-    of which `youngest` to `young` times as many were loaded since as the levels before hold. None of the candidates is
-    it where the best leaves `most_left` times the squared errors that it should, or where fillings differ by
-    `most_varied` times as much (squared) as pages drawn by chance and loads do; a bound is then what was there in the
-    part that says most, less `sigmas` errors and `margin`. Lines leave by age where `early_ratio` times as many are
-    missing of the first third. A load counts at most as `stall_ratio` times what memory takes: an interrupt is no
-    level. Of a shared cache a load missed if it takes `clear_share` of the way to memory longer than a hit, of a
-    private one `private_share` (memory whose row is open answers sooner than it mostly does), and `clear_steps` of the
-    clock."""
+    Fillings count of which no part took `interrupted` times as long as a typical one, and that are no more than `alike`
+    times as far from the middle of the half that is most alike as that reaches: 2.5 standard deviations of a normal
+    sample. Of `few` lines of `further` times as many pages no more fit than of whole ones, within the first of
+    `spread`, or the second one times as many if the index is a hash.
+
+    A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared cache a load
+    missed if it takes `clear_share` of the way to memory longer than a hit, of a private one `private_share` (memory
+    whose row is open answers sooner than it mostly does), and `clear_steps` of the clock. Where loads are clearly one
+    or the other what all fractions may be off (`model`) is `clear` times as much; where they aren't, fractions err by
+    `blurred` each, and a hit is what lines take of which `youngest` to `young` times as many were loaded since as the
+    levels before hold. `blurred` rests on one guest, a Zen 4 with a step of 37 cycles, whose curves of 8 ways are as
+    broad as those of 4 within that. Of 62 values of 31 simulated machines with such a clock 32, 21, 18 and 7 are
+    measured with 0.003, 0.01, 0.025 and 0.05, none of them wrong.
+
+    None of the candidates is it where the best leaves `most_left` times the squared errors that it should, or where
+    fillings differ by `most_varied` times as much (squared) as pages drawn by chance and loads do; that rests on the
+    same guest, of whose fillings 2.5 refused good ones: no answer of 48 simulated machines depends on it from 2.5
+    upwards. A bound is then what was there in the part that says most, less `sigmas` errors and `margin`. Lines leave
+    by age where `early_ratio` times as many are missing of the first third."""
 
     first_ratio: float = 2.0
     gone: float = 0.3
+    confirm: int = 3
     high: float = 1.7
     draws: int = 12
     least_draws: int = 4
-    settled: float = 0.99
     most_draws: int = 192
+    settled: float = 0.99
     stops: int = 24
     per_load: float = 20.0
     bins: int = 8
-    parts: int = 3
-    few: int = 8
-    further: float = 3.0
-    spread: tuple[float, float] = (1.3, 2.0)
     seconds: float = 6.0
     timed_cost: float = 10.0
     memory: float = 0.8
     patience: float = 0.05
-    most_ways: int = 32
-    most_slices: int = 63
-    about: float = 1.6
-    taken: float = 0.09
-    taken_steps: int = 4
-    usual_taken: float = 0.015
-    aged: float = 0.5
-    aged_steps: int = 6
-    usual_aged: float = 0.1
-    odd_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3))
-    shared_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3), (7, 0.1), (11, 0.1), (15, 0.1))
-    other: float = 0.01
-    odd_slices: float = 0.2
-    slice_power: int = 11
-    error: float = 0.003
-    offset: float = 0.01
-    scale: float = 0.04
+    interrupted: float = 5.0
+    alike: float = 3.7
+    few: int = 8
+    further: float = 3.0
+    spread: tuple[float, float] = (1.3, 2.0)
+    stall_ratio: float = 1.3
+    clear_share: float = 0.15
+    private_share: float = 0.3
+    clear_steps: float = 1.2
     clear: float = 0.3
     blurred: float = 0.025
+    youngest: float = 1.2
+    young: float = 3.0
     most_left: float = 6.0
     most_varied: float = 6.0
     sigmas: float = 3.0
     margin: float = 0.04
     early_ratio: float = 1.3
-    stall_ratio: float = 1.3
-    confirm: int = 3
-    alike: float = 3.7
-    interrupted: float = 5.0
-    youngest: float = 1.2
-    young: float = 3.0
-    clear_share: float = 0.15
-    private_share: float = 0.3
-    clear_steps: float = 1.2
+    model: ModelParams = field(default_factory=ModelParams)
 
-
-@dataclass(frozen=True)
-class Curve:
-    """Of a filling, by how many pages were used, shape (stops,): the fraction of lines that a cache and those before it
-    lack and its error, of parts of it, shape (bins,); the fraction of those loaded first (a third of all) in the end;
-    how often both of two lines of a page are gone, beyond that of lines of two pages as old; what young lines seem to
-    lack, which are all there; and how many times as long as a typical part of it the longest one took."""
-
-    pages: Numbers
-    missing: Numbers
-    error: Numbers
-    early: float
-    together: float
-    young: float
-    longest: float
-
-    @property
-    def fitting(self) -> float:
-        """About how many pages fit: the most that are there in some parts one after the other."""
-        there = self.pages.reshape(len(self.missing), -1).mean(axis=1) * (1.0 - self.missing)
-        return float(np.convolve(there, np.full(3, 1 / 3), "valid").max())
-
-    def some(self, parts: int) -> Numbers:
-        """How many pages there are at so many stops of each part, which stand for all."""
-        count = len(self.missing) * parts
-        found: Numbers = self.pages[-1] * (np.arange(count) + 0.5) / count + self.pages[0] / 2
-        return found
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A cache of so many sets and ways; `before` lines are held by the levels before in addition."""
-
-    sets: int
-    ways: int
-    before: int
-
-    @property
-    def lines(self) -> int:
-        """How many it holds."""
-        return self.sets * self.ways
+    def on_this_clock(self, single_loads: bool) -> Params:
+        """The same with errors of fractions as they are where the clock tells single loads apart, or doesn't."""
+        model = self.model
+        if single_loads:
+            return replace(self, model=replace(model, offset=self.clear * model.offset, scale=self.clear * model.scale))
+        return replace(self, model=replace(model, error=self.blurred))
 
 
 @dataclass(frozen=True)
@@ -192,6 +138,13 @@ class OuterCache:
         """Whether one size and one number of ways have so much of the posterior, and the index is decided if asked."""
         sizes = all(each and max(each.values()) >= confidence for each in (self.lines, self.ways))
         return sizes and max(self.index.values(), default=1.0) >= CONFIDENCE
+
+    @property
+    def level(self) -> KnownCache | None:
+        """Sets and ways, where they are known and may be of address bits."""
+        sure = self.lines and self.sure(CONFIDENCE) and self.index.get("hashed", 0.0) < CONFIDENCE
+        ways = max(self.ways, key=lambda each: self.ways[each], default=1)
+        return KnownCache(self.likely_lines // ways, ways) if sure else None
 
     @property
     def likely_lines(self) -> int:
@@ -220,6 +173,11 @@ class Level:
     before: list[tuple[int, float]]
     beyond: float
     gone_from: float
+
+    @property
+    def single_loads(self) -> bool:
+        """Whether the clock tells single loads apart."""
+        return self.gone_from < np.inf
 
 
 class Fillings:
@@ -261,7 +219,7 @@ class Fillings:
         level, until, young = self.level, filled.pages[:, None, None], np.zeros(0)
         gone = (filled.cycles - level.hit) / (level.miss - level.hit)
         gone[filled.cycles > level.beyond] = 1.0
-        if level.gone_from < np.inf:
+        if level.single_loads:
             # load by load: what answers between a hit and memory, a cache of memory say, is a miss
             gone = (filled.cycles > level.gone_from).astype(np.float64)
         else:  # lines that the levels before still hold take less than a hit; a hit is what the next older ones take
@@ -325,24 +283,20 @@ def _level(context: Context, name: str, held: list[int], params: Params) -> Leve
 def outer_cache(context: Context, region: Region, level: str, before: list[OuterCache], params: Params) -> OuterCache:
     """Measure a level; the caches `before` it, nearest first, are known as far as they were found."""
     context.progress(f"how {level} fills")
-    held = [each.likely_lines for each in before]
+    held, plain = [each.likely_lines for each in before], OuterCache(level, region.line_size)
     cycles = _level(context, level, held, params)
-    if cycles.gone_from < np.inf:
-        params = replace(params, offset=params.clear * params.offset, scale=params.clear * params.scale)
-    else:
-        params = replace(params, error=params.blurred)
-    fillings = Fillings(context, region, params, cycles)
+    fillings = Fillings(context, region, params.on_this_clock(cycles.single_loads), cycles)
+    known = Known(held, fillings.page_lines)
     flush(context, region)
     grown = fillings.grown(params.first_ratio * sum(held) / fillings.page_lines, fillings.page_lines - 1)
-    plain = OuterCache(level, region.line_size)
     if grown is None:
         return replace(plain, reason="too little time or memory to fill it", bound_only=True)
-    least = _least(grown, held if len(before) > 1 else held[-1:], fillings.page_lines, params)
+    bound = replace(plain, least=_least(grown, known, params), bound_only=True)
     if grown.missing[-1] < params.gone:
-        return replace(plain, least=least, reason="nothing outgrew it", bound_only=True)
-    found, draws = _drawn(fillings, params.high * grown.fitting, plain, held)
+        return replace(bound, reason="nothing outgrew it")
+    found, draws = _drawn(fillings, params.high * grown.fitting, plain, known)
     if not draws:
-        return replace(plain, least=least, reason="too little time or memory to fill it often", bound_only=True)
+        return replace(bound, reason="too little time or memory to fill it often")
     counted = _undisturbed(draws, params)
     context.evidence[f"{level}_fillings"] = {
         "pages": draws[0].pages[:: max(1, len(draws[0].pages) // params.bins)].tolist(),
@@ -353,26 +307,31 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         "beside_co_runner": round(fillings.alone.co_runner_fraction, 3),
     }
     if fillings.alone.co_runner_fraction > ALONE.most_beside:
-        why, there = "a co-runner may have used a part of it", _least(_mean(counted), held, fillings.page_lines, params)
-        return replace(plain, by_age=found.by_age, index_reason=why, least=there, reason=why)
+        why, least = "a co-runner may have used a part of it", _least(_mean(counted), known, params)
+        return replace(plain, by_age=found.by_age, index_reason=why, least=least, reason=why)
     if found.index.get("linear", 0.0) > found.index.get("hashed", 0.0):
-        # few lines of each page overflow it as soon as whole pages do, or lie in more sets
-        whole, pages = _mean(counted), params.further * draws[0].pages[-1]
-        few = [fillings.fill(pages, params.few) for _ in range(params.confirm)]
-        there = 1.0 + whole.young - np.mean([each.missing for each in few], axis=0)
-        fits = few[0].pages.reshape(params.bins, -1).mean(axis=1) * there
-        ratio = float(fits[params.bins // 2 :].mean()) / whole.fitting
-        if cycles.gone_from == np.inf:
-            found = replace(found, index={}, index_reason="the clock doesn't tell single loads of few lines apart")
-        elif ratio > params.spread[1]:
-            found = replace(found, index={"hashed": 1.0})
-        elif ratio > params.spread[0]:
-            why = f"few lines of each page lie in {ratio:.1f} times as many sets as whole pages"
-            found = replace(found, index={}, index_reason=why)
+        return _indexed(fillings, found, _mean(counted))
     return found
 
 
-def _drawn(fillings: Fillings, pages: float, plain: OuterCache, held: list[int]) -> tuple[OuterCache, list[Curve]]:
+def _indexed(fillings: Fillings, found: OuterCache, whole: Curve) -> OuterCache:
+    """The same of a cache whose index seems linear, with what few lines of each page say of that: they overflow it as
+    soon as whole pages do, or lie in more sets."""
+    params, pages = fillings.params, fillings.params.further * whole.pages[-1]
+    few = [fillings.fill(pages, params.few) for _ in range(params.confirm)]
+    there = few[0].mean_pages * (1.0 + whole.young - np.mean([each.missing for each in few], axis=0))
+    ratio = float(there[params.bins // 2 :].mean()) / whole.fitting
+    if not fillings.level.single_loads:
+        return replace(found, index={}, index_reason="the clock doesn't tell single loads of few lines apart")
+    if ratio > params.spread[1]:
+        return replace(found, index={"hashed": 1.0})
+    if ratio > params.spread[0]:
+        why = f"few lines of each page lie in {ratio:.1f} times as many sets as whole pages"
+        return replace(found, index={}, index_reason=why)
+    return found
+
+
+def _drawn(fillings: Fillings, pages: float, plain: OuterCache, known: Known) -> tuple[OuterCache, list[Curve]]:
     """What fillings by so many pages say of a level, as many as it takes, and these."""
     params, whole, found = fillings.params, fillings.page_lines - 1, plain
     draws: list[Curve] = []
@@ -386,7 +345,7 @@ def _drawn(fillings: Fillings, pages: float, plain: OuterCache, held: list[int])
         if _mean(counted).missing[-1] < params.gone:  # what looked like the cache's end was a disturbance
             pages, draws = params.high * pages, []
             continue
-        found = _inferred(plain, counted, (held, fillings.page_lines), params)
+        found = _inferred(plain, counted, known, params)
         if fillings.alone.co_runner_fraction > ALONE.most_beside:
             break
     return found, draws
@@ -413,39 +372,42 @@ def _mean(draws: list[Curve]) -> Curve:
     return Curve(draws[0].pages, missing.mean(axis=0) - young, error, early, together, young, longest)
 
 
-def _least(curve: Curve, held: list[int], page_lines: int, params: Params) -> int:
+def _least(curve: Curve, known: Known, params: Params) -> int:
     """How many lines there are at least, beside those that the levels before hold."""
-    pages = curve.pages.reshape(len(curve.missing), -1).mean(axis=1)
-    there = (pages * (1.0 - curve.missing - params.sigmas * curve.error)).max() * page_lines
-    return max(0, int(there * (1.0 - params.margin)) - sum(held))
+    there = (curve.mean_pages * (1.0 - curve.missing - params.sigmas * curve.error)).max() * known.page_lines
+    return max(0, int(there * (1.0 - params.margin)) - sum(known.held))
 
 
-def _inferred(plain: OuterCache, draws: list[Curve], known: tuple[list[int], int], params: Params) -> OuterCache:
-    """What fillings of the same length say; `plain` has the name, `known` are lines of the levels before and of a
-    page."""
-    mean, (held, page_lines), shared = _mean(draws), known, len(known[0]) > 1
-    by_age = mean.early > min(1.0, params.early_ratio * float(mean.missing[-1]))
+def _inferred(plain: OuterCache, draws: list[Curve], known: Known, params: Params) -> OuterCache:
+    """What fillings of the same length say; `plain` has the name."""
+    mean = _mean(draws)
+    plain = replace(plain, by_age=mean.early > min(1.0, params.early_ratio * float(mean.missing[-1])))
     young = float(np.std([each.young for each in draws])) / len(draws) ** 0.5
-    params = replace(params, offset=float(np.hypot(params.offset, young)))
-    posterior, left = size_posterior(mean, len(draws), (held, page_lines), params)
-    if left > params.most_left:
-        least = _least(mean, held if shared else held[-1:], page_lines, params)
-        return replace(plain, least=least, by_age=by_age, reason="no cache that was thought of fills like this")
+    model = replace(params.model, offset=float(np.hypot(params.model.offset, young)))
+    posterior, left = size_posterior(mean, len(draws), known, model)
     best = max(posterior, key=lambda each: posterior[each])
-    put = mean.some(params.parts)
-    _, covariance = overflow(put, best.sets / page_lines, np.array([best.ways]))
-    by_chance = _binned(covariance[0] / put[:, None] / put[None, :], params.bins).diagonal()
-    by_chance = by_chance + np.mean([each.error**2 for each in draws], axis=0)
-    if np.var([each.missing for each in draws], axis=0).sum() > params.most_varied * by_chance.sum():
-        least = _least(mean, held if shared else held[-1:], page_lines, params)
-        return replace(plain, least=least, by_age=by_age, reason="fillings differ by more than chance: others use it")
+    if left > params.most_left:
+        why = "no cache that was thought of fills like this"
+        return replace(plain, least=_least(mean, known, params), reason=why)
+    if _varied(draws, best, known, params) > params.most_varied:
+        why = "fillings differ by more than chance: others use it"
+        return replace(plain, least=_least(mean, known, params), reason=why)
     lines, ways = summed(posterior, lambda each: each.lines), summed(posterior, lambda each: each.ways)
-    found = replace(plain, lines=lines, ways=ways, by_age=by_age)
+    found = replace(plain, lines=lines, ways=ways)
     together = np.array([each.together for each in draws])
-    index = _index(together, _least_together(mean.pages, best, page_lines))
-    if shared and index["linear"] > index["hashed"]:
+    index = _index(together, _least_together(mean.pages, best, known.page_lines))
+    if known.shared and index["linear"] > index["hashed"]:
         return replace(found, index_reason="bits of a page may choose sets or a slice for all of its lines alike")
     return replace(found, index=index)
+
+
+def _varied(draws: list[Curve], best: Candidate, known: Known, params: Params) -> float:
+    """The variance of fillings over that which pages drawn by chance and single loads make."""
+    put = draws[0].some(params.model.parts)
+    _, covariance = overflow(put, best.sets / known.page_lines, np.array([best.ways]))
+    by_chance = binned(covariance[0] / put[:, None] / put[None, :], params.bins).diagonal()
+    by_chance = by_chance + np.mean([each.error**2 for each in draws], axis=0)
+    return float(np.var([each.missing for each in draws], axis=0).sum() / by_chance.sum())
 
 
 def _index(together: Numbers, least: float) -> dict[str, float]:
@@ -464,97 +426,3 @@ def _least_together(pages: Numbers, found: Candidate, page_lines: int) -> float:
     chance = stats.poisson.pmf(count - 1, mean)
     gone = np.maximum(count - found.ways, 0) / count
     return float(((chance * gone**2).sum(axis=1) - (chance * gone).sum(axis=1) ** 2).mean())
-
-
-def overflow(pages: Numbers, classes: float, ways: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """How many pages' lines are beyond the ways of their sets, where each page has a line in one class of sets, and the
-    covariance of these numbers among stops of a filling; shapes (ways, stops) and (ways, stops, stops)."""
-    mean = pages / classes
-    count = np.arange(int(mean.max() + 8 * mean.max() ** 0.5 + ways.max() + 8))
-    beyond = np.maximum(count[None, :] - ways[:, None], 0)
-    factorial, rest = special.gammaln(count + 1)[:, None], np.round(pages)[None, :] - count[:, None]
-    binomial = special.gammaln(np.round(pages) + 1) - factorial - special.gammaln(np.maximum(rest, 0) + 1)
-    binomial += special.xlogy(count, 1.0 / classes)[:, None] + special.xlogy(rest, 1.0 - 1.0 / classes)
-    lost = classes * (beyond @ np.where(rest >= 0, np.exp(binomial), 0.0))
-    chance = np.exp(special.xlogy(count[:, None], mean) - mean - factorial)
-    first, second, full = beyond @ chance, beyond**2 @ chance, (count[None, :] >= ways[:, None]) @ chance
-    number = np.arange(len(pages))
-    low, high = np.minimum(number[:, None], number[None, :]), np.maximum(number[:, None], number[None, :])
-    # what a class got until one stop and until a later one differs by Poisson increments; all classes together got
-    # what was put in, so what follows from each class's number alone is taken off
-    both = second[:, low] + (mean[high] - mean[low]) * first[:, low] - first[:, low] * first[:, high]
-    return lost, classes * (both - mean[low] * full[:, low] * full[:, high])
-
-
-def _binned(covariance: Numbers, bins: int) -> Numbers:
-    """The covariance of the means of so many equal parts, of that of all stops, shape (..., stops, stops)."""
-    shape = (*covariance.shape[:-2], bins, -1, bins, covariance.shape[-1] // bins)
-    found: Numbers = covariance.reshape(shape).mean(axis=(-3, -1))
-    return found
-
-
-def _between(at: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
-    """Rows of values at growing places, shape (rows, places), at other ones; nought at 0."""
-    at, values = np.append(0.0, at), np.pad(values, ((0, 0), (1, 0)))
-    last = np.clip(np.searchsorted(at, wanted), 1, len(at) - 1)
-    part = (wanted - at[last - 1]) / (at[last] - at[last - 1])
-    found: Numbers = values[:, last - 1] * (1.0 - part) + values[:, last] * part
-    return found
-
-
-def _sets(shared: bool, page_lines: int, params: Params) -> Iterator[tuple[int, float]]:
-    """Numbers of sets, and how common they are."""
-    for odd in range(1, params.most_slices + 1 if shared else 2, 2):
-        for power in range(params.slice_power if odd > 1 else page_lines.bit_length() - 1, 24):
-            yield odd << power, params.odd_slices if odd > 1 else 1.0
-
-
-def size_posterior(
-    curve: Curve, fillings: int, known: tuple[list[int], int], params: Params
-) -> tuple[dict[Candidate, float], float]:
-    """The posterior of all candidates by the mean curve of so many fillings, and the squared errors that the best
-    leaves of each part of it; `known` are lines of the levels before and of a page."""
-    (held, page_lines), bins, mean = known, len(curve.missing), curve.missing
-    pages = curve.some(params.parts)
-    about = curve.fitting * page_lines
-    error = curve.error**2 + params.error**2
-    ways = np.arange(2, params.most_ways + 1)
-    taken, nearer = np.linspace(0.0, params.taken, params.taken_steps), held[-1] / page_lines
-    ages = np.linspace(0.0, params.aged, params.aged_steps)
-    likely: dict[Candidate, list[float]] = {}
-    usual = dict(params.shared_ways if len(held) > 1 else params.odd_ways)
-    best = (-np.inf, np.inf)
-    for sets, common in _sets(len(held) > 1, page_lines, params):
-        for before, part in itertools.product({0, held[-1], sum(held)}, taken.tolist()):
-            tried = ways[np.abs(np.log((ways * sets + before) / about)) < np.log(params.about)]
-            if len(tried):
-                # what the levels before hold, and what others take, is as if fewer or more pages were used
-                put = pages * (1.0 + part)
-                own = np.maximum(put - before / page_lines, 1.0)
-                lost, covariance = overflow(np.append(own, nearer), sets / page_lines, tried)
-                covariance = covariance[:, :-1, :-1] / (put[:, None] * put[None, :])
-                covariance = _binned(covariance, bins)
-                unlikely = np.log1p((part / params.usual_taken) ** 2)
-                for overlap in (0.0, 1.0) if not before else (0.0,):
-                    # the levels before may have what this one lost of the last lines
-                    beyond = np.maximum(lost[:, :-1] - overlap * lost[:, -1:], 0.0)
-                    for aged in ages.tolist():
-                        # those that went by age left their ways to others
-                        kept = special.exprel(-aged * put * page_lines / about)
-                        there = kept - _between(own, beyond, own * kept) / put
-                        gone = 1.0 - there.reshape(len(tried), bins, -1).mean(axis=2)
-                        spread = covariance / fillings + np.diag(error) + params.offset**2
-                        spread += params.scale**2 * gone[:, :, None] * gone[:, None, :]
-                        left = mean - gone
-                        squared = (left * np.linalg.solve(spread, left[:, :, None])[:, :, 0]).sum(axis=1)
-                        value = -0.5 * (squared + np.linalg.slogdet(spread)[1]) + np.log(common) - unlikely
-                        value -= np.log1p((aged / params.usual_aged) ** 2)
-                        for number, each in enumerate(tried.tolist()):
-                            one = float(value[number] + np.log(usual.get(each // (each & -each), params.other)))
-                            likely.setdefault(Candidate(sets, each, before), []).append(one)
-                            best = max(best, (one, float(squared[number]) / bins))
-    # where even the best doesn't quite explain what was measured, errors are larger than thought
-    scale = max(1.0, best[1])
-    weights = {each: float(np.exp((np.array(some) - best[0]) / scale).sum()) for each, some in likely.items()}
-    total = sum(weights.values())
-    return {each: weight / total for each, weight in weights.items()}, best[1]

@@ -14,19 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
 from setebench.machine import Region
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples, table
-from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples
+from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.threshold import Posterior, SearchParams, Trials, search
-from setebench.stats.threshold import over_epochs as over_posteriors
 
-from .side_tables import SideTable, count_stores, count_walk_cache, of_numbers
+from .counting import COUNTING, Counted, Until, counted
+from .side_tables import SideTable, count_stores, count_walk_cache
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 METHOD = "translations used again after a number of other pages"
@@ -36,23 +37,21 @@ METHOD = "translations used again after a number of other pages"
 class TlbParams:
     """How TLBs are looked for.
 
-    Numbers of other pages grow by `growth` up to `most` (the largest second TLB known has 4,096 entries), `draws` of
-    each. The first step of a curve is at least `least_cycles` high: no second TLB answers sooner. The second is
-    `walk_cycles`: a page walk reads at least one more entry from beyond the first cache. A curve ends `beyond` times
-    further than its second step.
+    Numbers of other pages grow up to `most` (the largest second TLB known has 4,096 entries). The second step of a
+    curve is `walk_cycles` high: a page walk reads at least one more entry from beyond the first cache. A curve ends
+    `beyond` times further than its second step.
 
     Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
-    `flushes` flushes allow, `least_rounds` at least, until one number has `certainty`. Candidates for the next sample
-    are `asked` numbers within a ratio of `around` of the step. Of up to `ring_most` entries
-    those are counted that a ring finds (as many lines fit any first cache), up to `ring_reach` beyond what is probable
-    (0.001 to either side); a ring is too large if a step costs the fraction `ring_rise` of a miss more. What lies more
-    than `uneven` below what the curve says is no end of all sets at once. What a miss
-    costs is sampled in `moments` of each look, over what is kept by the fraction `surely_kept` of the first TLB: a
-    co-runner may take half of it.
+    `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
+    Of up to `ring_most` entries those are counted that a ring finds (as many lines fit any first cache), up to
+    `ring_reach` beyond what is probable (0.001 to either side); a ring is too large if a step costs the fraction
+    `ring_rise` of a miss more. What lies more than `uneven` below what the curve says is no end of all sets at once.
+    What a miss costs is sampled in `moments` of each look, over what is kept by the fraction `surely_kept` of the first
+    TLB: a co-runner may take half of it.
 
     Up to `most_shared` pages are tried for one entry; `most_first` other pages make any first TLB lose a translation
     (160 entries are the most known). A cost whose interval is wider than `steady` to either
-    side, and than half of `least_cycles`, is none. Cycles per tick are known to the fraction `calibration`.
+    side, and than half of the least step, is none.
 
     Where a second TLB is asked for, one of `sparse` pages is used, in turns of looks; the numbers found are alike
     within the fraction `alike` (1536 and 1600 entries are 0.04 apart).
@@ -61,17 +60,12 @@ class TlbParams:
     machine offers: only the targets take memory where the system has a page of zeros for what was never written.
     `parts_bytes` of them show whether parts of large pages have entries of their own."""
 
-    growth: float = 1.3
     most: int = 10000
-    draws: int = 4
-    least_cycles: float = 3.0
     walk_cycles: float = 8.0
     beyond: float = 2.6
     rounds: int = 12
-    least_rounds: int = 3
     flushes: int = 150_000
     most_draws: int = 60
-    certainty: float = 0.98
     asked: int = 60
     around: float = 2.0
     ring_most: int = 256
@@ -85,7 +79,6 @@ class TlbParams:
     steady: float = 0.25
     sparse: tuple[float, ...] = (12.0, 1.25)
     alike: float = 0.06
-    calibration: float = 0.005
     large_bytes: int = 12 << 30
     large_fraction: float = 0.75
     parts_bytes: int = 512 << 20
@@ -94,38 +87,27 @@ class TlbParams:
 PARAMS = TlbParams()
 
 
+NO_STEP = Step(entries=0.0, shape=1.0, height=0.0)
+
+
 @dataclass
-class _Level:
-    """One TLB as found so far: about how many entries it seemed to have at first, its step, the posterior of each look,
-    and costs of a miss over a hit in the first TLB, of each moment; how many pages share an entry in each look, None
-    where that was not seen."""
+class _Level(Counted):
+    """One TLB as found so far: about how many entries it seemed to have at first, its step, and how many pages share an
+    entry in each look, None where that was not seen. Costs are of a miss over a hit in the first TLB."""
 
-    guess: float
-    step: Step
-    posteriors: list[Posterior] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
+    guess: float = 0.0
+    step: Step = NO_STEP
     shared: list[int | None] = field(default_factory=list)
-
-    @property
-    def entries(self) -> Posterior:
-        """Over all epochs."""
-        numbers = np.unique(np.concatenate([each.numbers for each in self.posteriors]))
-        return over_posteriors([of_numbers(each, numbers) for each in self.posteriors])
 
     @property
     def least(self) -> int:
         """The least number that any look may have seen."""
-        return min(each.interval(0.95)[0] for each in self.posteriors)
+        return min(each.interval(CONFIDENCE)[0] for each in self.posteriors)
 
     @property
     def steady(self) -> bool:
         """Whether a miss costs the same in all moments: what disturbs that makes translations go early as well."""
-        return self.cost.half_width <= max(PARAMS.least_cycles / 2, PARAMS.steady * self.cost.value)
-
-    @property
-    def cost(self) -> Estimate:
-        """Of a miss."""
-        return over_epochs(self.costs).doubted(PARAMS.calibration)
+        return self.cost.half_width <= max(COUNTING.least_cycles / 2, PARAMS.steady * self.cost.value)
 
 
 class Tlbs:
@@ -163,7 +145,7 @@ class Tlbs:
         survival = self._survival(region)
         self._found = {}
         if self._levels is None:
-            self._levels = [_Level(step.entries, step) for step in self._sweep(survival)]
+            self._levels = [_Level(guess=step.entries, step=step) for step in self._sweep(survival)]
         else:
             self._outline(survival)
         for level in self._levels:
@@ -194,14 +176,12 @@ class Tlbs:
 
     def _sweep(self, survival: Survival) -> list[Step]:
         """Numbers that grow, until there is a second step and what lies behind it."""
-        least = (PARAMS.least_cycles, PARAMS.walk_cycles)
+        least = (COUNTING.least_cycles, PARAMS.walk_cycles)
         most = min(PARAMS.most, survival.most)
-        counts = [self._targets]
-        while counts[-1] < most:
-            counts.append(min(int(counts[-1] * PARAMS.growth) + 1, most))
+        counts = COUNTING.numbers(self._targets, most)
         steps: list[Step] = []
         for number, count in enumerate(counts):
-            self._take(survival, count, PARAMS.draws)
+            self._take(survival, count, COUNTING.draws)
             self._reach = count
             if number == len(counts) - 1 or (number % 4 == 0 and number > len(counts) // 2):
                 steps = find_steps(self._samples(survival), least)
@@ -214,26 +194,27 @@ class Tlbs:
         for level in self._levels or ():
             counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
             for count in (*counts, PARAMS.beyond * level.step.entries):
-                self._take(survival, int(np.clip(count - self._targets, 1, self._reach)), PARAMS.draws)
+                self._take(survival, int(np.clip(count - self._targets, 1, self._reach)), COUNTING.draws)
 
     def _entries(self, survival: Survival, level: _Level) -> Posterior:
         """How many entries a TLB has; its step gets as exact as is known."""
         guess = level.guess
         asked = np.unique(np.round(guess * np.geomspace(1 / PARAMS.around, PARAMS.around, PARAMS.asked)).astype(int))
         asked = asked[(asked > self._targets) & (asked <= self._reach + self._targets)]
-        for number in range(PARAMS.rounds + 1):
-            found = table(self._of_level(survival, level), guess, asked)
-            level.step = found.step
-            settled = found.posterior.certainty >= PARAMS.certainty or found.sharp > PARAMS.certainty
-            if number == PARAMS.rounds or (number >= PARAMS.least_rounds and settled):
-                break
-            self._take(survival, int(asked[np.argmax(found.spread)]) - self._targets, PARAMS.most_draws)
+
+        def take(count: int) -> Samples:
+            self._take(survival, count - self._targets, PARAMS.most_draws)
+            return self._of_level(survival, level)
+
+        seen = self._of_level(survival, level)
+        found = counted(seen, take, guess, asked, Until(PARAMS.rounds, sharp=True))
+        level.step = found.step
         if guess > PARAMS.ring_most:
             return found.posterior
-        counted = self._ring(survival, found)
-        low = found.posterior.interval(0.95)[0]
+        chased = self._ring(survival, found)
+        low = found.posterior.interval(CONFIDENCE)[0]
         # where sets fill up one by one fewer stay in a ring than the table holds
-        return counted if counted.value >= (1 - PARAMS.uneven) * low else found.posterior
+        return chased if chased.value >= (1 - PARAMS.uneven) * low else found.posterior
 
     def _of_level(self, survival: Survival, level: _Level) -> Samples:
         """Samples about one level's step, without what the others' make of them."""
@@ -289,10 +270,10 @@ class Tlbs:
         that shares an entry of the first TLB a page costs nothing, and later, behind one that shares an entry of the
         second, what it costs as long after its own use. A walk costs less behind a neighbour, too."""
         others, lost = min(PARAMS.most, survival.most), PARAMS.most_first
-        second = survival.stream(lost, PARAMS.draws).mean() + PARAMS.walk_cycles
+        second = survival.stream(lost, COUNTING.draws).mean() + PARAMS.walk_cycles
         distance = 1
         while distance < PARAMS.most_shared:
-            soon, later = (survival.neighbours(distance, others, each, PARAMS.draws).mean() for each in (0, lost))
+            soon, later = (survival.neighbours(distance, others, each, COUNTING.draws).mean() for each in (0, lost))
             if soon > PARAMS.walk_cycles / 2 and later > second:
                 break
             distance *= 2
@@ -352,9 +333,7 @@ class Tlbs:
         parameter = f"tlb.l1.store_entries.{self.name}"
         if set(self._apart) == {False}:
             why = "stores lose their translations as loads do"
-            return Finding(
-                parameter=parameter, value=0, unit="entries", outcome=Outcome.ABSENT, method=METHOD, reason=why
-            )
+            return _absent(parameter, why)
         if set(self._apart) == {True}:
             return self._stores.entries(parameter, METHOD)
         reason = "whether stores have translations of their own is not clear; run again at a quieter time"
@@ -365,27 +344,19 @@ class Tlbs:
         return f"tlb_{self.name}"
 
     def _entries_finding(self, name: str, level: _Level, other: Tlbs | None) -> Finding:
-        parameter, entries = f"tlb.{name}.entries.{self.name}", level.entries
+        parameter = f"tlb.{name}.entries.{self.name}"
         if level is self.second and not self._alike(other):
             reason = "pages that lie further apart find another number; more than translations of pages take entries"
             return self._at_least(parameter, level.least, reason)
-        if entries.certainty >= 0.95 and level.steady:
-            return decide.chosen(parameter, entries.value, "entries", METHOD, self._evidence)
-        low, high = entries.interval(0.95)
-        seen = (
-            f"the step lies between {low} and {high} entries"
-            if low < high
-            else "a miss does not cost the same each time"
-        )
-        reason = f"{seen}; run again at a quieter time"
-        return self._at_least(parameter, entries.at_least(0.975), reason)
+        doubt = "" if level.steady else "a miss does not cost the same each time"
+        return decide.backed(level.finding(parameter, METHOD, doubt), self._evidence)
 
     def _alike(self, other: Tlbs | None) -> bool:
         """Whether the second TLB has about the same number of entries in all looks, those at parts of large pages as
         well, which are in the same one. Dense pages find many where some share entries, sparse ones and small ones few
         where upper levels of the page tables, a guest's and its host's, take entries too."""
         same = [self, other] if other is not None and other.page_bytes == self.page_bytes else [self]
-        ends = [each.interval(0.95) for tlbs in same if tlbs.second for each in tlbs.second.posteriors]
+        ends = [each.interval(CONFIDENCE) for tlbs in same if tlbs.second for each in tlbs.second.posteriors]
         return max(low for low, _ in ends) <= (1 + PARAMS.alike) * min(high for _, high in ends)
 
     def _cost_finding(self, name: str, level: _Level) -> Finding:
@@ -402,15 +373,7 @@ class Tlbs:
         return decide.chosen(parameter, shared.pop(), "pages", METHOD, self._evidence)
 
     def _at_least(self, parameter: str, entries: int, reason: str) -> Finding:
-        return Finding(
-            parameter=parameter,
-            value=entries,
-            unit="entries",
-            outcome=Outcome.AT_LEAST,
-            reason=reason,
-            method=METHOD,
-            evidence=self._evidence,
-        )
+        return decide.backed(decide.at_least(parameter, entries, "entries", reason, METHOD), self._evidence)
 
     def _without_second(self, small: Tlbs | None) -> Iterator[Finding]:
         """Where one step shows: is there a second TLB that holds more? A miss in the first one costs a walk where there
@@ -425,7 +388,7 @@ class Tlbs:
         own, hit, walk = (each.cost.value for each in (self.first, small.first, small.second))
         if own > walk - PARAMS.walk_cycles:
             why = "a miss in the first TLB costs as much as a page walk does for small pages"
-            yield Finding(parameter=entries, value=0, unit="entries", outcome=Outcome.ABSENT, method=METHOD, reason=why)
+            yield _absent(entries, why)
             return
         if own < hit + PARAMS.walk_cycles / 2:
             yield self._at_least(entries, self._reach, reason)
@@ -465,11 +428,15 @@ def _splintered(context: Context, first: _Level) -> bool:
     try:
         survival = Survival(context, PageUnits(region=region, page_bytes=SMALL_PAGE), SurvivalParams())
         others = int(1.5 * first.step.quantile(0.98))
-        found = bool(survival.stream(others, PARAMS.draws).mean() > first.cost.value / 2)
+        found = bool(survival.stream(others, COUNTING.draws).mean() > first.cost.value / 2)
     finally:
         context.machine.release(region)
     context.evidence["splintered"] = found
     return found
+
+
+def _absent(parameter: str, why: str) -> Finding:
+    return msgspec.structs.replace(decide.absent(parameter, 0, "entries", METHOD), reason=why)
 
 
 def unknown_large_pages() -> Iterator[Finding]:

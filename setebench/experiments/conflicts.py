@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,24 +48,47 @@ def ring_excess(context: Context, region: Region, ring: Ring, rng: np.random.Gen
     return own - control
 
 
-def sequence_excess(
-    context: Context, sets: Sequence[Lines], sequences: Sequence[Lines], timed: int, repetitions: int
-) -> NDArray[np.float64]:
-    """Cycles that the last `timed` loads of each sequence take above their control's, shape (sequences,).
+class Congruent(NamedTuple):
+    """Addresses of lines that share a set of a cache and lie in pages of their own, and of evictors: lines that share
+    one of the cache before it with them, but not of this one."""
 
-    Sequences hold numbers of lines, from 0 on; which line of which of `sets` (addresses that share a set and lie in
-    pages of their own, shape (lines,), more than any sequence names) a number stands for is drawn anew for every
-    repetition."""
+    own: Lines
+    evictors: Lines = np.zeros(0, dtype=np.int64)
+
+
+class Conflicting(NamedTuple):
+    """Several such sets, and by which bits of its address each line but the evictors lies elsewhere in a control, so
+    that nothing conflicts in it; empty where each line's page leaves room for that."""
+
+    sets: Sequence[Congruent]
+    moved: Lines = np.zeros(0, dtype=np.int64)
+
+
+def sequence_excess(
+    context: Context, places: Conflicting, sequences: Sequence[Lines], timed: Sequence[int], repetitions: int
+) -> NDArray[np.float64]:
+    """Cycles that so many last loads of each sequence (`timed`) take above their control's, shape (sequences,).
+
+    Sequences hold numbers of lines, from 0 on, the last ones of evictors: which line of which set a number stands for
+    is drawn anew for every repetition."""
     rng = context.rng(41)
-    count = max(int(each.max()) for each in sequences) + 1
+    own = len(places.moved) or max(int(each.max()) for each in sequences) + 1
+    count = own + len(places.sets[0].evictors)
     bases, spread = ([Base(f"{name}_{number}") for number in range(count)] for name in ("line", "other"))
-    probes = [_chain(each, chosen, timed) for each in sequences for chosen in (bases, spread)]
-    lines = np.array([rng.permutation(sets[int(rng.integers(len(sets)))])[:count] for _ in range(repetitions)])
+    pairs = list(zip(sequences, timed, strict=True))
+    probes = [_chain(each, chosen, last) for each, last in pairs for chosen in (bases, spread)]
+    rows = []
+    for _ in range(repetitions):
+        at = places.sets[int(rng.integers(len(places.sets)))]
+        rows.append(np.concatenate([rng.permutation(at.own)[:own], at.evictors]))
+    lines = np.array(rows)
     page = lines - lines % TLB_PAGE_BYTES
     others = page + (lines - page + (1 + np.arange(count)) * context.machine.facts.line_size) % TLB_PAGE_BYTES
+    if len(places.moved):
+        others = lines ^ np.pad(places.moved, (0, count - len(places.moved)))
     table = dict(zip(bases + spread, np.concatenate([lines.T, others.T]), strict=True))
-    places = [{base: table[base] for base in probe.bases} for probe in probes]
-    ticks = run_interleaved(context.machine, probes, places, rng, cpu=context.cpu)
+    where = [{base: table[base] for base in probe.bases} for probe in probes]
+    ticks = run_interleaved(context.machine, probes, where, rng, cpu=context.cpu)
     means = np.array([mean_ticks(each.ravel(), step_ticks(context)) for each in ticks]).reshape(-1, 2)
     excess: NDArray[np.float64] = (means[:, 0] - means[:, 1]) * cycles_per_tick(context)
     return excess

@@ -133,6 +133,7 @@ def _caches(machine: spec.Machine) -> Iterator[Finding]:
         yield exact(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
     for inner, level in enumerate(machine.levels[1:3], 1):
         yield exact(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
+    yield exact("cache.l2.exclusive_of_l1", machine.levels[1].inclusion == "exclusive", "bool")
 
 
 def _tlb(machine: spec.Machine) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
@@ -191,6 +191,68 @@ def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
     state = np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
     _one_set(np.full(ways, -1, dtype=np.int64), state, ways, policy.words(seed), lines.astype(np.int64), found)
     return found
+
+
+KEPT, INCLUSIVE, EXCLUSIVE = range(3)
+"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, or it holds
+only what the one before gave up."""
+
+
+@compiled
+def _place_of(tags: Lines, line: int) -> int:
+    for way in range(len(tags)):
+        if tags[way] == line:
+            return way
+    return -1
+
+
+@compiled
+def _both(tags: Lines, state: Lines, rules: Lines, shape: Lines, lines: Lines) -> tuple[int, int]:
+    """How many of the last loads the inner cache serves, and how many neither. Of two levels, shapes (2, ...)."""
+    inner_ways, outer_ways, kind, own, timed = shape
+    near = beyond = 0
+    for at in range(len(lines)):
+        line, counts = lines[at], at >= len(lines) - timed
+        hit = _place_of(tags[0], line) >= 0
+        near += counts and hit
+        if not hit and line < own:
+            if kind == EXCLUSIVE:
+                way = _place_of(tags[1], line)
+                there = way >= 0
+                if there:
+                    tags[1][way] = -1
+            else:
+                gone = _access(tags[1], state[1], outer_ways, rules[1], 0, line)
+                there = gone == -2
+                above = _place_of(tags[0], gone) if kind == INCLUSIVE and gone >= 0 else -1
+                if above >= 0:
+                    tags[0][above] = -1
+            beyond += counts and not there
+        gone = _access(tags[0], state[0], inner_ways, rules[0], 0, line)
+        if kind == EXCLUSIVE and 0 <= gone < own:
+            _access(tags[1], state[1], outer_ways, rules[1], 0, gone)
+    return near, beyond
+
+
+class Cache(NamedTuple):
+    """A set of a cache: its policy and ways, and what it does with lines of the cache before it."""
+
+    policy: Policy
+    ways: int
+    kind: int = KEPT
+
+
+def served(inner: Cache, outer: Cache, lines: Lines, counted: tuple[int, int], seed: int = 1) -> tuple[int, int]:
+    """How many of the last loads of a sequence the inner cache serves, and how many neither of the two. All lines share
+    a set of the inner one; of the outer one, which holds all others, those with numbers below the first of `counted`
+    do. The second is how many loads count. Both sets begin empty."""
+    own, timed = counted
+    state = np.array([np.full(2 * MOST_WAYS, OLDEST if each.policy.kind == AGES else 0) for each in (inner, outer)])
+    rules = np.array([each.policy.words(seed) for each in (inner, outer)])
+    # beyond the ways of either lies what is no line
+    tags = np.array([np.where(np.arange(MOST_WAYS) < each.ways, -1, -3) for each in (inner, outer)])
+    shape = np.array([inner.ways, outer.ways, outer.kind, own, timed])
+    return _both(tags, state, rules, shape, lines.astype(np.int64))
 
 
 def cyclic_misses(policy: Policy, ways: int, most: int, accesses: int) -> Numbers:

@@ -33,12 +33,11 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     """What tables there may be, and how samples err.
 
     Of sets with at most `most_ways` (24 is the most known, Zen 4's second TLB) and a power of two of them, the fewest
-    `least_sets`. Numbers with small odd factors are likelier beforehand: 1 / odd. `shape_ratios` are shapes in numbers
-    of ways, with `shape_weights`, as other replacements, skewed indices and few pages to choose from have them.
-    `sharp_shapes` are all but steps, each with
-    `sharp_weight`; of tables of about `most_compared` entries or fewer (160 is the most known of one set, all of which
-    are compared at once) they may have any number, with half of all weight. Candidates lie within a ratio of `reach` of
-    the first guess.
+    `least_sets`. Numbers with small odd factors are likelier beforehand (`oddness`). `shape_ratios` are shapes in
+    numbers of ways, with `shape_weights`, as other replacements, skewed indices and few pages to choose from have them.
+    `sharp_shapes` are all but steps, each with `sharp_weight`; of tables of about `most_compared` entries or fewer (160
+    is the most known of one set, all of which are compared at once) they may have any number, with half of all weight.
+    Candidates lie within a ratio of `reach` of the first guess.
 
     A curve's steps are first looked for with `coarse_shapes`, a ratio of `steps_apart` between them, and with errors of
     at least `model_error` of the cost, for coarse steps don't fit. No error is less than `least_error` (cycles; of
@@ -188,6 +187,13 @@ def _halved(counts: Numbers) -> Numbers:
     return between.ravel()
 
 
+def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest odd divisor of each: numbers of entries, ways or slices are the less common the larger it is, 1 /
+    oddness beside a power of two."""
+    found: NDArray[np.int64] = numbers // (numbers & -numbers)
+    return found
+
+
 class _Candidates(NamedTuple):
     """All candidates about a first guess, shape (n,) each: entries, shapes, weights beforehand, and whether what is
     used again may not count."""
@@ -204,7 +210,7 @@ def _candidates(guess: float) -> _Candidates:
     sets = 2 ** np.arange(int(np.log2(PARAMS.least_sets)), 17)
     totals = np.outer(ways, sets)
     kept = (totals >= low) & (totals <= high)
-    odd = totals // (totals & -totals)
+    odd = oddness(totals)
     entries, shapes, weights, lagging = [], [], [], []
     for ratio, weight in zip(PARAMS.shape_ratios, PARAMS.shape_weights, strict=True):
         for lag in (0.0,) if ratio == 1.0 else (0.0, 1.0):

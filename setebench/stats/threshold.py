@@ -236,15 +236,16 @@ class EpochParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def over_epochs(epochs: Sequence[Posterior], params: EpochParams | None = None) -> Posterior:
-    """One threshold behind the posteriors of several epochs, which have the same candidates. What disturbs an epoch
-    takes entries and gives none, so the larger of two numbers is the likelier one."""
+    """One threshold behind the posteriors of several epochs, over the candidates of all. What disturbs an epoch takes
+    entries and gives none, so the larger of two numbers is the likelier one."""
     params = params or EpochParams()
-    numbers = epochs[0].numbers
+    numbers = np.unique(np.concatenate([each.numbers for each in epochs]))
     count = len(numbers)
     logs = np.zeros(count)
     none = 0.0
     for epoch in epochs:
-        own = epoch.probability
+        own = np.zeros(count)
+        own[np.searchsorted(numbers, epoch.numbers)] = epoch.probability
         fewer = own.cumsum() / np.arange(1, count + 1)
         more = own[::-1].cumsum()[::-1] / np.arange(count, 0, -1)
         seen = (1 - params.taken - params.more) * own + params.taken * fewer + params.more * more

@@ -9,12 +9,12 @@ import numpy as np
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.lines.rings import Lines
 from setebench.machine import Region
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
 
-from .findings import measured, no_sharing_finding, transfer_finding, walked_finding
+from .findings import no_sharing_finding, transfer_finding, walked_finding
 from .params import PARAMS
 from .transfers import STATES, Question, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 
@@ -67,9 +67,7 @@ def sibling_threads(context: Context, region: Region) -> Iterator[Finding]:
 def thread_starts(context: Context) -> Finding:
     parameter, method = "thread_start.spread", "waits at the first barrier"
     if len(context.machine.facts.cpus) < 2:
-        return Finding(
-            parameter=parameter, unit="microseconds", outcome=Outcome.UNAVAILABLE, reason="one CPU", method=method
-        )
+        return decide.unavailable(parameter, "microseconds", "one CPU", method)
     context.progress("thread starts")
     spread = np.sort(start_spread(context))
     context.evidence["thread_start_microseconds"] = [round(float(each), 4) for each in spread]
@@ -77,4 +75,4 @@ def thread_starts(context: Context) -> Finding:
     # two waits are subtracted, each read on a clock that moves in steps
     step = 2 * step_ticks(context) / context.machine.facts.ticks_per_second * 1e6
     middle = Interval(float(np.median(spread)), max(float(low) - step, 0.0), float(high) + step)
-    return measured(parameter, middle, "microseconds", method, "thread_start_microseconds")
+    return decide.measured(parameter, middle, "microseconds", method, "thread_start_microseconds")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy import inclusion, outer_caches
+from setebench.scenarios.hierarchy.filling_model import Curve, Known, ModelParams, size_posterior
 from setebench.scenarios.hierarchy.private_walk import Params as WalkParams
 from setebench.scenarios.hierarchy.private_walk import private_walk
 
@@ -87,7 +88,7 @@ def test_one_loss_in_a_pass_is_inclusion_and_none_is_not() -> None:
     assert max(often.values()) < 0.9
 
 
-def drawn(sets: int, ways: int, rng: np.random.Generator) -> outer_caches.Curve:
+def drawn(sets: int, ways: int, rng: np.random.Generator) -> Curve:
     """The mean curve of 32 fillings by pages drawn into classes of sets, of which so many loads are timed."""
     params, classes = outer_caches.Params(), sets // 64
     each = max(1, int(params.high * classes * ways / params.stops))
@@ -98,7 +99,7 @@ def drawn(sets: int, ways: int, rng: np.random.Generator) -> outer_caches.Curve:
     )
     timed = rng.binomial(64, missing).mean(axis=0).reshape(params.bins, -1).mean(axis=1) / 64
     error = np.sqrt(np.maximum(timed * (1 - timed), 0.01) / (64 * 32 * params.stops / params.bins))
-    return outer_caches.Curve(pages.astype(float), timed, error, early=0.0, together=0.0, young=0.0, longest=1.0)
+    return Curve(pages.astype(float), timed, error, early=0.0, together=0.0, young=0.0, longest=1.0)
 
 
 def test_the_posterior_of_drawn_fillings_holds_the_truth() -> None:
@@ -106,9 +107,7 @@ def test_the_posterior_of_drawn_fillings_holds_the_truth() -> None:
     sets, ways = 512, 12
     rng, decided = np.random.default_rng(3), 0
     for _ in range(20):
-        posterior, left = outer_caches.size_posterior(
-            drawn(sets, ways, rng), 32, ([FIRST_LINES], 64), outer_caches.Params()
-        )
+        posterior, left = size_posterior(drawn(sets, ways, rng), 32, Known([FIRST_LINES], 64), ModelParams())
         truth = sum(weight for each, weight in posterior.items() if each.lines == sets * ways)
         assert truth > 0.05
         assert left < outer_caches.Params().most_left

@@ -1,0 +1,294 @@
+"""Which line of a set gives way: sequences of loads of lines that share a set, compared with what each policy does.
+
+Sequences are chosen among hundreds of random ones by how many misses they separate the candidates, timed behind others
+that set all of them to the same state, and compared by likelihood. Behind the first cache nothing is seen of what that
+one still holds. So half of the sequences there have other lines of its set after each of their own, which push that
+out; the other half show whether both caches hold the same lines or different ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.conflicts import Conflicting, Congruent, sequence_excess
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.machine import Region
+from setebench.results import Finding
+from setebench.scenario import Context
+from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, POLICIES, Cache, Policy, hits, served
+from setebench.stats.decide import one_of, summed
+
+Numbers = NDArray[np.float64]
+Lines = NDArray[np.int64]
+
+SEQUENCES = "short sequences of loads of lines that share a set"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Which sequences are asked, and what is believed of errors.
+
+    `sequences` of `trials` (`outer_trials` where both of two caches are modelled), of `length_per_way` timed loads
+    behind `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses
+    squared) keeps a pair that no sequence distinguishes yet from counting for all. What is left to chance is drawn
+    `draws` times (`trial_draws` of outer caches while sequences are chosen). Behind the first cache `evictors` times
+    its ways of other lines follow each load, twice as many where it replaces at random, and come again after `pool`
+    times as many; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more than
+    what disturbs.
+
+    Errors: `count_error` of the misses of a sequence and `cycles` of it; with the heavy tail of Student's t of `tail`
+    degrees of freedom, for disturbed samples. What a miss costs is a nuisance: of the first cache what it costs cyclic
+    chases within `gap_step`, of an outer one what levels lie apart within the ratio `gap_ratio` (rows of memory that
+    are open answer sooner), in `gaps` steps. Errors are larger than thought where the `typical` quantile of sequences
+    is more than one off under the best candidate, which is none of them where it is `most_left` off. Memory has `room`
+    times the lines that are used."""
+
+    sequences: int = 12
+    trials: int = 300
+    outer_trials: int = 30
+    length_per_way: float = 4.0
+    before_per_way: int = 4
+    extra: int = 3
+    repetitions: int = 64
+    outer_repetitions: int = 24
+    little: float = 0.5
+    draws: int = 12
+    trial_draws: int = 3
+    evictors: float = 1.25
+    pool: int = 3
+    count_error: float = 0.015
+    cycles: float = 2.0
+    tail: float = 2.0
+    gap_step: float = 0.05
+    gap_ratio: float = 1.5
+    gaps: int = 25
+    typical: float = 0.75
+    most_left: float = 2.0
+    room: int = 2
+
+
+class KnownCache(NamedTuple):
+    """A cache whose sets are of address bits: its sets, ways, and policy as a number in `POLICIES`; -1 where that is
+    asked."""
+
+    sets: int
+    ways: int
+    policy: int = -1
+
+
+def fitting(policies: Iterable[int], ways: int) -> list[int]:
+    """Those that a set of so many ways may have: no one builds a tree with fewer leaves than places."""
+    return [each for each in policies if POLICIES[each].name != "tree_plru" or not ways & (ways - 1)]
+
+
+def _trials(ways: int, count: int, params: Params, rng: np.random.Generator) -> list[Lines]:
+    timed, before = int(params.length_per_way * ways), params.before_per_way * ways
+    trials = []
+    for _ in range(count):
+        lines = ways + 1 + int(rng.integers(params.extra))
+        # some lines are used more than others, or policies that keep what was used would show nothing
+        weight = rng.dirichlet(np.full(lines, 1.0))
+        own = rng.choice(lines, timed, p=0.5 * weight + 0.5 / lines)
+        trials.append(np.concatenate([np.arange(lines), ways + params.extra + np.arange(before) % (ways + 1), own]))
+    return trials
+
+
+def chosen(missed: Numbers, params: Params) -> list[int]:
+    """Sequences that distinguish candidates, by the misses of each under each, shape (sequences, candidates, runs):
+    runs differ by what came before, and by chance where a policy does."""
+    found: list[int] = []
+    means = missed.mean(axis=2)
+    apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
+    total = np.eye(means.shape[1])
+    for _ in range(params.sequences):  # each time the one that helps most where least is known
+        gain = (apart / (params.little + total) ** 2).sum(axis=(1, 2))
+        gain[found] = 0.0
+        found.append(int(gain.argmax()))
+        total += apart[found[-1]]
+    return found
+
+
+def posterior(excess: Numbers, missed: Numbers, gaps: Numbers, params: Params) -> tuple[Numbers, float]:
+    """How probable each candidate is by what sequences cost above their controls, if a miss costs one of the `gaps`;
+    and how many errors a typical sequence is off under the best."""
+    mean, runs = missed.mean(axis=2), missed.shape[2]
+    # neither what was measured nor what is predicted is the mean of more than some runs
+    spread = missed.std(axis=2) * (1 / params.repetitions + 1 / runs) ** 0.5
+    scale = 1.0
+    for _ in range(2):  # where even the best is not quite explained, errors are larger than thought
+        far, likely = [], []
+        for each in gaps:
+            error = scale * np.hypot(each * np.hypot(spread, params.count_error * mean), params.cycles)
+            left = (excess[:, None] - each * mean) / error
+            far.append(np.quantile(np.abs(left), params.typical, axis=0))
+            likely.append(-((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0))
+        best = np.unravel_index(int(np.argmax(likely)), np.shape(likely))
+        scale *= max(1.0, float(far[best[0]][best[1]]))
+    weights = np.exp(np.max(likely, axis=0) - np.max(likely))
+    return weights / weights.sum(), scale
+
+
+# -- the first cache ---------------------------------------------------------------------------------------------------
+
+
+def first_replacement(
+    context: Context, places: Conflicting, ways: int, rivals: list[int], gap: float
+) -> dict[int, float]:
+    """The posterior of policies of a first cache of so many ways, a miss costing `gap` cycles."""
+    params, rng = Params(), context.rng(42)
+    timed = int(params.length_per_way * ways)
+    trials = _trials(ways, params.trials, params, rng)
+    missed = np.array([[_runs(each, POLICIES[one], ways, timed, params) for one in rivals] for each in trials])
+    picked = chosen(missed, params)
+    sequences = [trials[each] for each in picked]
+    excess = sequence_excess(context, places, sequences, [timed] * len(picked), params.repetitions)
+    gaps = gap * np.linspace(1.0 - params.gap_step, 1.0 + params.gap_step, params.gaps)
+    found, _ = posterior(excess, missed[picked], gaps, params)
+    context.evidence["l1_sequences"] = {
+        "excess": excess.tolist(),
+        "misses": missed[picked].mean(axis=2).tolist(),
+        "candidates": rivals,
+    }
+    return dict(zip(rivals, found.tolist(), strict=True))
+
+
+def _behind(lines: int, ways: int, rng: np.random.Generator) -> Lines:
+    """Loads of any of these lines, which leave a set in one of the states that it may be in before a sequence."""
+    return rng.permutation(lines)[rng.integers(0, lines, 4 * ways)]
+
+
+def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
+    """Timed loads that miss, of several runs behind different lines."""
+    runs, rng = [], np.random.default_rng(6)
+    for run in range(params.draws):
+        found = hits(policy, ways, np.concatenate([_behind(int(sequence.max()) + 1, ways, rng), sequence]), run + 1)
+        runs.append(timed - int(found[-timed:].sum()))
+    return runs
+
+
+# -- the caches behind it ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OuterFound:
+    """Posteriors of the policy's name and of whether the cache holds only what the one before it gave up; or why there
+    are none."""
+
+    names: dict[str, float] = field(default_factory=dict)
+    exclusive: dict[bool, float] = field(default_factory=dict)
+    reason: str = ""
+
+    def findings(self, level: int) -> Iterator[Finding]:
+        """Of a cache with that number."""
+        yield one_of(f"cache.l{level}.replacement", self.names, "string", SEQUENCES, self.reason)
+        if level == 2:
+            yield one_of("cache.l2.exclusive_of_l1", self.exclusive, "bool", SEQUENCES, self.reason)
+
+
+def outer_replacement(
+    context: Context, inner: KnownCache, outer: KnownCache, cycles: tuple[float, float, float]
+) -> OuterFound:
+    """The same of a cache behind the first one, `inner`; `cycles` of a load from that, from this, and from behind it.
+    Lines of a set are those that lie so many sets apart, within pages that are as large."""
+    params, rng = Params(), context.rng(44)
+    page, line = max(context.machine.facts.page_sizes), context.machine.facts.line_size
+    stride, span = outer.sets * line, max(inner.sets * line, TLB_PAGE_BYTES)
+    if stride > page:
+        return OuterFound(reason="which lines share a set is not known within pages smaller than a way")
+    if stride < 4 * span:
+        return OuterFound(reason="hardly more sets than the first cache has: nothing pushes single lines out of that")
+    asked = _Asked.of(inner, outer, (cycles[1] - cycles[0]) / (cycles[2] - cycles[1]))
+    sequences, predicted = asked.sequences(params, rng)
+    region = context.machine.allocate(-(-params.room * asked.own * stride // page) * page, page)
+    try:
+        places = _outer_places(region, (stride, span), asked, rng)
+        excess = sequence_excess(
+            context, places, sequences, [asked.last(each) for each in sequences], params.outer_repetitions
+        )
+    finally:
+        context.machine.release(region)
+    gaps = (cycles[2] - cycles[1]) * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
+    found, off = posterior(excess, predicted, gaps, replace(params, repetitions=params.outer_repetitions))
+    context.evidence["l2_sequences"] = {
+        "excess": excess.round(1).tolist(),
+        "misses": predicted.mean(axis=2).round(2).tolist(),
+        "candidates": asked.rivals,
+        "off": round(off, 2),
+    }
+    if off > params.most_left:
+        return OuterFound(reason="no policy that was thought of costs this, or lines share no sets as was thought")
+    likely = dict(zip(asked.rivals, found.tolist(), strict=True))
+    names = summed(likely, lambda each: POLICIES[each[0]].name)
+    return OuterFound(names, summed(likely, lambda each: each[1] == EXCLUSIVE))
+
+
+class _Asked(NamedTuple):
+    """Two caches; the candidates for the outer one, policies and what it does with lines of the inner one; how many
+    lines sequences have of their own, and how many of these are timed; evictors behind each; and what a line costs that
+    the inner cache lost besides, in misses."""
+
+    inner: KnownCache
+    outer: KnownCache
+    rivals: list[tuple[int, int]]
+    own: int
+    timed: int
+    evictors: int
+    near: float
+
+    @staticmethod
+    def of(inner: KnownCache, outer: KnownCache, near: float) -> _Asked:
+        """What is asked of such caches."""
+        params, kinds = Params(), (KEPT, INCLUSIVE, EXCLUSIVE)
+        rivals = list(itertools.product(fitting(range(len(POLICIES)), outer.ways), kinds))
+        evictors = int(params.evictors * inner.ways * (1 + POLICIES[inner.policy].by_chance))
+        own, timed = 2 * outer.ways + params.extra + 1, int(params.length_per_way * outer.ways)
+        return _Asked(inner, outer, rivals, own, timed, evictors, near)
+
+    def sequences(self, params: Params, rng: np.random.Generator) -> tuple[list[Lines], Numbers]:
+        """Those that distinguish the candidates, and what misses under each."""
+        trials = _trials(self.outer.ways, params.outer_trials, params, rng)
+        for number, each in enumerate(trials[::2]):
+            evictors = np.arange(len(each) * self.evictors).reshape(len(each), -1) % (params.pool * self.evictors)
+            trials[2 * number] = np.column_stack([each, self.own + evictors]).ravel()
+        picked = [trials[each] for each in chosen(self._missed(trials, params.trial_draws), params)]
+        return picked, self._missed(picked, params.draws)
+
+    def last(self, sequence: Lines) -> int:
+        """How many of its last loads are timed."""
+        return self.timed * (len(sequence) // int((sequence < self.own).sum()))
+
+    def _missed(self, asked: list[Lines], draws: int) -> Numbers:
+        return np.array([[self._runs(each, one, draws) for one in self.rivals] for each in asked])
+
+    def _runs(self, sequence: Lines, rival: tuple[int, int], draws: int) -> list[float]:
+        """Timed loads that miss, of several runs behind different lines."""
+        policy, first = POLICIES[rival[0]], Cache(POLICIES[self.inner.policy], self.inner.ways)
+        runs, rng, counted = [], np.random.default_rng(6), (self.own, self.last(sequence))
+        for run in range(1, draws + 1):
+            whole = np.concatenate([_behind(self.own, self.outer.ways, rng), sequence])
+            near, beyond = served(first, Cache(policy, self.outer.ways, rival[1]), whole, counted, run)
+            usual, _ = served(first, Cache(policy, self.outer.ways), whole, counted, run)
+            runs.append(beyond + self.near * (usual - near))
+        return runs
+
+
+def _outer_places(region: Region, shape: tuple[int, int], asked: _Asked, rng: np.random.Generator) -> Conflicting:
+    """Sets of lines `stride` apart, each with evictors at other multiples of the inner cache's `span`."""
+    params, (stride, span) = Params(), shape
+    # in controls lines that are timed lie in two halves, and what sets their state in a part of its own
+    number, parts = np.arange(asked.own), (0, stride // 2, stride // 4)
+    moved = np.where(number < asked.outer.ways + params.extra, number % 2 * parts[1], parts[2])
+    sets = []
+    for _ in range(params.draws):
+        first = int(rng.integers(0, stride // region.line_size)) * region.line_size
+        others = first % span + rng.permutation(region.size // span) * span
+        others = others[np.isin(others % stride, [first ^ part for part in parts], invert=True)]
+        own = region.address + first + rng.permutation(region.size // stride) * stride
+        sets.append(Congruent(own, region.address + others[: params.pool * asked.evictors]))
+    return Conflicting(sets, moved)
