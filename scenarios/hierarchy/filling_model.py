@@ -149,10 +149,10 @@ def size_posterior(
 def _caches(curve: Curve, known: Known, params: ModelParams) -> Iterator[tuple[int, Ints, int]]:
     """Sets, all numbers of ways by which they hold about what was left, and lines that are held before."""
     about, ways = curve.fitting * known.page_lines, np.arange(2, params.most_ways + 1)
-    befores = {0, known.held[-1], sum(known.held)}
+    inner_lines = {0, known.held[-1], sum(known.held)}
     for slices in range(1, params.most_slices + 1 if known.shared else 2, 2):
         least = params.slice_power if slices > 1 else known.page_lines.bit_length() - 1
-        for power, before in itertools.product(range(least, 24), befores):
+        for power, before in itertools.product(range(least, 24), inner_lines):
             sets = slices << power
             tried = ways[np.abs(np.log((ways * sets + before) / about)) < np.log(params.about)]
             if len(tried):
