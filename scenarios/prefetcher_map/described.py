@@ -10,7 +10,7 @@ family leads runs, nothing may come of runs that were made often in other pages,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,22 +62,15 @@ def unexplained(_lab: Lab) -> Found:
     return Found(None, reason=MASKED)
 
 
-def compare(lab: Lab) -> None:
-    """Hold the families of runs that were found against their further cases, and say what is there beside them."""
+def compare(lab: Lab, sure: Collection[str]) -> None:
+    """Hold the families of runs that were found against their further cases, but those that former surveys are `sure`
+    of, and say what is there beside them."""
     finds = lab.known.finds
     if finds["l2.pair"].hidden:
         finds["l1.other"] = Found(True, question=finds["l2.pair"].question)
-    for identity, cases in CASES.items():
-        found = finds[identity]
-        if not found.present or all(case(lab, found, identity) is not False for case in cases):
-            continue
-        if any(finds[other].present for other in RUN_FAMILIES if other != identity and other[:2] == identity[:2]):
-            # the failed case may be that one's doing: what is left then fits no case by itself
-            found.present, found.reason, found.question = None, MASKED, None
-            continue
-        finds[f"{identity[:2]}.other"] = Found(True, question=found.question)
-        lab.known.others_learn = True
-        found.present, found.question = False, None
+    for identity in CASES:
+        if finds[identity].present and f"prefetcher.{identity}" not in sure:
+            _hold(lab, identity)
     if lab.known.may(*RUN_FAMILIES):
         return
     if any(lab.ask(_long_run(lab, down)) for down in WAYS):
@@ -86,6 +79,20 @@ def compare(lab: Lab) -> None:
     elif some([lab.ask(question) for question in _practised(lab)]) is False:
         for name in ("l1.other", "l2.other"):
             finds[name].present = finds[name].present or False
+
+
+def _hold(lab: Lab, identity: str) -> None:
+    """Hold one family against its further cases. What fails one is something else; beside another family of its level
+    it stays open, as the failed case may be that one's doing: what is left then fits no case by itself."""
+    finds, found, level = lab.known.finds, lab.known.finds[identity], identity[:2]
+    if all(case(lab, found, identity) is not False for case in CASES[identity]):
+        return
+    if any(finds[other].present for other in RUN_FAMILIES if other != identity and other[:2] == level):
+        found.present, found.reason, found.question = None, MASKED, None
+        return
+    finds[f"{level}.other"] = Found(True, question=found.question)
+    lab.known.others_learn = True
+    found.present, found.question = False, None
 
 
 def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:

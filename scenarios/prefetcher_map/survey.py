@@ -26,7 +26,7 @@ from .families import FAMILIES, doubt, find_all
 from .found import Answer, Found
 from .kinds.neighbours import downwards, odd_line
 from .lab import Lab, fit_traversals
-from .report import Report, agreed, open_questions
+from .report import PRESENT, Report, agreed, open_questions, owner
 
 HUGE_BYTES = 1 << 21
 EVERY = frozenset(f"prefetcher.{family.identity}" for family in FAMILIES)
@@ -47,6 +47,7 @@ def repeated_survey(
     huge_region = _huge_region(context)
     surveys: list[list[Finding]] = []
     wanted: Collection[str] = EVERY
+    sure: Collection[str] = ()
     busy = Busy(context.machine)
     try:
         while True:
@@ -55,11 +56,13 @@ def repeated_survey(
             lab = Lab(context, region, taken, len(surveys))
             lab.find_second_level()
             huge = None if huge_region is None else Lab(context, huge_region, lab.references, len(surveys))
-            finds = find(lab, busy)
+            finds = find(lab, busy, sure)
             surveys.append(without_denials(list(survey(lab, huge, finds, wanted)), busy.cpus()))
             least, most = lab.params.surveys
             if len(surveys) >= least:
                 wanted = open_questions(surveys)
+                there = {owner(each) for each in agreed(surveys) if each.parameter.endswith(PRESENT) and each.value}
+                sure = there - wanted
             if not wanted or len(surveys) >= most:
                 break
         findings = agreed(surveys)
@@ -81,13 +84,13 @@ def _huge_region(context: Context) -> Region | None:
         return None
 
 
-def find(lab: Lab, busy: Busy) -> dict[str, Found]:
-    """What there is, unless others kept the computer busy meanwhile."""
+def find(lab: Lab, busy: Busy, sure: Collection[str] = ()) -> dict[str, Found]:
+    """What there is, unless others kept the computer busy meanwhile; some families are `sure` to be what they seem."""
     busy.cpus()  # from here on
     lab.context.progress("what level 2 holds")
     fit_traversals(lab)
     finds = find_all(lab)
-    compare(lab)
+    compare(lab, sure)
     open_absent(lab, busy.cpus())
     doubt(lab)
     return finds
