@@ -39,10 +39,10 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     is the most known of one set, all of which are compared at once) they may have any number, with half of all weight.
     Candidates lie within a ratio of `reach` of the first guess.
 
-    A curve's steps are first looked for with `coarse_shapes`, a ratio of `steps_apart` between them, and with errors of
-    at least `model_error` of the cost, for coarse steps don't fit. No error is less than `least_error` (cycles; of
-    eight loads on a clock of one tick). A count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to
-    either side of it: it grows with what passes meanwhile."""
+    A curve's steps are first looked for with `coarse_shapes`, and with errors of at least `model_error` of the cost,
+    for coarse steps don't fit. No error is less than `least_error` (cycles; of eight loads on a clock of one tick). A
+    count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to either side of it: it grows with what
+    passes meanwhile."""
 
     most_ways: int = 32
     least_sets: int = 4
@@ -53,7 +53,6 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     most_compared: int = 512
     reach: float = 1.6
     coarse_shapes: tuple[float, ...] = (2.5, 4.0, 7.0, 16.0, np.inf)
-    steps_apart: float = 1.5
     model_error: float = 0.04
     least_error: float = 0.05
     pooled_degrees: float = 4.0
@@ -107,15 +106,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """What samples say of one table: how probable each number of entries is (`posterior`), that it has all but a sharp
-    step (`sharp`), the most probable `step`, and the cost `below` it. `misfit` is the mean squared deviation that this
-    one leaves, in errors squared: far above 1 where no candidate is true. `spread`: how much candidates disagree at
-    counts that might be asked next (standard deviation of what they predict, in units of the cost)."""
+    step (`sharp`), and the most probable `step`. `spread`: how much candidates disagree at counts that might be asked
+    next (standard deviation of what they predict, in units of the cost)."""
 
     posterior: Posterior
     sharp: float
     step: Step
-    below: float
-    misfit: float
     spread: Numbers
 
 
@@ -256,8 +252,6 @@ def table(found: Samples, guess: float, asked: ArrayLike) -> Table:
         posterior=Posterior(numbers=numbers, probability=np.asarray(np.bincount(where, chance), dtype=np.float64)),
         sharp=float(chance[np.isin(shapes, PARAMS.sharp_shapes)].sum()),
         step=Step(entries=float(entries[top]), shape=float(shapes[top]), height=float(height[top])),
-        below=mean - float(height[top] * mean_curve[top]),
-        misfit=misfit,
         spread=np.sqrt(chance @ (predicted - chance @ predicted) ** 2) * float(height[top]),
     )
 

@@ -66,10 +66,6 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
         low, high = np.searchsorted(below, (tail + _ROUNDING, 1 - tail - _ROUNDING))
         return int(self.numbers[low]), int(self.numbers[min(high, len(self.numbers) - 1)])
 
-    def fits(self, number: int) -> float:
-        """Probability that `number` still fits."""
-        return self.none + float(self.probability[self.numbers >= number].sum())
-
 
 _ROUNDING = 1e-9
 """Of sums of probabilities."""
@@ -212,12 +208,6 @@ class Trials:
         marginal = joint.sum(axis=1)
         own = np.divide((joint * chance).sum(axis=1), marginal, out=np.zeros_like(marginal), where=marginal > 0)
         return float(_entropy(np.array(marginal @ own)) - marginal @ _entropy(own))
-
-    def nuisances(self) -> tuple[float, float, float]:
-        """Posterior means of width, strays and lapses."""
-        weights = self._joint().sum(axis=0)
-        width, stray, lapse = (float(weights @ each[0]) for each in (self._width, self._stray, self._lapse))
-        return width, stray, lapse
 
 
 def _entropy(chance: Fractions) -> Fractions:
