@@ -142,11 +142,17 @@ def _replacement(readings: Readings, draft: Draft, level: int) -> None:
 
 
 def _inclusion(readings: Readings, draft: Draft, level: int) -> None:
+    path = (*_at(level), "inclusion")
     found = readings.get(f"cache.l{level - 1}.inclusive_in_l{level}")
+    exclusive = readings.get(f"cache.l{level}.exclusive_of_l{level - 1}")
     if found is not None and found.value:
-        draft.put((*_at(level), "inclusion"), found, "inclusive")
+        draft.put(path, found, "inclusive")
+    elif exclusive is not None and exclusive.value:
+        draft.put(path, exclusive, "exclusive")
+    elif found is not None and exclusive is not None:
+        draft.put(path, found, "neither")
     elif found is not None:
-        draft.put((*_at(level), "inclusion"), found.bounded("not inclusive; exclusive is not excluded"), "neither")
+        draft.put(path, found.bounded("not inclusive; exclusive is not excluded"), "neither")
 
 
 def _index(readings: Readings, draft: Draft, level: int) -> None:
