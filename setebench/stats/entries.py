@@ -236,7 +236,8 @@ def table(found: Samples, guess: float, asked: ArrayLike) -> Table:
     entries, shapes, prior, lagging = _candidates(guess)
     weights = 1.0 / found.errors**2
     curves = gone(found.counts - lagging[:, None] * found.lag, entries, shapes, found.fractions)
-    mean_curve, mean = curves @ weights / weights.sum(), float(found.means @ weights / weights.sum())
+    total = weights.sum() or 1.0  # without a sample the prior stands
+    mean_curve, mean = curves @ weights / total, float(found.means @ weights / total)
     centred, deviation = curves - mean_curve[:, None], found.means - mean
     power = np.maximum(centred**2 @ weights, 1e-12)
     height = np.maximum(centred @ (weights * deviation) / power, 0.0)

@@ -90,3 +90,10 @@ def test_scatter_is_pooled_with_near_counts() -> None:
     found = samples({10: [1.0, 1.0], 20: [0.0, 2.0, 1.0], 30: [3.0, 1.0]}, 8, lambda _count: 0.25)
     assert found.errors[0] > 0.3
     assert found.counts.tolist() == [18, 28, 38]
+
+
+def test_without_a_sample_every_number_is_as_probable_as_before() -> None:
+    none = Samples(counts=np.zeros(0), means=np.zeros(0), errors=np.zeros(0), fractions=np.zeros(0))
+    found = table(none, 64.0, [32.0, 128.0]).posterior
+    assert found.probability.sum() == pytest.approx(1.0)
+    assert {48, 64, 96} <= set(found.numbers[found.probability > 0].tolist())
