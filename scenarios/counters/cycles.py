@@ -26,10 +26,11 @@ from .readings import (
     common,
     decided,
     found,
+    lost,
     scaled,
     undecided,
-    undercounts,
 )
+from .workloads import BESIDE
 
 FULL = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
 """Events of full queues: the workload that fills them, in two sizes."""
@@ -39,6 +40,10 @@ ENTRIES = ("fb_full", "sq_full")
 
 PURE = ("stall_l1d_miss", "stall_load_any")
 """Events that should not count cycles in which arithmetic waits for arithmetic."""
+
+
+MOST_AT_ONCE = "burst_8"
+"""The burst of most misses: even a count that is rounded down in each cycle counts in it."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +68,10 @@ def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
         return _nothing(role, kinds)
     scale = compared.scale(evidence.params.exactness)
     noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
-    if not noisy and role == "l1d_inflight_sum" and _floored(evidence):
-        return found(role, kinds | {Kind.FLOOR_PER_CYCLE})
-    if noisy or bent(role, evidence, _primary(role, evidence)):
+    floored = not noisy and role == "l1d_inflight_sum" and _floored(evidence)
+    if noisy or bent(role, evidence, MOST_AT_ONCE if floored else _primary(role, evidence)):
         return found(role, kinds | {Kind.UNTRUSTED}, "counts are no line over the work")
-    return _of_scale(role, evidence, kinds, scale)
+    return found(role, kinds | {Kind.FLOOR_PER_CYCLE}) if floored else _of_scale(role, evidence, kinds, scale)
 
 
 def _while_executing(role: str, evidence: Evidence) -> bool:
@@ -87,7 +91,7 @@ def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) 
         return undecided(role, scale, reason)
     kinds |= set(kinds_of_scale)
     kinds |= {Kind.INCLUDES_OTHER_STALLS} if role in PURE and _includes_other(role, evidence, scale) else set()
-    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, _primary(role, evidence)) else set()
+    kinds |= {Kind.UNDERCOUNTS_SMT} if _undercounts(role, evidence) else set()
     return decided(role, kinds, scale)
 
 
@@ -122,11 +126,19 @@ def _waiting(role: str, evidence: Evidence) -> Compared:
     return Compared(evidence.difference(role, "l2_chase_chained", "l2_chase"), cycles)
 
 
-def _full(role: str, evidence: Evidence) -> Compared:
+def _undercounts(role: str, evidence: Evidence) -> bool:
+    """Whether fewer of the cycles that are to be counted are while the core's other thread is busy. What that adds to
+    every step (a load that waits for its turn) is no such cycle, and is in both workloads that are compared."""
+    compare_both = _full if role in FULL else _longer
+    alone, beside = (compare_both(role, evidence, suffix) for suffix in ("", BESIDE))
+    return lost(alone.counts / alone.cycles, beside.counts / beside.cycles, evidence.params)
+
+
+def _full(role: str, evidence: Evidence, suffix: str = "") -> Compared:
     """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a store enters the
     buffer, it is not full."""
     fewer, more = evidence.params.full_lines
-    few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
+    few, many = (f"{FULL[role]}_{count}{suffix}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
     entering = (more - fewer) * _entering(evidence) if role == "stall_store_buffer" else 0.0
     return Compared(evidence.difference(role, many, few), cycles - entering)
@@ -142,11 +154,11 @@ def _entering(evidence: Evidence) -> float:
     return (steps[larger] - steps[smaller]) / (instructions[0] - instructions[1])
 
 
-def _longer(role: str, evidence: Evidence) -> Compared:
+def _longer(role: str, evidence: Evidence, suffix: str = "") -> Compared:
     """Events, and cycles, of a step over flushed lines beyond those of a step that L2 serves."""
-    few, many = (f"far_chase_{count}" for count in evidence.params.chase_lines)
+    few, many = (f"far_chase_{count}{suffix}" for count in evidence.params.chase_lines)
     steps = evidence.params.chase_lines[1] - evidence.params.chase_lines[0]
-    near = evidence.workloads.get("l2_chase")
+    near = evidence.workloads.get(f"l2_chase{suffix}")
     if near is None:
         return Compared(np.empty(0), np.empty(0))
     far = evidence.difference(role, many, few) / steps

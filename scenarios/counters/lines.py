@@ -32,7 +32,7 @@ from .readings import (
     undecided,
     undercounts,
 )
-from .workloads import REMOTE, Workload
+from .workloads import BESIDE, REMOTE, Workload
 
 PRIMARY = {
     "load_fb_hit": "far_pair",
@@ -97,6 +97,8 @@ def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Es
         reason = _why(role, evidence, scale, candidate.fits)
         return found(role, kinds | {Kind.UNTRUSTED}, reason)
     if chosen != role and evidence.level(chosen) == evidence.level(role):
+        if not (evidence.sure_level(chosen) and evidence.sure_level(role)):
+            return Verdict(role=role, reason=f"it counts what {chosen} should; no cache was found between the two")
         return found(role, kinds | {Kind.UNTRUSTED}, f"it counts what {chosen} should")
     if chosen == "load_l1_miss" and chosen != role:
         return found(role, kinds | {Kind.UNTRUSTED}, "lines of stores are not counted")
@@ -130,7 +132,7 @@ def _overlap(evidence: Evidence) -> bool:
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
     streams = work.name.startswith("stream_") and not (ROLES[role].writes and work.name == PAST_CACHES)
-    apart = streams or work.name in STREAMED or work.name.endswith("_beside_sibling")
+    apart = streams or work.name in STREAMED or work.name.endswith(BESIDE)
     if apart or (role in work.loose and not _served(work.name, evidence)):
         return False
     return role in {*work.volumes, *work.unknown} and len(evidence.slope(role, work.name)) > 0
@@ -271,7 +273,7 @@ def _loses(role: str, evidence: Evidence, larger: str) -> bool:
     if role not in PAIRS:
         return undercounts(role, evidence, larger)
     alone = evidence.difference(role, *PAIRS[role])
-    beside = evidence.difference(role, *(f"{name}_beside_sibling" for name in PAIRS[role]))
+    beside = evidence.difference(role, *(name + BESIDE for name in PAIRS[role]))
     return lost(alone, beside, evidence.params)
 
 

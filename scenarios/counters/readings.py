@@ -15,7 +15,7 @@ from setebench.stats.estimate import Estimate, over_epochs
 
 from .observe import Observations, Observed
 from .params import Params
-from .workloads import Workload
+from .workloads import BESIDE, Workload
 
 Numbers = NDArray[np.float64]
 
@@ -114,13 +114,8 @@ def bent(role: str, evidence: Evidence, name: str) -> bool:
 
 
 def undercounts(role: str, evidence: Evidence, name: str) -> bool:
-    """Whether fewer events are counted while the core's other thread is busy; events of cycles, in each cycle."""
-    alone, beside = evidence.slope(role, name), evidence.slope(role, f"{name}_beside_sibling")
-    if name not in evidence.workloads:
-        return False
-    if role in evidence.workloads[name].elapsed:
-        alone, beside = alone / evidence.cycles(role, name), beside / evidence.cycles(role, f"{name}_beside_sibling")
-    return lost(alone, beside, evidence.params)
+    """Whether fewer events are counted while the core's other thread is busy."""
+    return lost(evidence.slope(role, name), evidence.slope(role, name + BESIDE), evidence.params)
 
 
 def lost(alone: Numbers, beside: Numbers, params: Params) -> bool:

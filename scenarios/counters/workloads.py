@@ -31,6 +31,9 @@ TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evic
 BESIDE_POINTER = TARGET + 8
 """Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
 
+BESIDE = "_beside_sibling"
+"""Ends the name of a workload that is run beside a busy sibling thread."""
+
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Roles of a load's way to memory."""
 
@@ -524,7 +527,7 @@ def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Wo
 
     return replace(
         workload,
-        name=f"{workload.name}_beside_sibling",
+        name=workload.name + BESIDE,
         probes={cpu: own[1], **dict(others), sibling: busy},
         volumes={role: volume for role, volume in workload.volumes.items() if ROLES[role].scope is Scope.THREAD},
         unknown=frozenset(role for role in workload.unknown if ROLES[role].scope is Scope.THREAD),
