@@ -44,7 +44,7 @@
     imul    rax, rdx, 7
     END_SNIPPET
 
-/* Register plus register: some cores fold an immediate away at rename, and the ruler would shrink. */
+/* Register plus register: some cores fold an immediate away at rename, and fewer cycles would pass than are counted. */
     SNIPPET "add", "addition that needs the one before, one cycle", "", TOUCH_NONE
     add     rax, rdx
     END_SNIPPET
