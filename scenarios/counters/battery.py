@@ -178,19 +178,39 @@ class Battery:
 
     def _working_sets(self, levels: Levels) -> Iterator[Served]:
         """Of the second level, and of a third one where there is one."""
-        near, brought = levels.lost_ticks, self._params.brought
+        near = levels.lost_ticks
         memory = further = None
         if levels.second_ticks <= self._params.slower * near:  # else its lines come from who knows where
             memory = self._most(levels.second_ticks, near, levels.memory_ticks)
             further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
         beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
-        yield Served(
-            level="l2", ring=self._ring(levels.second), nearer=levels.left_in_first, brought=brought, beyond=beyond
-        )
+        ring = self._ring(levels.second)
+        own = self._own_stores(ring, levels)
+        yield Served(level="l2", ring=ring, nearer=levels.left_in_first, own_stores=own, beyond=beyond)
         if levels.third is not None:
             memory = self._most(levels.third_ticks, near, levels.memory_ticks)
             beyond = dict.fromkeys(make.FROM_MEMORY, memory)
-            yield Served(level="l3", ring=self._ring(levels.third), nearer=0.0, brought=brought, beyond=beyond)
+            ring = self._ring(levels.third)
+            own = self._own_stores(ring, levels)
+            yield Served(level="l3", ring=ring, nearer=0.0, own_stores=own, beyond=beyond)
+
+    def _own_stores(self, ring: Ring, levels: Levels) -> float:
+        """Of the stores around a working set, the fraction whose lines the first level has not, by the time of loads of
+        lines that the next store is to: prefetchers bring some, and others' absence (where only loads train them) may
+        leave room for all."""
+        context, unit = self._context, make.STORES
+        for probe, placements in ring.rounds:
+            context.machine.run(probe, placements, cpu=context.cpu)
+        order = ring.starts(3 * unit, 1)
+        hot = self._allocate(PAGE_BYTES).address
+        timed = np.full(len(order), hot)
+        sampled = np.arange(unit, len(order) - 1, self._params.stores_apart)
+        timed[sampled] = order[sampled + 1]
+        probe = Probe().store(make.BESIDE_POINTER).start().load(ARRAY).stop()
+        ticks = context.machine.run(probe, {TARGET: order, ARRAY: timed}, cpu=context.cpu)[:, 0]
+        step = step_ticks(context)
+        beyond = mean_ticks(ticks[sampled], step) - mean_ticks(ticks[sampled + 1], step)
+        return float(np.clip(beyond / max(levels.lost_ticks - levels.near_ticks, 1e-9), 0.0, 1.0))
 
     def _most(self, ticks: float, near: float, far: float) -> float | None:
         """How many steps of a working set the level that takes `far` may serve, by the time that all take; None where

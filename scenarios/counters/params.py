@@ -38,9 +38,9 @@ class Params:
     prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
     by a whole line per access."""
 
-    brought: float = 0.6
-    """The most of the stores to a working set whose lines prefetchers bring to the first level before: on the worst of
-    34 random machines 0.64. More would make an event that counts nothing there no sure sign of another level's."""
+    stores_apart: int = 31
+    """Of the stores around a working set, every so many is one whose line is timed before: few enough to leave the
+    others as they are, and 66 in all, of which the fraction that the first level has is known within 0.06."""
 
     least_fit: float = 1e-3
     """Chance below which a candidate is held to leave too much unexplained. With ten workloads of one event, a true

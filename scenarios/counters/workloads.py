@@ -137,6 +137,9 @@ def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
     ]
 
 
+STORES = 1024
+"""To the lines of a working set, in a unit of amount."""
+
 IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't come while nothing is loaded."""
 
@@ -336,14 +339,14 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
 @dataclass(frozen=True, kw_only=True)
 class Served:
     """A working set that a level serves, and how well that is known: fractions of its accesses, each give or take its
-    half. `nearer`: those that a nearer level may serve, `brought`: those of stores, whose lines a prefetcher may have
-    brought before. `beyond`: roles of levels beyond it to which some may belong,
-    and how many; a role that is None there is not known."""
+    half. `nearer`: those that a nearer level may serve. `beyond`: roles of levels beyond it to which some may belong,
+    and how many; a role that is None there is not known. `own_stores`: the fraction of stores whose lines the first
+    level has not."""
 
     level: str
     ring: Ring
     nearer: float
-    brought: float
+    own_stores: float
     beyond: Mapping[str, float | None]
 
 
@@ -389,15 +392,15 @@ def _volumes_of(
 
 
 def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
-    what = replace(what, nearer=max(what.nearer, what.brought))
-    known, loose = _volumes_of(what, {"l2_rfo": 1.0, "l2_rfo_miss": float(what.level == "l3")}, ("l2_rfo",), looseness)
+    own = {"l2_rfo": what.own_stores, "l2_rfo_miss": what.own_stores * (what.level == "l3")}
+    known, loose = _volumes_of(what, own, (), looseness)
     return Workload(
         name=f"{what.level}_store",
         probes={cpu: Probe().store(BESIDE_POINTER)},
         placements=lambda count: {TARGET: what.ring.starts(count, 1)},
         volumes=known,
         loose=loose,
-        unit=1024,
+        unit=STORES,
     )
 
 
