@@ -171,13 +171,16 @@ class Battery:
         )
         eviction = Eviction(context, params, self.levels, dirty)
         passes = eviction.passes()
-        for what in self._working_sets(eviction.levels):
+        third_ticks = eviction.levels.third_ticks
+        if "l2" in passes:  # what disturbs a pass, and what misses a TLB in a chase, adds time
+            third_ticks = min(third_ticks, eviction.behind(passes["l2"].size_bytes))
+        for what in self._working_sets(eviction.levels, third_ticks):
             yield from make.served(what, context.cpu, STALLS, params.looseness)
         for level, passed in passes.items():
             yield make.driven_out(level, dirty, passed, context.cpu, params.looseness)
 
-    def _working_sets(self, levels: Levels) -> Iterator[Served]:
-        """Of the second level, and of a third one where there is one."""
+    def _working_sets(self, levels: Levels, third_ticks: float) -> Iterator[Served]:
+        """Of the second level, and of a third one where there is one, which serves a line in so many ticks."""
         near = levels.lost_ticks
         memory = further = None
         if levels.second_ticks <= self._params.slower * near:  # else its lines come from who knows where
@@ -185,32 +188,37 @@ class Battery:
             further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
         beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
         ring = self._ring(levels.second)
-        own = self._own_stores(ring, levels)
-        yield Served(level="l2", ring=ring, nearer=levels.left_in_first, own_stores=own, beyond=beyond)
+        stores = {"l2_rfo": self._beyond(ring, make.STORE, levels.near_ticks, near), "l2_rfo_miss": 0.0}
+        yield Served(level="l2", ring=ring, nearer=levels.left_in_first, stores=stores, beyond=beyond)
         if levels.third is not None:
             memory = self._most(levels.third_ticks, near, levels.memory_ticks)
             beyond = dict.fromkeys(make.FROM_MEMORY, memory)
             ring = self._ring(levels.third)
-            own = self._own_stores(ring, levels)
-            yield Served(level="l3", ring=ring, nearer=0.0, own_stores=own, beyond=beyond)
+            stores = {
+                "l2_rfo": self._beyond(ring, make.STORE, levels.near_ticks, near),
+                "l2_rfo_miss": self._beyond(ring, make.STORE, near, third_ticks),
+            }
+            further = self._beyond(ring, Probe().load(TARGET), near, third_ticks)
+            yield Served(level="l3", ring=ring, nearer=0.0, further=further, stores=stores, beyond=beyond)
 
-    def _own_stores(self, ring: Ring, levels: Levels) -> float:
-        """Of the stores around a working set, the fraction whose lines the first level has not, by the time of loads of
-        lines that the next store is to: prefetchers bring some, and others' absence (where only loads train them) may
-        leave room for all."""
-        context, unit = self._context, make.STORES
+    def _beyond(self, ring: Ring, access: Probe, near: float, far: float) -> float:
+        """The fraction of the accesses around a working set whose lines are not in the level that takes `near`, but in
+        one that takes `far`, or further away. Some lines are timed that the next access is to: where they are then,
+        whatever prefetchers brought, and whatever has room where their lines don't come."""
+        context, apart, step = self._context, self._params.sampled_apart, step_ticks(self._context)
         for probe, placements in ring.rounds:
             context.machine.run(probe, placements, cpu=context.cpu)
-        order = ring.starts(3 * unit, 1)
-        hot = self._allocate(PAGE_BYTES).address
-        timed = np.full(len(order), hot)
-        sampled = np.arange(unit, len(order) - 1, self._params.stores_apart)
+        accesses = self._params.sampled * apart
+        order = ring.starts(2 * accesses + 1, 1)
+        timed = np.full(len(order), self._allocate(PAGE_BYTES).address)
+        sampled = np.arange(accesses, 2 * accesses, apart)
         timed[sampled] = order[sampled + 1]
-        probe = Probe().store(make.BESIDE_POINTER).start().load(ARRAY).stop()
+        probe = access.fence().start().load(ARRAY).stop()
         ticks = context.machine.run(probe, {TARGET: order, ARRAY: timed}, cpu=context.cpu)[:, 0]
-        step = step_ticks(context)
-        beyond = mean_ticks(ticks[sampled], step) - mean_ticks(ticks[sampled + 1], step)
-        return float(np.clip(beyond / max(levels.lost_ticks - levels.near_ticks, 1e-9), 0.0, 1.0))
+        within = mean_ticks(ticks[sampled + 1], step) + near - self.levels.near_ticks
+        # what comes from further away than `far` counts no more than what comes from there
+        beyond = np.minimum(ticks[sampled], within + far - near + step).mean() - within
+        return float(np.clip(beyond / max(far - near, 1e-9), 0.0, 1.0))
 
     def _most(self, ticks: float, near: float, far: float) -> float | None:
         """How many steps of a working set the level that takes `far` may serve, by the time that all take; None where

@@ -44,7 +44,7 @@ class Eviction:
             second = self._second(sizes)
         passes = {"l1d": self._own_pass(self._own(sizes))}
         if second is not None:
-            passes["l2"] = Pass(size_bytes=second, known=self._left(self._behind(second)))
+            passes["l2"] = Pass(size_bytes=second, known=self._left(self.behind(second)))
         self.context.evidence["driven_out"] = {
             "bytes": list(self._ticks),
             "ticks": list(self._ticks.values()),
@@ -61,13 +61,13 @@ class Eviction:
         """A pass behind which nothing is left in the first level, whatever it replaces."""
         levels, params = self.levels, self.params
         long = [each for each in sizes if each >= params.beyond * levels.first_bytes] or sizes[-1:]
-        gone = (each for each in long if self._behind(each) >= levels.lost_ticks / params.level_growth**0.5)
+        gone = (each for each in long if self.behind(each) >= levels.lost_ticks / params.level_growth**0.5)
         return next(gone, long[0])
 
     def _own_pass(self, size: int) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""
         levels, params, memory = self.levels, self.params, self._memory
-        behind = max(self._behind(size) - levels.lost_ticks, 0.0)
+        behind = max(self.behind(size) - levels.lost_ticks, 0.0)
         further = levels.third_ticks if levels.third else memory
         left = {"l2_writeback": behind / max(further - levels.lost_ticks, 1e-9)}
         left |= dict.fromkeys(("mem_write", "home_write"), behind / max(memory - levels.lost_ticks, 1e-9))
@@ -82,13 +82,13 @@ class Eviction:
         # a working set in the third level also misses TLBs, which the few lines behind a pass don't
         least = beyond / params.slower if self.levels.third else (1 - params.still_there) * beyond
         half = (self.levels.lost_ticks + beyond) / 2
-        start = next((at for at, size in enumerate(sizes) if self._behind(size) >= half), None)
+        start = next((at for at, size in enumerate(sizes) if self.behind(size) >= half), None)
         if start is None:
             return None
         for at, size in enumerate(sizes[start + 1 :], start + 1):
             last = size >= params.most_passes * sizes[start]
             longer = sizes[at + 1 : at + 3]
-            if self._behind(size) >= least and (last or self._same(size, longer) == longer):
+            if self.behind(size) >= least and (last or self._same(size, longer) == longer):
                 return max((size, *self._same(size, longer)))
             if last:
                 break
@@ -98,14 +98,14 @@ class Eviction:
         """Those longer passes behind which lines are still in the same place. Few are timed, and the tree of a set's
         bits may keep some others, so that a longer one is surer; and where one still drives lines out, so many lines
         were left behind the shorter one."""
-        return [each for each in longer if self._behind(each) <= (1 + self.params.still_there) * self._behind(size)]
+        return [each for each in longer if self.behind(each) <= (1 + self.params.still_there) * self.behind(size)]
 
     def _seen(self, second: int | None) -> Levels:
         """The levels, without a third one where lines that left the second one come from memory, or with one that only
         passes show: what prefetchers bring, and pages that a TLB misses, don't disturb these."""
         levels, params = self.levels, self.params
         if levels.third is not None:
-            false = second is not None and self._behind(second) * params.slower >= self._memory
+            false = second is not None and self.behind(second) * params.slower >= self._memory
             return replace(levels, third=None, third_ticks=0.0) if false else levels
         passed = np.array(sorted(self._ticks))
         ticks = np.array([self._ticks[size] for size in passed.tolist()])
@@ -129,7 +129,8 @@ class Eviction:
             return known | dict.fromkeys(("mem_write", "home_write"), 0.0)
         return known
 
-    def _behind(self, size_bytes: int) -> float:
+    def behind(self, size_bytes: int) -> float:
+        """Ticks of a step over some of the modified lines behind a pass over so many bytes."""
         if size_bytes not in self._ticks:
             self._ticks[size_bytes] = self._reload(size_bytes)
         return self._ticks[size_bytes]

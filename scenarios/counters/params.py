@@ -38,9 +38,13 @@ class Params:
     prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
     by a whole line per access."""
 
-    stores_apart: int = 31
-    """Of the stores around a working set, every so many is one whose line is timed before: few enough to leave the
-    others as they are, and 66 in all, of which the fraction that the first level has is known within 0.06."""
+    sampled: int = 64
+    """Accesses to a working set of which is timed where their line is: the fraction in one of two levels is known
+    within 0.06, half of `looseness`, then."""
+
+    sampled_apart: int = 31
+    """One of so many accesses is such a one: few enough to leave the others as they are, and of all windows of the
+    order, as an odd number is no part of their sizes."""
 
     least_fit: float = 1e-3
     """Chance below which a candidate is held to leave too much unexplained. With ten workloads of one event, a true

@@ -137,8 +137,8 @@ def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
     ]
 
 
-STORES = 1024
-"""To the lines of a working set, in a unit of amount."""
+STORE = Probe().store(BESIDE_POINTER)
+"""One access to a working set of `Served.stores`."""
 
 IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't come while nothing is loaded."""
@@ -248,21 +248,22 @@ def flushes(region: Region) -> Probe:
 
 class Ring:
     """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
-    soon."""
+    soon. `rounds`: a chase around all of it, twice, from where the next run begins: what is given from level to level
+    is where it belongs then, and each line was last used a whole round ago."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
         self.order = order
         self._next = 0
-
-    @property
-    def rounds(self) -> tuple[tuple[Probe, Placements], ...]:
-        """A chase around all of it, twice: what is given from level to level is where it belongs then."""
-        return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[:1]}),)
+        self._first = order[:1].copy()  # the placement of `rounds`, moved on with every run
+        self.rounds: tuple[tuple[Probe, Placements], ...] = (
+            (Probe().chase(TARGET, 2 * len(order)), {TARGET: self._first}),
+        )
 
     def starts(self, count: int, steps: int) -> NDArray[np.int64]:
         """Where `count` chases of so many steps begin, one behind the other."""
         at = (self._next + np.arange(count) * steps) % len(self.order)
         self._next = int(self._next + count * steps) % len(self.order)
+        self._first[0] = self.order[self._next]
         return self.order[at]
 
 
@@ -340,21 +341,25 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
 class Served:
     """A working set that a level serves, and how well that is known: fractions of its accesses, each give or take its
     half. `nearer`: those that a nearer level may serve. `beyond`: roles of levels beyond it to which some may belong,
-    and how many; a role that is None there is not known. `own_stores`: the fraction of stores whose lines the first
-    level has not."""
+    and how many; a role that is None there is not known. `further`: the fraction of loads whose lines the
+    second level has not, `stores`: of stores, those that ask for a line, by role."""
 
     level: str
     ring: Ring
     nearer: float
-    own_stores: float
+    stores: Mapping[str, float]
     beyond: Mapping[str, float | None]
+    further: float = 0.0
 
 
 def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: float) -> list[Workload]:
     """A chase over a working set that a level serves, with and without multiplications, and stores to it."""
     steps, ring, warm = 256, what.ring, what.ring.rounds
-    own = ("load_l1_miss", "l1d_fill", *(("l2_fill",) if what.level == "l3" else ()))
-    known, loose = _volumes_of(what, {**QUIET, **dict.fromkeys(own, 1.0)}, own, looseness)
+    own = ("load_l1_miss", "l1d_fill")
+    known = {**QUIET, **dict.fromkeys(own, 1.0), "l2_fill": what.further}
+    known, loose = _volumes_of(what, known, own, looseness)
+    if what.level == "l3":
+        loose["l2_fill"] = max(looseness, _mixed(what.further))
     known["l2_rfo_miss"] = 0.0  # nothing is stored to
     for name in WRITES:
         known.pop(name)
@@ -375,6 +380,11 @@ def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: fl
     return [*chases, replace(_stores(what, cpu, looseness), warm=warm)]
 
 
+def _mixed(fraction: float) -> float:
+    """How far off such a fraction may be: a mixture's is about right, as what its two levels take is known about."""
+    return min(fraction, 1 - fraction)
+
+
 def _volumes_of(
     what: Served, known: dict[str, float], own: tuple[str, ...], looseness: float
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -392,15 +402,15 @@ def _volumes_of(
 
 
 def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
-    own = {"l2_rfo": what.own_stores, "l2_rfo_miss": what.own_stores * (what.level == "l3")}
-    known, loose = _volumes_of(what, own, (), looseness)
+    known, loose = _volumes_of(what, dict(what.stores), (), looseness)
+    loose = {role: max(most, _mixed(what.stores[role])) for role, most in loose.items()}
     return Workload(
         name=f"{what.level}_store",
-        probes={cpu: Probe().store(BESIDE_POINTER)},
+        probes={cpu: STORE},
         placements=lambda count: {TARGET: what.ring.starts(count, 1)},
         volumes=known,
         loose=loose,
-        unit=STORES,
+        unit=1024,
     )
 
 

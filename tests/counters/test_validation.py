@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cache
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from scenarios.counters.workloads import TARGET, Ring
 from setebench.cli.main import setebench
 from setebench.counters import verdicts
 from setebench.counters.verdicts import Kind, Verdict
@@ -74,6 +77,24 @@ def test_scales_and_levels_say_what_one_count_stands_for() -> None:
     assert _found(True)["store"].scale == pytest.approx(1 / 16, rel=0.01)
     assert _found(True)["mem_read"].scale == pytest.approx(2, rel=0.02) and _found(True)["mem_read"].level == "l3"
     assert {_found(False)[role].level for role in ("l1d_fill", "l2_fill", "mem_read")} == {"l2", "l3", "memory"}
+
+
+def test_loads_that_wait_for_a_busy_sibling_are_no_lost_cycles() -> None:
+    plain = load("plain")
+    core = msgspec.structs.replace(plain.core, threads_per_core=2, smt_extra_cycles=10.0)
+    faults = {"l1d_inflight_cycles": (), "stall_l1d_miss": (Fault(kind="undercounts_smt", amount=0.2),)}
+    machine = open_machine_file(msgspec.structs.replace(plain, core=core, pmu=spec.Pmu(events=faults)), 3)
+    with closing(machine):
+        found = verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
+    assert found["l1d_inflight_cycles"].kinds == ("trusted",)
+    assert found["stall_l1d_miss"].kinds == ("undercounts_smt",)
+
+
+def test_a_working_set_is_warmed_up_from_where_it_is_gone_on_with() -> None:
+    ring = Ring(np.arange(100) * 64)
+    ring.starts(30, 1)
+    ((_, placements),) = ring.rounds
+    assert placements[TARGET].tolist() == ring.starts(1, 1).tolist()
 
 
 def test_a_machine_without_a_pmu_says_so_in_one_line() -> None:
