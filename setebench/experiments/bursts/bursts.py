@@ -3,9 +3,10 @@ out; what limits them is for the caller to find.
 
 The lines are laid so that no hardware prefetcher can fetch them, follow them, or be woken by them:
 
-* Each target is the only line of its page that ever misses, on an even line, in random order of random pages.
-* The line beside a target (the other one of its pair, and the next one) is in a cache before, so pair and next-line
-  prefetchers find it there and take no miss entry.
+* Each target is the only line of its page that ever misses, in random order of random pages. Odd and even lines take
+  turns, for some cores keep the entries for either apart: bursts on even lines alone find half of them.
+* The other line of a target's pair is in a cache before, and what else a prefetcher brings beside a target stays there
+  from the first repetition on: it finds its lines there and takes no miss entry.
 * Within a burst's repetitions a page sees the same line again and again. A stream needs two lines of a page, a stride
   prefetcher a stride, and a region prefetcher a second line to remember; none gets that.
 * No target lies at the ends of a page, where streamers may start after one miss.
@@ -62,8 +63,9 @@ class BurstParams:
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the targets of a burst lie, as offsets in bytes from the base, in the order of use; and the line beside
-    each. Offsets, not addresses: they are part of the probe, so no address is fetched or computed while time runs."""
+    """Where the targets of a burst lie, as offsets in bytes from the base, in the order of use; and the other line of
+    each one's pair. Offsets, not addresses: they are part of the probe, so no address is fetched or computed while time
+    runs."""
 
     targets: tuple[int, ...]
     beside: tuple[int, ...] = ()
@@ -198,11 +200,12 @@ class Bursts:
     def spread(self, count: int) -> Spread:
         """`count` random targets in as many neighbouring pages, in random order."""
         line, edge = self._region.line_size, self.params.edge_lines
-        lines = np.arange(edge, TLB_PAGE_BYTES // line - 2 * edge + 1, 2)
-        # balanced, not random: no set of any cache gets more of them than it must
-        even = np.resize(self._rng.permutation(lines), count)
-        targets = self._rng.permutation(np.arange(count) * TLB_PAGE_BYTES + even * line)
-        return Spread(tuple(targets.tolist()), tuple((targets + line).tolist()))
+        odd = np.arange(edge + 1, TLB_PAGE_BYTES // line - 2 * edge + 1, 2)
+        # balanced, not random: no set of any cache gets more of them than it must. Odd ones first: an even line that
+        # is asked for behind a burst is the next in turn
+        turns = np.stack([self._rng.permutation(odd), self._rng.permutation(odd - 1)], axis=1).ravel()
+        targets = self._rng.permutation(count) * TLB_PAGE_BYTES + np.resize(turns, count) * line
+        return Spread(tuple(targets.tolist()), tuple((targets ^ line).tolist()))
 
     def base(self, pages: int, part: tuple[int, int] = (0, 1)) -> int:
         """A random page of the region's first half, or of a (number, count) part of that, with so many pages of it
