@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from setebench.calibration import MEMORY, Levels
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-from setebench.stats.drift import over_time, pooled
+from setebench.stats.drift import offset, over_time, pooled
 from setebench.stats.estimate import Estimate
 from setebench.stats.served import Intervals, Served, ServedParams, fit
 from setebench.stats.ticks.location import mean_ticks, undisturbed
@@ -25,24 +25,26 @@ from .vectors import vector_finding, vector_surplus
 
 @dataclass(frozen=True)
 class Latency:
-    """A level's latency by single loads, by chains and by both; `own` is the least part of the lines that the level
-    itself served."""
+    """A level's latency by single loads, by chains and by both; what the `bracket` was found to add to a single load,
+    which is off the former; `own` is the least part of the lines that the level itself served."""
 
     single: Estimate
     chain: Estimate
     both: Estimate
+    bracket: Estimate
     own: float = 1.0
 
 
 @dataclass(frozen=True)
 class _Asked:
     """A level that is asked for: about how many cycles it takes, what the levels take that may serve its lines instead,
-    and whether other cores use it as well."""
+    whether other cores use it as well, and what the bracket adds to a single load."""
 
     name: str
     about: float
     others: Sequence[float]
     shared: bool
+    bracket: Estimate
 
 
 def counted(rounds: Sequence[Round], params: Params) -> list[Round]:
@@ -63,16 +65,24 @@ def settled(rounds: Sequence[Round], levels: Levels, step: float, params: Params
 
 def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str, Latency]:
     """Of every level, nearest first. What is known of nearer levels, and about of further ones, explains lines that
-    these served."""
+    these served.
+
+    Single loads are compared with additions, and a bracket need not wait for a load's value as it waits for a sum. What
+    it adds to a load is alike in all levels. The first one shows it, where both ways are precise: the slope of chains
+    has no bracket in it."""
     known, found, names = dict(levels.cycles), {}, list(levels.walks)
+    chain = over_time([crude_cycles(each, names[0], step) for each in rounds])
+    single = over_time([_single_cycles(each, names[0], step) for each in rounds])
+    bracket = offset(single, chain)
     for number, name in enumerate(names):
-        if not number:
-            found[name] = _alone(rounds, name, step)
+        if not number:  # to which all lines are brought for sure: plain means
+            own = _freed(single, bracket)
+            found[name] = Latency(own, chain, pooled(own, chain), bracket)
         else:  # prefetchers may bring flushed lines to any cache
             near = names[:-1] if name == MEMORY else {names[number - 1], names[number + 1], MEMORY}
             others = [known[each] for each in names if each in near]
             about = _median_cycles(rounds, name) if name == MEMORY else known[name]
-            found[name] = _among(rounds, _Asked(name, about, others, levels.shared(name)), step)
+            found[name] = _among(rounds, _Asked(name, about, others, levels.shared(name), bracket), step)
         known[name] = found[name].both.value
     return found
 
@@ -84,11 +94,9 @@ def _median_cycles(rounds: Sequence[Round], name: str) -> float:
     return float(np.median(longer)) + parts[0][1].additions_cycles
 
 
-def _alone(rounds: Sequence[Round], name: str, step: float) -> Latency:
-    """The first cache, to which all lines are brought for sure: plain means."""
-    single = over_time([_single_cycles(each, name, step) for each in rounds])
-    chain = over_time([crude_cycles(each, name, step) for each in rounds])
-    return Latency(single, chain, pooled(single, chain))
+def _freed(single: Estimate, bracket: Estimate) -> Estimate:
+    """Single loads without what the bracket adds to them."""
+    return msgspec.structs.replace(single, value=single.value - bracket.value).with_error(bracket.error)
 
 
 def _single_cycles(one: Round, name: str, step: float) -> float:
@@ -102,7 +110,8 @@ def _among(rounds: Sequence[Round], asked: _Asked, step: float) -> Latency:
     """A level some of whose lines others serve."""
     timings = [(each, part) for each in rounds for part in each.levels[asked.name]]
     about, foreign = asked.about, np.array(asked.others)
-    known = np.array([_overhead(one, part, step) for one, part in timings])
+    added = asked.bracket.value
+    known = np.array([_overhead(one, part, step) + added / one.tick_rate.cycles_per_tick for one, part in timings])
     params = ServedParams()
     loads = [_singles(one, part, step) for one, part in timings]
     if asked.name == MEMORY:
@@ -110,7 +119,8 @@ def _among(rounds: Sequence[Round], asked: _Asked, step: float) -> Latency:
     singles = fit(loads, about, foreign, known, params)
     chains = fit([_chains(one, part, step) for one, part in timings], about, foreign, None, params)
     single, chain = (_over_time(each, asked.shared) for each in (singles, chains))
-    return Latency(single, chain, pooled(single, chain), min(singles.own, chains.own))
+    single = single.with_error(asked.bracket.error)
+    return Latency(single, chain, pooled(single, chain), asked.bracket, min(singles.own, chains.own))
 
 
 def _spread(epochs: Sequence[Intervals], overhead: NDArray[np.float64], cycles: float) -> float:
@@ -157,7 +167,8 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
     transfer = over_time([each.transfer_cycles for each in rounds])
     doubts = _doubts(found, levels, params)
     for name, own in found.items():
-        yield _one_way(f"latency.{name}.sete", own.single, "dithered single loads")
+        added = f", without {own.bracket.value:+.1f} cycles that the bracket adds" if own.bracket.value else ""
+        yield _one_way(f"latency.{name}.sete", own.single, f"dithered single loads{added}")
         yield _one_way(f"latency.{name}.chase", own.chain, "chains of different length")
         agreed = _latency(f"latency.{name}", own, doubts.get(name, ""), len(rounds))
         if agreed.outcome is Outcome.MEASURED:

@@ -123,9 +123,25 @@ def pooled(first: Estimate, second: Estimate) -> Estimate:
     ways = [each for each in (first, second) if np.isfinite(each.half_width)]
     if len(ways) < 2:
         return ways[0] if ways else first
-    normal = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
-    variances = [(each.half_width / normal) ** 2 for each in ways]
+    variances = [_variance(each) for each in ways]
     apart = max(((first.value - second.value) ** 2 - sum(variances)) / 2, 0.0)
     weights = [1.0 / max(each + apart, 1e-30) for each in variances]
     value = sum(weight * each.value for weight, each in zip(weights, ways, strict=True)) / sum(weights)
     return Estimate(value=value, error=sum(weights) ** -0.5)
+
+
+def offset(first: Estimate, second: Estimate) -> Estimate:
+    """What the first way of measuring the same adds to the second: their difference, shrunk by what their errors may
+    explain of it (Efron and Morris 1973, J. Am. Stat. Assoc. 68:117, of a single difference); none where that is all of
+    it, or where one of them is not known."""
+    apart, variance = first.value - second.value, _variance(first) + _variance(second)
+    between = apart**2 - variance
+    if not between > 0:
+        return Estimate(value=0.0)
+    kept = between / apart**2
+    return Estimate(value=kept * apart, error=(kept * variance) ** 0.5)
+
+
+def _variance(estimate: Estimate) -> float:
+    """Of a normal distribution with the same interval."""
+    return (estimate.half_width / float(stats.norm.ppf(0.5 + CONFIDENCE / 2))) ** 2
