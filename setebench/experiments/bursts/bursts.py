@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import MEMORY
 from setebench.experiments.alone import Alone
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
@@ -132,11 +133,11 @@ class Bursts:
         probe = self.warm_beside(self.flushed(place), place, count, warmed=warmed).start(0)
         pauses = {group * count // groups for group in range(1, groups)}
         for number in range(count):
-            probe = self.settled(probe) if number in pauses else probe
+            probe = self.settled(probe, count) if number in pauses else probe
             probe = _prefetch(probe, place, number, hint, warmed=warmed)
         probe = probe.stop(0)
         if delayed:
-            probe = self.settled(probe)
+            probe = self.settled(probe, count)
         # no dither between the two: what was asked for comes in while it lasts
         probe = probe.start(1, dither=delayed)
         # the other way round, as their pages' TLB entries are wanted
@@ -215,9 +216,11 @@ class Bursts:
         page = number * size + self._rng.integers(0, size - pages + 1)
         return int(self._region.address + page * TLB_PAGE_BYTES)
 
-    def settled(self, probe: Probe) -> Probe:
-        """`probe`, and nothing timed begins before all of it is done."""
-        return probe.fence().wait(self.params.settle_cycles).fence()
+    def settled(self, probe: Probe, misses: int = 1) -> Probe:
+        """`probe`, and nothing timed begins before all of it is done, though of so many `misses`, for which no fence
+        waits, each may have to wait for the one before."""
+        memory = int(self._context.calibration.level_cycles.get(MEMORY, 0.0))
+        return probe.fence().wait(max(self.params.settle_cycles, misses * memory)).fence()
 
     def flushed(self, place: Spread, *others: Operand, base: Base = TARGETS) -> Probe:
         """All targets flushed, the first of them last, then `others`: a flush warms the TLB entry of its page."""

@@ -104,7 +104,7 @@ class ThreadBursts(Bursts):
                 continue
             probe = probe.load(part.base + beside) if filling.warmed else probe
             probe = probe.prefetch(part.base + target, filling.hint)
-        probe = self.settled(probe.stop(0)).start(1)
+        probe = self.settled(probe.stop(0), count).start(1)
         # of more than there are entries the last ones may have been dropped, so the middle of those that were not
         at = min(filling.entries, count) // 2
         for target in (place.targets[at],) if middle else reversed(place.targets):
