@@ -32,9 +32,9 @@ class ModelParams:
     left. How common other numbers of ways are beside powers of two, by their largest odd divisor: `odd_ways`, of shared
     caches `shared_ways` (those of parts that are sold), else `other`: where 7 ways are a seventh as common as 8, one
     machine in six loses its answer. And of slices, each: `odd_slices`.
-    Others use up to `taken` of the room (in `taken_steps`), mostly less than `usual_taken`. Of the lines that fit, up
-    to `aged` (in `aged_steps`, mostly less than `usual_aged`) are lost while as many others are loaded: who shares a
-    directory of lines with this core takes 5 to 25 % in a millisecond.
+    Others use up to `taken` of the room (in `taken_steps`), mostly less than `usual_taken`. Who takes lines all the
+    while, or a policy that gives up lines that nobody used again while there is room, is none of the candidates: with
+    losses that grow with age as one, a cache of 16 ways looked like a larger one of few ways.
 
     `error` of every mean fraction; `offset` and `scale` of all of them, since what hits and misses cost is known about.
     A filling's stops are predicted at `parts` places of each of its bins."""
@@ -50,9 +50,6 @@ class ModelParams:
     taken: float = 0.09
     taken_steps: int = 4
     usual_taken: float = 0.015
-    aged: float = 0.5
-    aged_steps: int = 6
-    usual_aged: float = 0.1
     error: float = 0.003
     offset: float = 0.01
     scale: float = 0.04
@@ -165,8 +162,7 @@ def _predicted(
     """What caches of so many sets, each number of ways and lines before it lack, shape (ways, bins), its covariance of
     a single filling, and how likely beforehand others take as much as that assumes (logarithm)."""
     (sets, ways, before), bins, pages = cache, len(curve.missing), curve.some(params.parts)
-    about, nearer = curve.fitting * known.page_lines, known.held[-1] / known.page_lines
-    ages = np.linspace(0.0, params.aged, params.aged_steps).tolist()
+    nearer = known.held[-1] / known.page_lines
     for taken in np.linspace(0.0, params.taken, params.taken_steps).tolist():
         # what the levels before hold, and what others take, is as if fewer or more pages were used
         put = pages * (1.0 + taken)
@@ -174,13 +170,10 @@ def _predicted(
         lost, covariance = overflow(np.append(own, nearer), sets / known.page_lines, ways)
         covariance = binned(covariance[:, :-1, :-1] / (put[:, None] * put[None, :]), bins)
         # the levels before may have what this one lost of the last lines
-        for overlap, aged in itertools.product((0.0,) if before else (0.0, 1.0), ages):
+        disturbed = float(np.log1p((taken / params.usual_taken) ** 2))
+        for overlap in (0.0,) if before else (0.0, 1.0):
             beyond = np.maximum(lost[:, :-1] - overlap * lost[:, -1:], 0.0)
-            # those that went by age left their ways to others
-            kept = special.exprel(-aged * put * known.page_lines / about)
-            gone = 1.0 - (kept - _between(own, beyond, own * kept) / put).reshape(len(ways), bins, -1).mean(axis=2)
-            disturbed = np.log1p((taken / params.usual_taken) ** 2) + np.log1p((aged / params.usual_aged) ** 2)
-            yield gone, covariance, -float(disturbed)
+            yield (beyond / put).reshape(len(ways), bins, -1).mean(axis=2), covariance, -disturbed
 
 
 def overflow(pages: Numbers, classes: float, ways: Ints) -> tuple[Numbers, Numbers]:
@@ -207,13 +200,4 @@ def binned(covariance: Numbers, bins: int) -> Numbers:
     """The covariance of the means of so many equal parts, of that of all stops, shape (..., stops, stops)."""
     shape = (*covariance.shape[:-2], bins, -1, bins, covariance.shape[-1] // bins)
     found: Numbers = covariance.reshape(shape).mean(axis=(-3, -1))
-    return found
-
-
-def _between(at: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
-    """Rows of values at growing places, shape (rows, places), at other ones; nought at 0."""
-    at, values = np.append(0.0, at), np.pad(values, ((0, 0), (1, 0)))
-    last = np.clip(np.searchsorted(at, wanted), 1, len(at) - 1)
-    part = (wanted - at[last - 1]) / (at[last] - at[last - 1])
-    found: Numbers = values[:, last - 1] * (1.0 - part) + values[:, last] * part
     return found

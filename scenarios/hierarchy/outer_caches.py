@@ -6,8 +6,8 @@ got beyond its ways. Sets get their lines by chance, so few ways overflow early 
 where the curve bends gives the lines, how sharply the ways. One posterior over sets, ways, whether the levels before
 hold lines in addition, and what prefetchers and other users take.
 
-Who shares more than a cache takes lines now and then: fillings are as short as independent loads make them, those that
-differ from most don't count, and what is lost with age is a part of the model.
+Who shares more than a cache takes lines now and then: fillings are as short as independent loads make them, and where
+lines go before their sets are full, or fillings differ by more than chance, there is only a bound.
 
 Lines at the same offset of all pages share few sets unless bits of the page choose among all of them: a few lines of a
 page overflow as soon as whole pages do, or the index is hashed.
@@ -54,10 +54,9 @@ class Params:
     machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how
     much of the region may be used. Waiting for co-runners takes `patience` of what there is.
 
-    Fillings count of which no part took `interrupted` times as long as a typical one, and that are no more than `alike`
-    times as far from the middle of the half that is most alike as that reaches: 2.5 standard deviations of a normal
-    sample. Of `few` lines of `further` times as many pages no more fit than of whole ones, within the first of
-    `spread`, or the second one times as many if the index is a hash.
+    Fillings count of which no part took `interrupted` times as long as a typical one. Of `few` lines of `further` times
+    as many pages no more fit than of whole ones, within the first of `spread`, or the second one times as many if the
+    index is a hash.
 
     A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared cache a load
     missed if it takes `clear_share` of the way to memory longer than a hit, of a private one `private_share` (memory
@@ -90,7 +89,6 @@ class Params:
     memory: float = 0.8
     patience: float = 0.05
     interrupted: float = 5.0
-    alike: float = 3.7
     few: int = 8
     further: float = 3.0
     spread: tuple[float, float] = (1.3, 2.0)
@@ -352,15 +350,8 @@ def _drawn(fillings: Fillings, pages: float, plain: OuterCache, known: Known) ->
 
 
 def _undisturbed(draws: list[Curve], params: Params) -> list[Curve]:
-    """Fillings that nothing interrupted, but those that lack much more or less than the half of them that is most
-    alike: others who take lines for a while take them from some."""
-    draws = [each for each in draws if each.longest < params.interrupted] or draws
-    lacking = np.array([each.missing.mean() for each in draws])
-    ordered, half = np.sort(lacking), len(draws) // 2
-    widths = ordered[half:] - ordered[: len(draws) - half]
-    low, width = ordered[widths.argmin()], widths.min()
-    far = np.abs(lacking - low - width / 2) / max(width / 2, 1e-9)
-    return [each for each, one in zip(draws, far, strict=True) if one < params.alike]
+    """Fillings that nothing interrupted."""
+    return [each for each in draws if each.longest < params.interrupted] or draws
 
 
 def _mean(draws: list[Curve]) -> Curve:

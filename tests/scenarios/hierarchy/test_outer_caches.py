@@ -115,6 +115,16 @@ def test_the_posterior_of_drawn_fillings_holds_the_truth() -> None:
     assert decided >= 14
 
 
+def test_lines_that_go_while_there_is_room_are_no_larger_cache_of_few_ways() -> None:
+    """Of a cache of 16 ways lines go with age, before its sets are full: no candidate explains that."""
+    whole = drawn(2048, 16, np.random.default_rng(5))
+    kept = 1.0 - 0.4 * whole.mean_pages / whole.pages[-1]
+    aged = replace(whole, missing=1.0 - (1.0 - whole.missing) * kept)
+    for curve, explained in ((whole, True), (aged, False)):
+        _, left = size_posterior(curve, 32, Known([FIRST_LINES], 64), ModelParams())
+        assert (left < outer_caches.Params().most_left) is explained
+
+
 def test_a_traversal_that_memory_has_no_room_for_is_none() -> None:
     asked = context()
     region = asked.machine.allocate(8 << 20, 4096)
