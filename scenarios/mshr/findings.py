@@ -94,16 +94,20 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
         return _at_least(name, in_flight(loads, params), f"time never jumps up to {loads.most} loads", "loads")
     low, high = loads.ends
     if not loads.certain:
-        return decide.unresolved(name, UNIT, f"the jump lies between {low} and {high} loads; {QUIETER}")
+        why = f"the jump lies between {low} and {high} loads; {QUIETER}"
+        return _at_least(name, surely(loads, params), why, "loads")
     if more := _more_in_flight(evidence.demand, evidence.demand.kept.keys() - {"l2"}, loads.last, params):
         return decide.unresolved(name, UNIT, f"time jumps behind {loads.last} loads, but {more}; {QUIETER}")
-    behind = evidence.demand.behind
+    stores, behind = evidence.demand.stores, evidence.demand.behind
+    if stores is not None and stores.certain and 1 < loads.last < stores.ends[0]:
+        why = f"time jumps behind {loads.last} loads, but {stores.last} stores find entries: others may take some"
+        return _at_least(name, low, f"{why}; {QUIETER}", "loads")
     if behind is not None and behind.in_level_two and behind.asked.certain:
         more_first = behind.asked.last + 1 - loads.last
         if 0 < more_first <= params.next_to:
             why = f"level 1 has {more_first} more: a line that a prefetcher fetches meanwhile takes an entry of level 2"
             return _at_least(name, low, why, "loads")
-    method = f"loads from memory: time jumps{_throughput(evidence.demand)}{_stores(evidence.demand.stores)}"
+    method = f"loads from memory: time jumps{_throughput(evidence.demand)}{_stores(stores)}"
     return _measured(name, loads, 0, method, "loads")
 
 

@@ -137,14 +137,31 @@ def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() 
     [
         ((20, 20, 18), Outcome.MEASURED, 20),
         ((18, 18, 18), Outcome.MEASURED, 18),
-        ((20, 18, 18), Outcome.UNRESOLVED, None),
-        ((20, 18), Outcome.UNRESOLVED, None),
+        ((20, 18, 18), Outcome.AT_LEAST, 18),
+        ((20, 18), Outcome.AT_LEAST, 18),
     ],
 )
 def test_epochs_in_which_a_co_runner_takes_entries(epochs: tuple[int, ...], outcome: Outcome, value: Any) -> None:
     loads = curve({n: UNIT + UNIT * (n > 20) for n in range(1, 40)}, *epochs)
     found = reported(seen(loads))["mshr.l2.demand"]
     assert (found.outcome, found.value) == (outcome, value)
+
+
+@pytest.mark.parametrize(
+    ("loads", "stores", "outcome"),
+    [
+        (14, 16, Outcome.AT_LEAST),
+        (16, 16, Outcome.MEASURED),
+        (16, 1, Outcome.MEASURED),
+        (1, 24, Outcome.MEASURED),
+    ],
+)
+def test_stores_that_find_more_entries_make_the_number_of_loads_a_bound(
+    loads: int, stores: int, outcome: Outcome
+) -> None:
+    """But for loads that wait for each other, whose number says nothing of entries that are left."""
+    found = reported(Evidence(Demand(jump(loads), jump(stores)), []))["mshr.l2.demand"]
+    assert (found.outcome, found.value) == (outcome, loads)
 
 
 def test_a_number_is_a_bound_where_others_jumped_there_in_one_epoch_and_later_in_another() -> None:
