@@ -45,9 +45,10 @@ class TlbParams:
     `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
     Of up to `ring_most` entries those are counted that a ring finds (as many lines fit any first cache), up to
     `ring_reach` beyond what is probable (0.001 to either side); a ring is too large if a step costs the fraction
-    `ring_rise` of a miss more. What lies more than `uneven` below what the curve says is no end of all sets at once.
-    What a miss costs is sampled in `moments` of each look, over what is kept by the fraction `surely_kept` of the first
-    TLB: a co-runner may take half of it.
+    `ring_rise` of a miss more: one page too many for a set of three ways is four misses in at most 257 steps. What lies
+    more than `uneven` below what the curve says is no end of all sets at once. What a miss costs is sampled in
+    `moments` of each look, over what is kept by the fraction `surely_kept` of the first TLB: a co-runner may take half
+    of it.
 
     Up to `most_shared` pages are tried for one entry; `most_first` other pages make any first TLB lose a translation
     (160 entries are the most known). A cost whose interval is wider than `steady` to either
@@ -69,7 +70,7 @@ class TlbParams:
     asked: int = 60
     around: float = 2.0
     ring_most: int = 256
-    ring_rise: float = 0.04
+    ring_rise: float = 0.015
     ring_reach: float = 1.3
     uneven: float = 0.03
     moments: int = 3
@@ -145,7 +146,12 @@ class Tlbs:
         survival = self._survival(region)
         self._found = {}
         if self._levels is None:
-            self._levels = [_Level(guess=step.entries, step=step) for step in self._sweep(survival)]
+            steps = self._sweep(survival)
+            if steps and steps[0].entries < 2 * self._targets:  # too few to be counted by so many
+                self._targets //= 2
+                self._found, survival = {}, self._survival(region)
+                steps = self._sweep(survival)
+            self._levels = [_Level(guess=step.entries, step=step) for step in steps]
         else:
             self._outline(survival)
         for level in self._levels:
@@ -165,20 +171,28 @@ class Tlbs:
     def _survival(self, region: Region) -> Survival:
         units = PageUnits(region=region, page_bytes=self.page_bytes, pages=self._pages_per_unit)
         return Survival(
-            self._context, units, SurvivalParams(sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)])
+            self._context,
+            units,
+            SurvivalParams(targets=self._targets, sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)]),
         )
 
     def _samples(self, survival: Survival) -> Samples:
-        return samples(self._found, self._targets, survival.fraction)
+        return samples(self._found, self._targets, survival.fraction).grounded()
 
     def _take(self, survival: Survival, others: int, most_draws: int) -> None:
-        self._found.setdefault(others, []).extend(survival.stream(others, _draws(others, most_draws)).tolist())
+        self._found.setdefault(others, []).extend(survival.stream(others, self._draws(others, most_draws)).tolist())
+
+    def _draws(self, others: int, most: int) -> int:
+        """How many draws of so many others are worth their flushes; the fewer targets in each, the more draws."""
+        usual = SurvivalParams()
+        per_draw = 2 * (usual.rows + usual.warm) * others
+        return int(np.clip(PARAMS.flushes // per_draw, 2, most)) * usual.targets // self._targets
 
     def _sweep(self, survival: Survival) -> list[Step]:
         """Numbers that grow, until there is a second step and what lies behind it."""
         least = (COUNTING.least_cycles, PARAMS.walk_cycles)
         most = min(PARAMS.most, survival.most)
-        counts = COUNTING.numbers(self._targets, most)
+        counts = COUNTING.numbers(1, most)
         steps: list[Step] = []
         for number, count in enumerate(counts):
             self._take(survival, count, COUNTING.draws)
@@ -201,6 +215,8 @@ class Tlbs:
         guess = level.guess
         asked = np.unique(np.round(guess * np.geomspace(1 / PARAMS.around, PARAMS.around, PARAMS.asked)).astype(int))
         asked = asked[(asked > self._targets) & (asked <= self._reach + self._targets)]
+        if not len(asked):  # no more than the targets
+            asked = np.array([self._targets + 1])
 
         def take(count: int) -> Samples:
             self._take(survival, count - self._targets, PARAMS.most_draws)
@@ -257,7 +273,8 @@ class Tlbs:
     def _cost(self, survival: Survival) -> None:
         """At one moment."""
         counts = self._between()
-        found = {others: survival.stream(others, _draws(others, PARAMS.most_draws)).tolist() for others in counts}
+        draws = {others: self._draws(others, PARAMS.most_draws) for others in counts}
+        found = {others: survival.stream(others, number).tolist() for others, number in draws.items()}
         levels = self._levels or []
         fitted = heights(samples(found, self._targets, survival.fraction), [level.step for level in levels])
         for level, cost in zip(levels, np.cumsum(fitted).tolist(), strict=True):
@@ -395,12 +412,6 @@ class Tlbs:
         else:
             yield decide.unresolved(entries, "entries", doubt, METHOD)
         yield decide.unresolved(penalty, "cycles", reason, METHOD)
-
-
-def _draws(others: int, most: int) -> int:
-    """How many draws of so many others are worth their flushes."""
-    per_draw = 2 * (SurvivalParams().rows + SurvivalParams().warm) * others
-    return int(np.clip(PARAMS.flushes // per_draw, 2, most))
 
 
 def look_at_large_pages(context: Context, large: Tlbs | None, small: Tlbs) -> Tlbs | None:

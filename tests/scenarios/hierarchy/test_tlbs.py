@@ -48,6 +48,8 @@ def table(entries: int, penalty: float, ways: int = 0, **fields: Any) -> spec.Tl
     ("first", "second"),
     [
         (table(64, 7.0), table(1536, 40.0, 12)),
+        (table(16, 7.0), table(512, 40.0, 4)),
+        (table(128, 17.0, 4), table(2048, 40.0, 16)),
         (table(64, 20.0, 4, index="hashed"), table(2048, 40.0, 16, index="hashed")),
         (table(160, 10.0), table(4096, 40.0, 16, index="skewed")),
     ],
@@ -94,6 +96,19 @@ def test_large_pages(splintered: bool) -> None:
     assert entries == ([64, 1024] if splintered else [32, 1536])
     walk = found["tlb.l2.miss_penalty.2m"].value
     assert walk == pytest.approx(40.0 if splintered else 35.0, abs=0.6)
+
+
+def test_few_entries_for_large_pages_are_not_missed() -> None:
+    """The second TLB is not taken for the first one."""
+    tables = {
+        "l1_4k": table(16, 9.0),
+        "l2_4k": table(512, 40.0, 4),
+        "l1_2m": table(8, 9.0),
+        "l2_2m": table(512, 35.0, 4),
+    }
+    found = findings_of(machine(spec.Memory(bytes=8 << 30), **tables), large=True)
+    names = [f"tlb.{level}.entries.{pages}" for pages in ("4k", "2m") for level in ("l1", "l2")]
+    assert [found[name].value for name in names] == [16, 512, 8, 512]
 
 
 def test_no_second_tlb_for_large_pages() -> None:
