@@ -27,7 +27,7 @@ from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
-from setebench.experiments.traversals import AT_ONCE, fill, flush
+from setebench.experiments.traversals import AT_ONCE, Pages, fill, flush
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -58,10 +58,14 @@ class Params:
     as many pages no more fit than of whole ones, within the first of `spread`, or the second one times as many if the
     index is a hash.
 
-    A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared cache a load
-    missed if it takes `clear_share` of the way to memory longer than a hit, of a private one `private_share` (memory
-    whose row is open answers sooner than it mostly does), and `clear_steps` of the clock. Where loads are clearly one
-    or the other what all fractions may be off (`model`) is `clear` times as much; where they aren't, fractions err by
+    Where no candidate explains a private cache, lines are loaded a second time after `again` times as many others as
+    the first cache holds: some give up lines early that they saw used once.
+
+    A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. A load missed if it takes
+    `clear_share` of the way to memory longer than a hit (a cache behind that the sweep did not show takes a fifth of
+    what memory does), of a private cache with another one behind it `private_share` of the way to that, and
+    `clear_steps` of the clock. Where loads are clearly one or the other what all fractions may be off (`model`) is
+    `clear` times as much; where they aren't, fractions err by
     `blurred` each, and a hit is what lines take of which `youngest` to `young` times as many were loaded since as the
     levels before hold. `blurred` rests on one guest, a Zen 4 with a step of 37 cycles, whose curves of 8 ways are as
     broad as those of 4 within that. Of 62 values of 31 simulated machines with such a clock 32, 21, 18 and 7 are
@@ -90,6 +94,7 @@ class Params:
     patience: float = 0.05
     interrupted: float = 5.0
     few: int = 8
+    again: float = 1.5
     further: float = 3.0
     spread: tuple[float, float] = (1.3, 2.0)
     stall_ratio: float = 1.3
@@ -178,11 +183,16 @@ class Level:
         return self.gone_from < np.inf
 
 
+UNEXPLAINED = "no cache that was thought of fills like this"
+
+
 class Fillings:
-    """Fillings of one level, and what they cost."""
+    """Fillings of one level, and what they cost; lines are loaded a second time if they are `used_again`."""
+
+    used_again = False
 
     def __init__(self, context: Context, region: Region, params: Params, level: Level) -> None:
-        self._context, self._region, self.params, self.level = context, region, params, level
+        self.context, self._region, self.params, self.level = context, region, params, level
         self.page_lines = TLB_PAGE_BYTES // region.line_size
         self._rng = context.rng(50)
         self.alone = Alone(context, patience=params.patience, question="fillings")
@@ -201,7 +211,12 @@ class Fillings:
         """How many fillings by so many lines of so many pages fit into memory and time."""
         loads = self.params.timed_cost * AT_ONCE * self.stops(int(pages), few)[1]
         room = self.params.memory * self._region.size / TLB_PAGE_BYTES
-        return int(self._left / (pages * few + loads)) if pages < room else 0
+        return int(self._left / (self._loads(pages, few) + loads)) if pages < room else 0
+
+    def _loads(self, pages: float, few: int) -> float:
+        """How many misses loads of so many lines of so many pages cost: the second ones hit the second cache."""
+        second = [*(cycles for _, cycles in self.level.before), self.level.hit][1]
+        return pages * few * (1.0 + self.used_again * second / self.level.miss)
 
     def fill(self, pages: float, few: int) -> Curve:
         """A filling by so many lines of so many pages."""
@@ -209,9 +224,10 @@ class Fillings:
         step = max(1, self.page_lines // few)
         # always the same ones: what prefetchers bring beside them stays in other sets
         offsets = np.arange(few) * step + max(0, step // 2 - 1)
-        cost = each * stops * few + self.params.timed_cost * AT_ONCE * stops
+        cost = self._loads(each * stops, few) + self.params.timed_cost * AT_ONCE * stops
         pauses = cost * self.level.miss / ALONE.pause_cycles
-        work = partial(fill, self._context, self._region, offsets, (each, stops), self._rng)
+        later = int(self.params.again * self.level.before[0][0] / few) if self.used_again else 0
+        work = partial(fill, self.context, self._region, offsets, Pages(each, stops, later), self._rng)
         filled = self.alone.run(work, pauses=lambda _: pauses)
         self._left -= cost
         level, until, young = self.level, filled.pages[:, None, None], np.zeros(0)
@@ -246,7 +262,7 @@ class Fillings:
         """The last of fillings that get longer until a fraction is missing in the end."""
         found = None
         while self.affordable(pages, few) and (found is None or found.missing[-1] < self.params.gone):
-            self._context.progress(f"{int(pages) * TLB_PAGE_BYTES >> 10} KiB filled")
+            self.context.progress(f"{int(pages) * TLB_PAGE_BYTES >> 10} KiB filled")
             found = self.least(pages, few, self.params.gone)
             pages *= 2
         return found
@@ -272,7 +288,8 @@ def _level(context: Context, name: str, held: list[int], params: Params) -> Leve
     at = names.index(name)
     beyond = params.stall_ratio * cycles[at + 1] if at + 2 >= len(cycles) else (cycles[at + 1] + cycles[at + 2]) / 2
     step, gap = step_ticks(context) * quick_cycles_per_tick(context), cycles[at + 1] - cycles[at]
-    least = max((params.clear_share if at > 1 else params.private_share) * gap, params.clear_steps * step)
+    fraction = params.private_share if at == 1 and at + 2 < len(cycles) else params.clear_share
+    least = max(fraction * gap, params.clear_steps * step)
     apart = params.clear_steps * step < gap / 2
     before = list(zip(np.diff([0, *held]).tolist(), cycles[:at], strict=True))
     return Level(cycles[at], cycles[at + 1], before, beyond, cycles[at] + least if apart else np.inf)
@@ -283,9 +300,22 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
     context.progress(f"how {level} fills")
     held, plain = [each.likely_lines for each in before], OuterCache(level, region.line_size)
     cycles = _level(context, level, held, params)
-    fillings = Fillings(context, region, params.on_this_clock(cycles.single_loads), cycles)
-    known = Known(held, fillings.page_lines)
+    known = Known(held, TLB_PAGE_BYTES // region.line_size)
     flush(context, region)
+    fillings = Fillings(context, region, params.on_this_clock(cycles.single_loads), cycles)
+    found = _filled(fillings, plain, known)
+    if found.reason != UNEXPLAINED or known.shared:
+        return found
+    fillings = Fillings(context, region, fillings.params, cycles)
+    fillings.used_again = True
+    again = _filled(fillings, plain, known)
+    why = "lines that are used a second time stay longer, so how sets fill up says nothing of ways"
+    return replace(again, ways={}, reason=why) if again.lines else found
+
+
+def _filled(fillings: Fillings, plain: OuterCache, known: Known) -> OuterCache:
+    """What fillings of a level say; `plain` has its name."""
+    context, params, held = fillings.context, fillings.params, known.held
     grown = fillings.grown(params.first_ratio * sum(held) / fillings.page_lines, fillings.page_lines - 1)
     if grown is None:
         return replace(plain, reason="too little time or memory to fill it", bound_only=True)
@@ -296,7 +326,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
     if not draws:
         return replace(bound, reason="too little time or memory to fill it often")
     counted = _undisturbed(draws, params)
-    context.evidence[f"{level}_fillings"] = {
+    context.evidence[f"{plain.name}_fillings"] = {
         "pages": draws[0].pages[:: max(1, len(draws[0].pages) // params.bins)].tolist(),
         "missing": [each.missing.round(4).tolist() for each in draws],
         "error": [each.error.round(4).tolist() for each in draws],
@@ -308,7 +338,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         why, least = "a co-runner may have used a part of it", _least(_mean(counted), known, params)
         return replace(plain, by_age=found.by_age, index_reason=why, least=least, reason=why)
     if found.index.get("linear", 0.0) > found.index.get("hashed", 0.0):
-        return _indexed(fillings, found, _mean(counted))
+        found = _indexed(fillings, found, _mean(counted))
     return found
 
 
@@ -378,8 +408,7 @@ def _inferred(plain: OuterCache, draws: list[Curve], known: Known, params: Param
     posterior, left = size_posterior(mean, len(draws), known, model)
     best = max(posterior, key=lambda each: posterior[each])
     if left > params.most_left:
-        why = "no cache that was thought of fills like this"
-        return replace(plain, least=_least(mean, known, params), reason=why)
+        return replace(plain, least=_least(mean, known, params), reason=UNEXPLAINED)
     if _varied(draws, best, known, params) > params.most_varied:
         why = "fillings differ by more than chance: others use it"
         return replace(plain, least=_least(mean, known, params), reason=why)

@@ -43,16 +43,27 @@ class Filled(NamedTuple):
     longest: float
 
 
-def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int], rng: np.random.Generator) -> Filled:
-    """Load lines at `offsets` (in lines) of random pages once each where no cache has them: so many `pages` between two
-    stops, and so many stops. At each, single loads of some of the lines until then are timed, all in one run: what a
-    program does between two runs takes lines out of private caches. So do, in time, others who share a directory of
-    lines, and loads don't wait for each other, which takes a tenth of a chase. Afterwards all lines are flushed, so
-    that the ways they were in are empty."""
-    each, stops = pages
+class Pages(NamedTuple):
+    """How many pages are filled between two stops, how many stops there are, and after how many further pages each is
+    loaded again (0 for never): some caches give up lines early that were used once, or never take them."""
+
+    each: int
+    stops: int
+    again: int
+
+
+def fill(context: Context, region: Region, offsets: Lines, pages: Pages, rng: np.random.Generator) -> Filled:
+    """Load lines at `offsets` (in lines) of random pages where no cache has them, and once again a little later. At
+    each stop single loads of some of the lines until then are timed, all in one run: what a program does between two
+    runs takes lines out of private caches. So do, in time, others who share a directory of lines, and loads don't wait
+    for each other, which takes a tenth of a chase. Afterwards all lines are flushed, so that the ways they were in are
+    empty."""
+    each, stops, again = pages
     own = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[: each * stops] * TLB_PAGE_BYTES
     lines = own[:, None] + offsets * region.line_size
     probe, order = _loads(each, tuple(offsets.tolist()), region.line_size)
+    if again:
+        probe = probe + _loads(each, tuple(offsets.tolist()), region.line_size, "again")[0]
     place = order.argsort() + np.arange(stops)[:, None] * len(order)
     until = each * np.arange(1, stops + 1)
     first = [rng.choice(max(1, most // 2), AT_ONCE // 4, replace=most < AT_ONCE) for most in until.tolist()]
@@ -60,7 +71,10 @@ def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int
     which = rng.random((*page.shape, len(offsets))).argsort(axis=2)[:, :, :2]
     place = place.reshape(lines.shape)[page[:, :, None], which]
     timed = lines[page[:, :, None], which].transpose(0, 2, 1).reshape(stops, AT_ONCE)
-    used = {Base(f"page_{number}"): own[number::each] for number in range(each)}
+    number, used = np.arange(len(own)), {Base(f"page_{first}"): own[first::each] for first in range(each)}
+    if again:
+        before = np.maximum(number - -(-again // each) * each, number % each)
+        used |= {Base(f"again_{first}"): own[before][first::each] for first in range(each)}
     probe = Probe().start(2 * AT_ONCE) + probe.stop(2 * AT_ONCE) + _timed_loads()
     ticks = context.machine.run(probe, used | _places(timed, region.line_size), cpu=context.cpu)
     _flush(context, own, offsets, region.line_size)
@@ -84,14 +98,14 @@ def _flush(context: Context, pages: Lines, offsets: Lines, line: int) -> None:
 
 
 @cache
-def _loads(pages: int, offsets: tuple[int, ...], line: int) -> tuple[Probe, Lines]:
+def _loads(pages: int, offsets: tuple[int, ...], line: int, name: str = "page") -> tuple[Probe, Lines]:
     """Loads of lines of some pages, and which of all (offsets of a page after another) come one after the other: whole
     pages all mixed, of few lines the first ones of all pages first."""
     number = np.arange(pages * len(offsets))
     order = number.reshape(pages, -1).T.ravel()
     if len(offsets) == TLB_PAGE_BYTES // line - 1:
         order = np.random.default_rng(pages).permutation(number)
-    probe, bases = Probe(), [Base(f"page_{each}") for each in range(pages)]
+    probe, bases = Probe(), [Base(f"{name}_{each}") for each in range(pages)]
     for page, at in zip(*(each.tolist() for each in np.divmod(order, len(offsets))), strict=True):
         probe = probe.load(bases[page] + offsets[at] * line)
     return probe.fence(), order
