@@ -26,10 +26,10 @@ docs: $(VENV)/installed-for-development
 
 # The accuracy page, from a sealed score; it takes hours, goes on from where it was stopped, and is no part of the tests.
 # make accuracy NONCE="of the judge" [MACHINES=300] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
-# make accuracy FROM="counters.jsonl advice.json", of scores that there are
+# make accuracy FROM="counters.jsonl advice.json" [KEEP="A B"], of scores that there are and runs that the page has
 MACHINES := 300
 accuracy: $(VENV)/installed-for-development
-	$(BIN)/python benchmarks/accuracy.py $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
+	$(BIN)/python benchmarks/accuracy.py $(if $(KEEP),--keep $(KEEP)) $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
 
 check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .

@@ -6,8 +6,9 @@
 
 A score runs with its answers in --answers; where that file is there already, it goes on from it. What --from names are
 score documents (`setebench score --format json`) or files of answers (`--answers`), also of runs that are not complete:
-each becomes a run of the page, in this order. The page says how many machines each table rests on. Figures of twins
-are those that benchmarks/verify_twins.py and verify_detection.py put into docs/accuracy.json by --page; they stay.
+each becomes a run of the page, in this order, behind those that --keep names of the page that there is. The page says
+how many machines each table rests on. Figures of twins are those that benchmarks/verify_twins.py and
+verify_detection.py put into docs/accuracy.json by --page; they stay.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,27 @@ PREFIX = "accuracy-"
 def main() -> None:
     options = _options()
     try:
-        made = published([read_document(path) for path in _scores(options)])
+        made = published([read_document(path) for path in _scores(options)], kept(options.docs, options.keep))
     except SetebenchError as error:
         sys.exit(f"accuracy: {error}")
     write(made | of_twins(options.docs), options.docs)
 
 
+def kept(docs: Path, letters: Collection[str]) -> list[dict[str, Any]]:
+    """The runs of these letters that the page has."""
+    return [run for run in _there(docs).get("runs", []) if run["run"] in letters]
+
+
 def of_twins(docs: Path) -> dict[str, Any]:
     """The figures of twins that the page has."""
-    file = docs / "accuracy.json"
-    there = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+    there = _there(docs)
     return {key: there[key] for key in ("twins", "verifier") if key in there}
+
+
+def _there(docs: Path) -> dict[str, Any]:
+    file = docs / "accuracy.json"
+    found: dict[str, Any] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+    return found
 
 
 def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
@@ -58,6 +69,9 @@ def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--from", dest="files", nargs="*", type=Path, metavar="FILE", help="make the page of these")
+    parser.add_argument(
+        "--keep", nargs="*", default=[], metavar="RUN", help="runs of the page that there is: A, B, ..."
+    )
     parser.add_argument("--nonce", help="of the sealed run")
     parser.add_argument("--machines", type=int, default=300)
     parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")

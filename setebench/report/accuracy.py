@@ -49,9 +49,11 @@ Figures = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
 """By run and scenario: what each figure shows, and its file as the page links it."""
 
 
-def published(scores: Sequence[Document]) -> dict[str, Any]:
-    """The document of the accuracy page, schema 1: a run for each score document, named A, B, ... in their order."""
-    return {"schema": 1, "runs": [_run(_letter(number), score) for number, score in enumerate(scores)]}
+def published(scores: Sequence[Document], kept: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The document of the accuracy page, schema 1: the runs `kept` of an earlier page, then one for each score
+    document, named A, B, ... in this order."""
+    runs = [*kept, *(_run(score) for score in scores)]
+    return {"schema": 1, "runs": [{**run, "run": _letter(number)} for number, run in enumerate(runs)]}
 
 
 def _letter(number: int) -> str:
@@ -59,10 +61,10 @@ def _letter(number: int) -> str:
     return (_letter(head - 1) if head else "") + chr(ord("A") + last)
 
 
-def _run(name: str, score: Document) -> dict[str, Any]:
+def _run(score: Document) -> dict[str, Any]:
     settings, sealed = score["settings"], score["sealed"]
     made = {
-        "run": name,
+        "run": "",
         "command": _command(score),
         "scenarios": settings["scenarios"],
         "noise": settings["noise"],

@@ -225,6 +225,17 @@ def test_figures_of_twins_stay_when_the_page_is_made_anew(tool: ModuleType, tmp_
     assert "The check itself" in text
 
 
+def test_runs_of_the_page_may_stay_when_others_come_to_it(tool: ModuleType, scored: Any, tmp_path: Path) -> None:
+    """They stand first, whatever their letter was."""
+    _, answers = scored("--sealed", "n")
+    found = read_document(answers)
+    tool.write(published([found, found]), tmp_path)
+    stays = tool.kept(tmp_path, ["B"])
+    made = published([found], stays)
+    assert [run["run"] for run in made["runs"]] == ["A", "B"]
+    assert made["runs"][0]["accuracy"] == json.loads(json.dumps(made["runs"][1]["accuracy"]))
+
+
 def test_the_published_page_is_what_the_tool_makes_of_the_published_figures(tool: ModuleType) -> None:
     made = json.loads((ROOT / "docs/accuracy.json").read_text())
     text = tool.text(made)
