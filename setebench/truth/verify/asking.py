@@ -96,7 +96,7 @@ class Asker:
         self._first, self._memory = latencies
         self._rng = np.random.default_rng([seed, 1])
         self._cpu = machine.facts.cpus[0]
-        self._regions: dict[int, Region] = {}
+        self._regions: dict[tuple[str, int], Region] = {}
         self._slots: Pace | None = None
         self._pace: _Pace | None = None
         self._repetitions = repetitions
@@ -166,10 +166,12 @@ class Asker:
     def _run(self, probe: Probe, places: dict[Base, NDArray[np.int64]] | int) -> NDArray[np.int64]:
         return self._machine.run(probe, places, cpu=self._cpu, warmup=1)[:, 0]
 
-    def _region(self, page_size: int) -> Region:
-        if page_size not in self._regions:
-            self._regions[page_size] = self._machine.allocate(REGION_BYTES, page_size)
-        return self._regions[page_size]
+    def _region(self, page_size: int, use: str = "places") -> Region:
+        """Memory for places, for rings that must not hold a place, or for streams. Streams compute with what is there,
+        and a pointer read as a number is a subnormal one, for which each operation takes a hundred cycles longer."""
+        if (use, page_size) not in self._regions:
+            self._regions[use, page_size] = self._machine.allocate(REGION_BYTES, page_size)
+        return self._regions[use, page_size]
 
     def _places(self, region: Region, count: int) -> dict[Base, NDArray[np.int64]]:
         """Two different random places for each repetition, a row more for the warm-up."""
@@ -189,7 +191,7 @@ class Asker:
         places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
         probe = trial.pattern
         if trial.evicting:
-            places[RING] = np.full(count + 1, self._ring(trial.evicting, trial.evicting, self._apart(PAGE)))
+            places[RING] = np.full(count + 1, self._ring(trial.evicting, trial.evicting, self._region(PAGE, "rings")))
             probe = probe.chase(RING, trial.evicting).fence().load(HERE + 32 * self._around.line)
         # the same line once more is a hit for certain, in the same place and at the same moment
         timed = probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
@@ -201,7 +203,7 @@ class Asker:
         return self._first + (mean(ticks, self._known.step) - hit) * self._ratio
 
     def _times(self, trial: Times) -> Answer:
-        region = self._region(self._page_size(trial.page_size))
+        region = self._region(self._page_size(trial.page_size), "streams" if trial.bytes else "places")
         repetitions = 2 if max(trial.ring, trial.units) > LONG_RING else TIMED_REPETITIONS
         places = self._places(region, repetitions)
         if trial.ring:
@@ -227,12 +229,6 @@ class Asker:
 
     def _page_size(self, wanted: int) -> int:
         return wanted if wanted in self._machine.facts.page_sizes else PAGE
-
-    def _apart(self, page_size: int) -> Region:
-        """Memory of rings that must not hold a place."""
-        if -page_size not in self._regions:
-            self._regions[-page_size] = self._machine.allocate(REGION_BYTES, page_size)
-        return self._regions[-page_size]
 
     def _ring(self, lines: int, pages: int, region: Region) -> int:
         """Link so many random lines on so many random pages into a cycle in random order; where it starts."""
