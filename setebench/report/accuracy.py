@@ -124,7 +124,8 @@ def _claim(run: Document, scenario: str, table: Document) -> str:
     few = "" if table["machines"] >= ENOUGH else f" (fewer than the {ENOUGH} that this page is meant to rest on)"
     shares = ", ".join(f"{_of(table[key], table)} {key}" for key in ("right", "bounded", "open"))
     return (
-        f"`{scenario}`{fast}, {table['machines']} sealed machines{few}: of {table['judged']} answers {shares}, "
+        f"`{scenario}`{fast}, run {run['run']}, {table['machines']} sealed machines{few}: "
+        f"of {table['judged']} answers {shares}, "
         f"{_fraction(table['wrong'])} wrong ({table['wrong_measured']['hits']} of them as measured); of the 95 % "
         f"intervals of continuous parameters {_fraction(table['calibration']['continuous'])} hold the truth."
     )
