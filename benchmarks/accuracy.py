@@ -62,8 +62,7 @@ def _there(docs: Path) -> dict[str, Any]:
 
 def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
     """Put figures of twins into the page that there is."""
-    made = msgspec.json.decode((docs / "accuracy.json").read_bytes()) | {key: figures}
-    _write_texts(made, docs)
+    _write_texts(_there(docs) | {key: figures}, docs)
 
 
 def _options() -> argparse.Namespace:

@@ -39,7 +39,7 @@ TARGET, UPPER = Base("target"), Base("upper")
 class SurvivalParams:
     """How the survival of translations is sampled.
 
-    `targets`: pages timed in one chase, half of what the first TLB holds, or its step is not seen, so that
+    `targets`: pages timed in one chase, no more than half of what the first TLB holds, so that its step is seen and
     the control finds all of them there. `rows`: chases per draw of pages, behind `warm` ones; more share the draw's
     luck, fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages
     off (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of
