@@ -113,8 +113,9 @@ def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
         return same.visit, same.targets[at]
 
     # as long as it may be, so that few runs are alike; a stream that begins anew beyond its lines has just begun again
-    trigger = found.trigger or lab.params.longest_run
-    count = trigger * max(lab.params.longest_run // trigger, 1)
+    longest = runs.longest_run(lab)
+    trigger = found.trigger or longest
+    count = trigger * max(longest // trigger, 1)
     led = lab.brings(*visit(runs.gap_lines(lab, count, found.down, end_odd)))
     if not led:
         return led

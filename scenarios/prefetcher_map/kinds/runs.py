@@ -40,6 +40,12 @@ def gap_lines(lab: Lab, count: int, down: bool = False, end_odd: bool = True) ->
     return [line + shift for line in lines]
 
 
+def longest_run(lab: Lab) -> int:
+    """Accesses that a run with gaps can have: a page of few lines has no room for more."""
+    counts = range(lab.params.longest_run, 1, -1)
+    return next((count for count in counts if min(gap_lines(lab, count)) >= 0), 1)
+
+
 def near_lines(lab: Lab, count: int, down: bool, steps: tuple[int, int] = (1, 2)) -> list[int]:
     """`count` lines at these distances in turn, from near the page's end on the side that they come from."""
     lines = [lab.params.lead_from if steps == (1, 1) else lab.eighth]

@@ -68,7 +68,7 @@ def ask_l2(lab: Lab, lines: list[int], down: bool) -> tuple[Answer, Question]:
 def _shortest(lab: Lab, ask: Ask, end_even_down: bool) -> Found:
     """The shortest run that something streams ahead of. Every length is asked: an access that is no part of a stream
     ends it on some machines, so longer runs show less."""
-    asked = product(WAYS, range(2, lab.params.longest_run + 1))
+    asked = product(WAYS, range(2, runs.longest_run(lab) + 1))
     return first_shown(
         (
             *ask(lab, runs.gap_lines(lab, count, down, not (down and end_even_down)), down),
@@ -106,7 +106,7 @@ def _nearest_led(lab: Lab) -> bool:
     nothing where others look ahead of a run, and what hits would draw, a next-line prefetcher brings as well. Neither
     the run's last access alone may bring the line nor those before it: where two accesses are enough for a stride
     prefetcher of level 2, it takes the last gap but one for a stride."""
-    for down, count in product(WAYS, range(2, lab.params.longest_run + 1)):
+    for down, count in product(WAYS, range(2, runs.longest_run(lab) + 1)):
         lines = runs.gap_lines(lab, count, down)
         targets = tuple(runs.ahead(lines, 1, 2, down))
         visit = runs.placed_visit(lab, lines, targets)
