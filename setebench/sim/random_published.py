@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from setebench.sim import spec
+from setebench.sim.families import identity_of
 
 PUBLISHED: dict[str, tuple[Any, ...]] = {
     "machines": (0.5,),  # share of machines whose prefetchers are drawn anew
@@ -163,7 +164,7 @@ def _at_level(draw: _Draw, machine: spec.Machine, level: int, makers: tuple[Make
     if not draw.chance("level.beside"):
         return (new,)
     neighbours = tuple(each for each in had if isinstance(each, spec.NextLine | spec.LinePair))
-    return (*(each for each in neighbours if type(each) is not type(new)), new)
+    return (*(each for each in neighbours if identity_of(each) != identity_of(new)), new)
 
 
 def _placed(draw: _Draw, prefetcher: Any, machine: spec.Machine) -> Any:

@@ -16,7 +16,7 @@ from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, work
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_counters import counters, events_left_open
 from setebench.sim.truth_finding import between, count, exact
-from setebench.sim.truth_prefetchers import meant_by_name, prefetchers, prefetches_train
+from setebench.sim.truth_prefetchers import prefetchers, prefetches_train, unjudged
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is reported for every ordered pair; beyond, for reads by core 0 (the paper's Figure
@@ -57,7 +57,7 @@ def left_open(machine: spec.Machine) -> frozenset[str]:
     software prefetches have lines fetched, and events count prefetched lines, where that depends on what was learned.
     And what names say already."""
     unsure = {TRAINS} if prefetches_train(machine) is None else set()
-    return frozenset(bandwidth_parameters(machine)) | meant_by_name(machine) | unsure | events_left_open(machine)
+    return frozenset(bandwidth_parameters(machine)) | unjudged(machine) | unsure | events_left_open(machine)
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:

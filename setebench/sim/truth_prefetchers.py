@@ -7,23 +7,8 @@ from collections.abc import Iterator
 from setebench.results import Finding, Value
 from setebench.sim import spec
 from setebench.sim.described import described, lead_of
-from setebench.sim.fields import kind_of
+from setebench.sim.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
 from setebench.sim.truth_finding import absent, exact
-
-PREFETCHER_IDS = (
-    "l1.next_line",
-    "l1.stream",
-    "l1.stride",
-    "l1.region",
-    "l2.pair",
-    "l2.next_line",
-    "l2.stream",
-    "l2.stride",
-)
-"""Prefetchers that every machine has or lacks."""
-
-WHERE_PRESENT = ("l2.up_down",)
-"""Prefetchers that have a name too, but are only reported where a machine has them."""
 
 HUGE = 2097152
 
@@ -44,9 +29,9 @@ Facts = Iterator[tuple[str, Value, str]]
 
 
 def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
-    """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks. Those without a
-    name are described, all of a level together, as `LEVEL.other`."""
-    present = {identity_of(each): each for each in machine.prefetchers if isinstance(each, spec.Known)}
+    """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks. Those of no
+    family are described, all of a level together, as `LEVEL.other`."""
+    present = {identity_of(each): each for each in machine.prefetchers}
     for identity in (*PREFETCHER_IDS, *WHERE_PRESENT):
         name = f"prefetcher.{identity}"
         if identity in present:
@@ -62,10 +47,14 @@ def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
             yield absent(f"{name}.present")
 
 
-def meant_by_name(machine: spec.Machine) -> frozenset[str]:
-    """Parameters of the machine's prefetchers that have no truth, as their names say them."""
-    present = {identity_of(each) for each in machine.prefetchers}
-    return frozenset(f"prefetcher.{each}.{name}" for each in present & MEANT.keys() for name in MEANT[each])
+def unjudged(machine: spec.Machine) -> frozenset[str]:
+    """Parameters of the machine's prefetchers that have no truth: what their names say, or their rules leave open."""
+    names = set()
+    for each in machine.prefetchers:
+        identity, found = identity_of(each), member(each)
+        without = (*MEANT.get(identity, ()), *(found.open if found else ()))
+        names |= {f"prefetcher.{identity}.{name}" for name in without}
+    return frozenset(names)
 
 
 def prefetches_train(machine: spec.Machine) -> bool | None:
@@ -74,12 +63,6 @@ def prefetches_train(machine: spec.Machine) -> bool | None:
     trained = [each for each in machine.prefetchers if "prefetch" in each.trained_by]
     sure = [each for each in trained if not isinstance(each, spec.SHORT_RUNS_UNSURE)]
     return None if trained and not sure else bool(sure)
-
-
-def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
-    """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what scenarios know no family of."""
-    identity = f"l{prefetcher.level}.{kind_of(type(prefetcher))}"
-    return identity if identity in (*PREFETCHER_IDS, *WHERE_PRESENT) else f"l{prefetcher.level}.other"
 
 
 def _present(name: str, facts: Facts) -> Iterator[Finding]:
@@ -117,7 +100,14 @@ def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ..
     return described(others, machine.line_size_bytes, further).crosses_4k
 
 
-def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
+def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
+    """Of a prefetcher of a family, all but what the family's rules leave open about it."""
+    found = member(prefetcher)
+    if found is not None:
+        yield from (fact for fact in _facts_of_known(machine, found.known) if fact[0] not in found.open)
+
+
+def _facts_of_known(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
     yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
     if prefetcher.level == 2 and not isinstance(prefetcher, spec.Stride) and _first_level_asks(machine):
         yield "trained_by_l1_prefetcher", "l1_prefetcher" in prefetcher.trained_by, "bool"
@@ -135,7 +125,7 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
 
 def _first_level_asks(machine: spec.Machine) -> bool:
     """Whether level 1 has a prefetcher with a name."""
-    return any(isinstance(each, spec.Known) and each.level == 1 for each in machine.prefetchers)
+    return any(each.level == 1 and member(each) for each in machine.prefetchers)
 
 
 def _remembers(prefetcher: spec.Known) -> bool:

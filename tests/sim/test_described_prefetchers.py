@@ -7,8 +7,8 @@ from watched_levels import WatchedLevel
 
 from setebench.sim import spec
 from setebench.sim.described import LEAST_COUNTED, REPEATED, SEQUENCES, STOPS, described, goes_on, lead, lead_of, visit
+from setebench.sim.families import identity_of
 from setebench.sim.random_machine import random_machine
-from setebench.sim.truth_prefetchers import identity_of
 
 SEEDS = range(40)
 

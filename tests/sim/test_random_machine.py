@@ -11,10 +11,10 @@ import pytest
 from setebench.judge.questions import Answered, constant
 from setebench.sim import loader, random_published, spec, truth_prefetchers
 from setebench.sim.dump import dump
+from setebench.sim.families import identity_of
 from setebench.sim.fields import PREFETCHERS
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import demand_in_flight, truth
-from setebench.sim.truth_prefetchers import identity_of
 
 SEEDS = range(300)
 

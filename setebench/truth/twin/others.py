@@ -20,9 +20,9 @@ from setebench.sim.check_fields import field_problems
 from setebench.sim.check_sense import sense_problems
 from setebench.sim.described import Description, described
 from setebench.sim.dump import dump
+from setebench.sim.families import identity_of
 from setebench.sim.fields import PREFETCHERS, kind_of, table_fields
 from setebench.sim.limits import Table
-from setebench.sim.truth_prefetchers import identity_of
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 

@@ -1,0 +1,82 @@
+"""Which family a simulated prefetcher belongs to: by what it does, not by how it is built.
+
+Some mechanisms after publications do to all accesses that a family's rules speak of what these rules say. Nobody who
+times loads could call them anything else, so they are that family, and what its rules leave open about them has no
+truth: a stream buffer that any miss takes brings the next lines; with a filter it follows runs of neighbouring lines;
+a reference prediction table follows equal distances of one instruction; a streamer with feedback is a stream whose
+degree and distance go by what was of use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from setebench.sim import spec
+from setebench.sim.fields import kind_of
+
+PREFETCHER_IDS = (
+    "l1.next_line",
+    "l1.stream",
+    "l1.stride",
+    "l1.region",
+    "l2.pair",
+    "l2.next_line",
+    "l2.stream",
+    "l2.stride",
+)
+"""Prefetchers that every machine has or lacks."""
+
+WHERE_PRESENT = ("l2.up_down",)
+"""Prefetchers that have a name too, but are only reported where a machine has them."""
+
+OF_TABLES = ("streams", "replacement")
+OF_PAGES = ("streams_per_page", "trigger_at_page_edge")
+OF_STRIDES = ("min_stride", "max_stride", "ip_bits")
+LEARNED = ("degree", "max_distance", "leads_by", "lead")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A prefetcher as its family describes it, and the parameters of that which have no truth."""
+
+    known: spec.Known
+    open: tuple[str, ...] = ()
+
+
+def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
+    """A prefetcher as a member of a family; None where no family's rules say what it does."""
+    if isinstance(prefetcher, spec.Known):
+        return Member(prefetcher)
+    common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
+    if isinstance(prefetcher, spec.StreamBuffer):
+        return _stream_buffer(prefetcher, common)
+    if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
+        return _reference_prediction(prefetcher, common)
+    if isinstance(prefetcher, spec.FeedbackStream):
+        known = spec.Streamer(**common, trigger=prefetcher.trigger, streams=prefetcher.streams)
+        return Member(known, (*LEARNED, *OF_TABLES, *OF_PAGES))
+    return None
+
+
+def _stream_buffer(prefetcher: spec.StreamBuffer, common: dict[str, Any]) -> Member:
+    """How many buffers there are does not show, as the lines of one that is given away stay in the cache."""
+    depth = prefetcher.depth
+    if not prefetcher.filter:
+        return Member(spec.NextLine(**common, degree=depth))
+    runs = spec.Streamer(**common, trigger=2, degree=depth, max_distance=depth, leads_by="access", directions="up")
+    return Member(runs, ("leads_by", *OF_TABLES, *OF_PAGES))
+
+
+def _reference_prediction(prefetcher: spec.ReferencePrediction, common: dict[str, Any]) -> Member:
+    """One stride so many ahead of each access. How many equal distances it takes depends on what the instruction did
+    before, and there is no stride that it does not follow."""
+    known = spec.Stride(**common, trigger=2, max_distance=prefetcher.lookahead, entries=prefetcher.entries)
+    return Member(known, ("trigger", "lead", *OF_TABLES, *OF_STRIDES))
+
+
+def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
+    """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what no family's rules explain."""
+    found = member(prefetcher)
+    identity = f"l{prefetcher.level}.{kind_of(type(found.known))}" if found else ""
+    return identity if identity in (*PREFETCHER_IDS, *WHERE_PRESENT) else f"l{prefetcher.level}.other"
