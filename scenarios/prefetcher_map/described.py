@@ -1,11 +1,13 @@
-"""What no family explains: families hold against further evidence, or what was taken for one is described instead.
+"""What no family explains: families held against further evidence, and sequences that nothing found would lead.
 
 A prefetcher with a name goes by rules that say what it does in cases by which it was not found. A stream follows a run
 that was never made before, in whatever distances; what only recalls runs that it has seen brings nothing there. A
-stride of one instruction has to be seen as often again after an access that breaks it; a stride of a page wants its
-accesses in order. Where a family fails its case it is absent, and something else is there at its level; beside another
-family of that level it stays open, as a case of one may fail by what the other one brings. And where no
-family leads runs, nothing may come of runs that were made often in other pages, or something else is there too.
+stride of a page wants its accesses in order. Where a family fails its case it is absent, and something else is there at
+its level; beside another family of that level it stays open, as a case of one may fail by what the other one brings.
+
+Then sequences of accesses are made often in other pages, and begun in a fresh one (PATTERNS). If lines come ahead of
+one that no family which may be there would lead, something else is there. If none comes ahead of those by which what
+learns sequences shows, nothing else is.
 """
 
 from __future__ import annotations
@@ -18,9 +20,8 @@ import numpy as np
 from setebench.experiments.visits import Access, Visit, instruction
 
 from .attributes import report_fills, report_trained_by
-from .found import Answer, Found, Question, some
+from .found import Answer, Found, Question
 from .kinds import runs
-from .kinds.runs import WAYS
 from .kinds.streams import Rules
 from .lab import Lab
 from .report import Report
@@ -28,28 +29,44 @@ from .report import Report
 METHOD = "lines that come, and do not where the family that is similar by its rules would bring them"
 MASKED = "what the prefetchers that were found bring may hide what others bring"
 LATE = "lines come ahead of a long run of neighbouring lines: a stream may want more accesses than runs with gaps have"
-RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
+STREAMS, STRIDES, REGION = ("l1.stream", "l2.stream"), ("l1.stride", "l2.stride"), ("l1.region",)
+RUN_FAMILIES = (*STREAMS, *STRIDES, *REGION)
+NEIGHBOURS = ("l1.next_line", "l2.next_line", "l2.pair", "l2.up_down")
+
+PATTERNS = {
+    "up": RUN_FAMILIES,
+    "down": RUN_FAMILIES,
+    "stride": RUN_FAMILIES,
+    "deltas": (*STREAMS, *REGION),
+    "footprint": REGION,
+    "next_page": (*RUN_FAMILIES, *NEIGHBOURS),
+    "single": (*REGION, *NEIGHBOURS),
+}
+"""Sequences, and the families that bring lines ahead of them: runs up and down, every third line, distances of two and
+three lines in turn, all by one instruction; five lines in an order without a stride, each by its own; the next page
+after a run to the page's end; one access after many runs."""
+IMITATED = ("l1.stride", "l2.up_down")
+TELLING = ("deltas", "footprint", "next_page")
+"""One of them is led by anything that learns sequences and has no name here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
     learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
-    broken: lines from a run's end to the access that breaks it, no multiple of its distance, so that the run did not
-    fetch what follows.
-    practice: pages gone through before, in every repetition; warm_up: repetitions made before any counts.
-    apart: lines ahead that neighbours don't bring. footprint: lines in an order without a stride. unexplained: fraction
-    of counts that the best rule leaves unexplained only where none is right."""
+    practice: pages gone through before, in every repetition.
+    apart: lines ahead that neighbours don't bring. single: lines ahead of one access, after runs.
+    footprint: lines in an order without a stride. unexplained: fraction of counts that the best rule of a stream leaves
+    unexplained only where none is right."""
 
     patterns: int = 16
     samples: int = 3
     gaps: range = range(5, 10)
-    broken: int = 13
     practice: int = 2
     apart: tuple[int, ...] = (5, 7)
+    single: range = range(2, 20)
     footprint: tuple[int, ...] = (0, 5, 11, 3, 14)
     unexplained: float = 0.4
-    warm_up: int = 40
 
 
 E = Evidence()
@@ -71,14 +88,41 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
     for identity in CASES:
         if finds[identity].present and f"prefetcher.{identity}" not in sure:
             _hold(lab, identity)
-    if lab.known.may(*RUN_FAMILIES):
-        return
-    if any(lab.ask(_long_run(lab, down)) for down in WAYS):
-        for identity in ("l1.stream", "l2.stream"):
+    questions = _practised(lab)
+    led = {name: lab.ask(question) for name, question in questions.items()}
+    recalled = led["single"] or led["footprint"]  # what no stream does, however many accesses it wants
+    if (led["up"] or led["down"]) and not recalled and not lab.known.may(*RUN_FAMILIES):
+        for identity in STREAMS:
             finds[identity].present, finds[identity].reason = None, LATE
-    elif some([lab.ask(question) for question in _practised(lab)]) is False:
+    beyond = [question for name, question in questions.items() if led[name] and not lab.known.may(*PATTERNS[name])]
+    for question in beyond:
+        _add_other(lab, question)
+    if not beyond and all(led[name] is False for name in TELLING):
         for name in ("l1.other", "l2.other"):
             finds[name].present = finds[name].present or False
+
+
+def _add_other(lab: Lab, question: Question, level: str | None = None) -> None:
+    """Something else answers this question, at its level or else at `level`. What leads unequal distances leads equal
+    ones, and brings any neighbour that came by then."""
+    finds, level = lab.known.finds, _level(lab, question) or level
+    if level is None:
+        return
+    finds[f"{level}.other"] = Found(True, question=question)
+    lab.known.others_learn = True
+    for identity in IMITATED:
+        if identity.startswith(level) and finds[identity].present:
+            finds[identity].present, finds[identity].reason = None, MASKED
+
+
+def _level(lab: Lab, question: Question) -> str | None:
+    """Whose prefetcher answers a question: level 1's brings lines to level 1, or while level 2 sees no access."""
+    visit, target = question.visit, next(line for line in question.targets if lab.brings(question.visit, line))
+    if lab.in_l1(visit, target):
+        return "l1"
+    accessed = {access.at // lab.line_size for access in visit.steps if not access.page}
+    heard = lab.brings(replace(visit, warm=tuple(sorted(accessed)), demoted=(), thrash=False), target)
+    return None if heard is None else "l1" if heard else "l2"
 
 
 def _hold(lab: Lab, identity: str) -> None:
@@ -90,9 +134,9 @@ def _hold(lab: Lab, identity: str) -> None:
     if any(finds[other].present for other in RUN_FAMILIES if other != identity and other[:2] == level):
         found.present, found.reason, found.question = None, MASKED, None
         return
-    finds[f"{level}.other"] = Found(True, question=found.question)
-    lab.known.others_learn = True
-    found.present, found.question = False, None
+    question, found.present, found.question = found.question, False, None
+    if question is not None:
+        _add_other(lab, question, level)
 
 
 def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
@@ -133,32 +177,16 @@ def _hits(question: Question) -> bool:
     return len(question.controls[0].steps) > 1
 
 
-def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
-    """Whether a run of neighbouring lines is led, after many such runs in other pages, as the rules say that explain
-    the first one; what comes to lead further, or less far, goes by what was of use."""
+def _goes_by_rules(lab: Lab, found: Found, identity: str) -> Answer:
+    """Whether rules of streams explain some of what it brings ahead of runs; None where they are not asked."""
     rules = Rules(lab, found, identity == "l1.stream")
     question = found.question
-    filled = question is not None and any(lab.in_l1(question.visit, target) for target in question.targets)
-    rules.fills_l1 = found.dense or filled
+    rules.fills_l1 = found.dense or (
+        question is not None and any(lab.in_l1(question.visit, target) for target in question.targets)
+    )
     if not found.trigger or rules.led_on or rules.asked_along:
         return None
-    found.fit = rules.fit()
-    if not found.fit.fits:
-        return False if found.fit.unexplained > E.unexplained else None
-    if rules.beside:
-        return None
-    count = found.trigger + lab.params.near
-    lines = runs.near_lines(lab, count, found.down, (1, 1))
-    practice = [runs.near_lines(lab, lab.page_lines - 1 - lab.params.lead_from, found.down, (1, 1))] * E.practice
-    steps = [replace(each, page=page) for page, run in enumerate(practice, 1) for each in runs.loads(lab, run)]
-    visit = Visit((*steps, *runs.loads(lab, lines)), thrash=rules.traversed)
-    expected = found.fit.lead([lab.params.lead_from + number for number in range(count)], lab.page_lines)
-    if not expected or not expected[-1]:
-        return None
-    lab.samples(visit, [lines[0]], E.warm_up)
-    edge = runs.ahead(lines, expected[-1], expected[-1] + 1, found.down)
-    answers = [lab.comes(visit, line, rules.fills_l1) for line in edge]
-    return None if None in answers else answers == [True, False]
+    return rules.fit().unexplained <= E.unexplained
 
 
 def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[int]]:
@@ -172,28 +200,6 @@ def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[
             yield lines
 
 
-def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
-    """Whether a stride of one instruction is not followed right after an access that broke it, or, where two accesses
-    are enough, whether another distance is."""
-    stride = min(lab.params.short_stride, lab.eighth // 2)  # so that there is room behind
-    lines = runs.strided_lines(lab, stride, found.down, start=1)
-    step = lines[1] - lines[0]
-
-    def led(of: list[int], furthest: int = 1) -> Answer:
-        question = runs.ip_question(lab, of, found.warm, furthest)
-        return lab.ask(replace(question, targets=tuple(t for t in question.targets if 0 <= t < lab.page_lines)))
-
-    broken = lines[-1] + (E.broken if step > 0 else -E.broken)
-    if led(lines) is not True:
-        return None
-    at_once = led(lines[-2:])
-    if at_once:  # two accesses are enough, or the stride is known from other pages: then another one is not
-        other = step + (2 if step > 0 else -2)
-        return led([*lines, broken, broken + other])
-    answers = led([*lines, broken, broken + step], lab.params.stride_run) if at_once is False else None
-    return None if answers is None else not answers
-
-
 def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
     """Whether equal distances of a page are not led where the same lines came in another order."""
     if found.question is None:
@@ -204,27 +210,22 @@ def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
     return None if answers is None else not answers
 
 
-def _long_run(lab: Lab, down: bool) -> Question:
-    """Lines ahead of a run of neighbouring ones, longer than a run with gaps can be."""
-    params = lab.params
-    lines = runs.near_lines(lab, 2 * params.longest_run, down, (1, 1))
-    return runs.led_question(lab, lines, (params.near, params.far))
-
-
-def _practised(lab: Lab) -> Iterator[Question]:
-    """Sequences that were made often in other pages, and lines further ahead of them than neighbours bring: runs up and
-    down, every third line, distances of two and three in turn, all by one instruction; five lines in an order without a
-    stride, each by its own; the next page after a run to the page's end."""
+def _practised(lab: Lab) -> dict[str, Question]:
+    """By name, a sequence that was made often in other pages, and lines further ahead of it than neighbours bring."""
     lines, start = lab.page_lines, lab.params.lead_from
+    up, down = list(range(start, lines)), list(range(lines - 1 - start, -1, -1))
     deltas = [line for line in range(lines) if line % 5 in (0, 2)]
-    made = [list(range(start, lines)), list(range(lines - 1 - start, -1, -1)), list(range(0, lines, 3)), deltas]
-    for run in made:
+    questions = {}
+    for name, run in {"up": up, "down": down, "stride": list(range(0, lines, 3)), "deltas": deltas}.items():
         half = len(run) // 2
         targets = [line for line in run[half:] if min(E.apart) <= abs(line - run[half - 1]) <= max(E.apart)]
-        yield _after_practice(lab, run, half, tuple(targets), same=True)
-    yield _after_practice(lab, E.footprint, 1, E.footprint[2:3], same=False)
-    first = _after_practice(lab, made[0], len(made[0]), (lines + 1,), same=True)
-    yield replace(first, visit=replace(first.visit, window=(0, 2 * lines)))
+        questions[name] = _after_practice(lab, run, half, tuple(targets), same=True)
+    questions["footprint"] = _after_practice(lab, E.footprint, 1, E.footprint[2:3], same=False)
+    over = _after_practice(lab, up, len(up), (lines, lines + 1), same=True)
+    window = replace(over.visit, window=(0, 2 * lines))
+    questions["next_page"] = replace(over, visit=window)
+    questions["single"] = _after_practice(lab, up, 1, tuple(start + each for each in E.single), same=True)
+    return questions
 
 
 def _after_practice(lab: Lab, run: Sequence[int], count: int, targets: tuple[int, ...], same: bool) -> Question:
@@ -244,9 +245,8 @@ def report_other(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> N
 
 
 CASES: dict[str, tuple[Check, ...]] = {
-    "l1.stride": (_starts_anew,),
     "l2.stride": (_in_order,),
-    "l1.stream": (_follows_new, _leads_as_fitted),
-    "l2.stream": (_follows_new, _leads_as_fitted),
+    "l1.stream": (_follows_new, _goes_by_rules),
+    "l2.stream": (_follows_new, _goes_by_rules),
 }
 """By family of runs, the cases that its rules say more of."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from setebench.experiments.visits import Visit
 
-from .models import Fit
-
 Answer = bool | None
 """None where it stays unclear."""
 
@@ -47,7 +45,7 @@ class Found:
     warm: learns from hits of level 1 too. stride: lines apart. flushed: its accesses have to miss each time.
     inner: it was found by lines in level 1. hidden: level 1 brings the same line on every access.
     seen: something of the kind was there, whatever explains it.
-    active: regions watched at once. fit: the rules that explain how it leads a run, where that was asked."""
+    active: regions watched at once."""
 
     present: Answer = None
     reason: str = ""
@@ -62,7 +60,6 @@ class Found:
     hidden: bool = False
     seen: bool = False
     active: int | None = None
-    fit: Fit | None = None
 
 
 def first_shown(tries: Iterable[tuple[Answer, Question, Found]]) -> Found:

@@ -3,8 +3,9 @@
 Some mechanisms after publications do to all accesses that a family's rules speak of what these rules say. Nobody who
 times loads could call them anything else, so they are that family, and what its rules leave open about them has no
 truth: a stream buffer that any miss takes brings the next lines; with a filter it follows runs of neighbouring lines;
-a reference prediction table follows equal distances of one instruction; a streamer with feedback is a stream whose
-degree and distance go by what was of use.
+a reference prediction table follows equal distances of one instruction, and so do instruction classes where theirs for
+other distances learn nothing of any sequence; a streamer with feedback is a stream whose degree and distance go by what
+was of use.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from setebench.sim import spec
+from setebench.sim.described import described
 from setebench.sim.fields import kind_of
 
 PREFETCHER_IDS = (
@@ -35,6 +37,9 @@ OF_PAGES = ("streams_per_page", "trigger_at_page_edge")
 OF_STRIDES = ("min_stride", "max_stride", "ip_bits")
 LEARNED = ("degree", "max_distance", "leads_by", "lead")
 
+LINE, OF_STRIDE = 64, {"up", "down", "stride"}
+"""Bytes of a line, and what equal distances of one instruction lead of the sequences that descriptions go by."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -53,6 +58,9 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
         return _stream_buffer(prefetcher, common)
     if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
         return _reference_prediction(prefetcher, common)
+    if isinstance(prefetcher, spec.InstructionClasses) and set(described((prefetcher,), LINE).patterns) <= OF_STRIDE:
+        strides = spec.Stride(**common, degree=prefetcher.stride_degree, max_distance=prefetcher.stride_degree)
+        return Member(strides, ("trigger", *LEARNED, *OF_TABLES, *OF_STRIDES))
     if isinstance(prefetcher, spec.FeedbackStream):
         known = spec.Streamer(**common, trigger=prefetcher.trigger, streams=prefetcher.streams)
         return Member(known, (*LEARNED, *OF_TABLES, *OF_PAGES))
@@ -69,10 +77,11 @@ def _stream_buffer(prefetcher: spec.StreamBuffer, common: dict[str, Any]) -> Mem
 
 
 def _reference_prediction(prefetcher: spec.ReferencePrediction, common: dict[str, Any]) -> Member:
-    """One stride so many ahead of each access. How many equal distances it takes depends on what the instruction did
-    before, and there is no stride that it does not follow."""
-    known = spec.Stride(**common, trigger=2, max_distance=prefetcher.lookahead, entries=prefetcher.entries)
-    return Member(known, ("trigger", "lead", *OF_TABLES, *OF_STRIDES))
+    """One stride so many ahead of each access, and there is no stride that it does not follow. An instruction that made
+    unequal distances before is in the state without prediction, from where it takes an access more than a new one."""
+    trigger = 3 if prefetcher.starts == "transient" else 4
+    known = spec.Stride(**common, trigger=trigger, max_distance=prefetcher.lookahead)
+    return Member(known, (*(("lead",) if prefetcher.lookahead > 1 else ()), *OF_TABLES, *OF_STRIDES))
 
 
 def identity_of(prefetcher: spec.AnyPrefetcher) -> str:

@@ -13,7 +13,7 @@ from ..found import Answer, Found, Question, first_shown
 from ..lab import Lab
 from ..report import LEVEL_UNCLEAR, UNCLEAR, Report
 from ..tables import FAR_BITS_MATTER, History, bits_that_matter, edge, others_first, report_table
-from .runs import ip_question, loads, strided_lines
+from .runs import ip_question, loads, scattered, strided_lines
 from .strides import TO_END, Rules, S
 
 METHOD = "equal distances of one instruction, against as many"
@@ -33,7 +33,8 @@ def find_l1_stride(lab: Lab) -> Found:
         if lab.page_lines < wide * lab.params.stride_run:  # a wide run is a short one there
             asked.append((narrow, True, True))
         for stride, down, warm in asked:
-            question = ip_question(lab, strided_lines(lab, stride, down), warm)
+            furthest = lab.params.stride_run if stride == narrow else 1  # some fetch the line that far ahead alone
+            question = ip_question(lab, strided_lines(lab, stride, down), warm, furthest=furthest)
             came = lab.ask(question)
             if came is None and lab.brings(question.controls[0], question.targets[0]):
                 question = replace(question, inner=True)  # something else brings it as well, perhaps to another level
@@ -50,20 +51,23 @@ def find_l1_stride(lab: Lab) -> Found:
 
 
 class InstructionRules(Rules):
-    """A stride prefetcher of level 1. `inner`: its lines are surely in level 1."""
+    """A stride prefetcher of level 1. `inner`: its lines are surely in level 1. `nearest`: strides ahead of the access
+    by which it starts that the nearest line lies which it fetches then."""
 
     inner = False
+    nearest = 1
 
-    def question(self, count: int, stride: int, down: bool | None = None) -> Question:
+    def question(self, count: int, stride: int, down: bool | None = None, furthest: int | None = None) -> Question:
         lines = strided_lines(self.lab, stride, self.down(down), count)
-        return replace(ip_question(self.lab, lines, self.found.warm), inner=self.inner)
+        asked = ip_question(self.lab, lines, self.found.warm, self.nearest, furthest or self.nearest)
+        return replace(asked, inner=self.inner)
 
     def find_trigger(self) -> int | None:
         """Accesses before the first prefetch. Some count hits of level 1 only now and then, so misses are asked as well
         (and alone from then on, where they need fewer)."""
 
         def holds(count: int) -> Answer:
-            return self.lab.ask(self.question(count, self.found.stride))
+            return self.lab.ask(self.question(count, self.found.stride, furthest=self.lab.params.stride_run))
 
         hits = self.shortest(holds)
         if self.found.warm:
@@ -72,6 +76,16 @@ class InstructionRules(Rules):
             self.found.warm = misses is None or (hits is not None and hits <= misses)
             return hits if self.found.warm else misses
         return hits
+
+    def find_nearest(self) -> Answer:
+        """Which line comes first: some fetch the one so many strides ahead alone, and those between never."""
+        for number in range(1, self.lab.params.stride_run + 1):
+            self.nearest = number
+            question = self.question(self.trigger, self.found.stride)
+            came = self.lab.ask(question) if question.targets else None
+            if came is not False:
+                return came
+        return None
 
     def ahead(self, count: int, stride: int) -> int | None:
         """How many strides ahead lines are there after `count` accesses. None where lines beside the edge come now and
@@ -111,13 +125,13 @@ class InstructionRules(Rules):
         places = [last - stride * (count - 1 - number) for number in range(count)]
         if any(place % size > size - access for place in places):
             return None
-        following = last + stride
+        following = last + stride * self.nearest
         if down:  # the same seen from the page's end
             places = [PAGE_BYTES - access - place for place in places]
             following = PAGE_BYTES - access - following
         inside = tuple(sorted({place // size for place in places if 0 <= place < PAGE_BYTES}))
         steps = tuple(Access(place, ip=self.lab.params.same_ip) for place in places)
-        visit = Visit(steps, warm=inside if self.found.warm else ())
+        visit = Visit(steps, warm=inside if self.found.warm else (), training=scattered(self.lab))
         others = tuple(Access(place, ip=instruction(number)) for number, place in enumerate(places))
         if self.lab.brings(replace(visit, steps=others), following // size) is not False:
             return None
@@ -171,12 +185,12 @@ class InstructionRules(Rules):
         """A run that ends so many lines behind a page's end, and the line behind it; downwards seen from the end of two
         pages."""
         last = lab.page_lines + behind
-        lines = [last - self.found.stride * (count - 1 - number) for number in range(count + 1)]
+        lines = [last - self.found.stride * (count - 1 - number) for number in range(count + self.nearest)]
         if self.found.down:
             lines = [2 * lab.page_lines - 1 - line for line in lines]
-        target = lines.pop()
-        warm = tuple(sorted(lines)) if self.found.warm else ()
-        return Visit(loads(lab, lines, by_one=True), warm=warm, window=(0, 2 * lab.page_lines)), target
+        target, run = lines[-1], lines[:count]
+        warm, window = tuple(sorted(run)) if self.found.warm else (), (0, 2 * lab.page_lines)
+        return Visit(loads(lab, run, by_one=True), warm=warm, window=window, training=scattered(lab)), target
 
     def crosses(self, lab: Lab) -> Answer:
         """Whether a run's next line is fetched where it lies in the next page. What hits never bring, misses may: of
@@ -206,7 +220,7 @@ class InstructionRules(Rules):
 
         steps = tuple(history.steps(accesses(lines[:-1]), accesses(lines[-1:])))
         visit = Visit(steps, training=others_first(history.runs, lines[0] * size))
-        return self.lab.comes(visit, 2 * lines[-1] - lines[-2], self.inner)
+        return self.lab.comes(visit, lines[-1] + self.nearest * (lines[-1] - lines[-2]), self.inner)
 
 
 def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
@@ -215,7 +229,7 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     rules.inner = found.question is not None and found.question.inner
     rules.trigger = rules.find_trigger() or 0
     report.value("trigger", rules.trigger or None, rules.method, UNCLEAR)
-    if not rules.trigger:
+    if not rules.trigger or not rules.find_nearest():
         return
     question = rules.question(rules.trigger, found.stride)
     inner = lab.in_l1(question.visit, question.targets[0])
@@ -225,7 +239,9 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
         for parameter in ("degree", "max_distance"):
             report.unresolved(parameter, LEVEL_UNCLEAR)
     else:
-        rules.report_reach(*rules.reach(), rules.followed(lab.line_size), report)
+        degree, settled = rules.reach()
+        degree = degree or (1 if rules.nearest > 1 else None)  # the nearest line, which alone came
+        rules.report_reach(degree, settled, rules.nearest == 1 and rules.followed(lab.line_size), report)
     runs = LAYOUT.instructions - 2  # whose addresses differ in their low bits, beside those of a visit's other accesses
     report_table(rules.goes_on, report, runs - 2, runs)
     beyond, bits = rules.goes_beyond(), rules.ip_bits()

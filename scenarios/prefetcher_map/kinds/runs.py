@@ -19,10 +19,12 @@ from ..lab import Lab
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """follow_up: hits of level 2 on the next line that draw lines further ahead. near_targets: lines ahead that misses
-    bring."""
+    bring. scattered: lines of accesses after which an instruction has no distance, one a page: one to leave the state
+    of a distance that was right, two to have another one."""
 
     follow_up: int = 6
     near_targets: int = 4
+    scattered: tuple[int, ...] = (11, 27, 6)
 
 
 R = Runs()
@@ -178,10 +180,17 @@ def page_question(lab: Lab, lines: list[int], window: int, number: int = 1, near
     return Question(visit(lines), tuple(strides[number - 1 : number]), (visit(moved),) if fits else ())
 
 
-def ip_question(lab: Lab, lines: list[int], warm: bool, furthest: int = 1) -> Question:
-    """Whether lines up to so many strides ahead of a run by one instruction come, and not with as many instructions."""
+def scattered(lab: Lab) -> tuple[Access, ...]:
+    """Accesses of the shared instruction at unequal distances: some prefetchers still know the distance of the visit
+    before, and then need fewer accesses."""
+    places = enumerate(R.scattered, 1)
+    return tuple(Access(line * lab.line_size, ip=lab.params.same_ip, page=page) for page, line in places)
+
+
+def ip_question(lab: Lab, lines: list[int], warm: bool, nearest: int = 1, furthest: int = 1) -> Question:
+    """Whether lines so many strides ahead of a run by one instruction come, and not with as many instructions."""
     inside = tuple(sorted(line for line in lines if 0 <= line < lab.page_lines))
-    visit = Visit(loads(lab, lines, by_one=True), warm=inside if warm else ())
+    visit = Visit(loads(lab, lines, by_one=True), warm=inside if warm else (), training=scattered(lab))
     control = replace(visit, steps=loads(lab, lines))
-    targets = (lines[-1] + number * (lines[-1] - lines[-2]) for number in range(1, furthest + 1))
-    return Question(visit, tuple(targets), (control,))
+    ahead_ = (lines[-1] + number * (lines[-1] - lines[-2]) for number in range(nearest, furthest + 1))
+    return Question(visit, tuple(line for line in ahead_ if 0 <= line < lab.page_lines), (control,))

@@ -10,6 +10,7 @@ from setebench.experiments.visits import LAYOUT, Access, Visit, instruction
 from ..attributes import directions, report_across_cores, report_fills, report_shared, report_trained_by
 from ..found import Answer, Found, Question
 from ..lab import Lab
+from ..models import Fit
 from ..report import UNCLEAR, Report
 from ..requests import report_streams
 from ..tables import METHOD as TABLES
@@ -34,6 +35,7 @@ AT_END = "one access is enough at an end, for level 1's streams perhaps as well;
 NOT_WHOLE = "level 2 loses some of the lines that push others out of level 1, and their misses take entries too"
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
 NO_RULE = "no rule explains how far ahead it was after each access ({seen}); look at the chart"
+BY_USE = "after many runs it leads them otherwise than at first: how far it goes depends on what was of use before"
 WATCHED = "what would push the line out each time has its own lines watched"
 NOT_ONE = (
     "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one; or it brings "
@@ -45,11 +47,14 @@ NOT_ONE = (
 class Taken:
     """hits, hits_led_on: hits on the first line ahead by which a run is taken up again: a prefetcher of neighbouring
     lines may have brought what the first would; and where level 2 is a batch of its own ahead of level 1's streams.
+    practice, warm_up: pages gone through before a run in every repetition, and repetitions made before any counts.
     often: fraction of repetitions in which a lost line counts. apart, page_apart: lines between two runs in one page,
     and between accesses of each."""
 
     hits: int = 2
     hits_led_on: int = 6
+    practice: int = 2
+    warm_up: int = 40
     often: float = 0.25
     apart: int = 6
     page_apart: int = 3
@@ -251,10 +256,32 @@ def _report_edges(rules: Rules, ways: str | None, report: Report) -> None:
         report.value(name, None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
+def leads_as_fitted(rules: Rules, fit: Fit) -> Answer:
+    """Whether a run of neighbouring lines is led, after many such runs in other pages, as the rules say that explain
+    the first one; what comes to lead further, or less far, goes by what was of use."""
+    lab, down = rules.lab, rules.down
+    if rules.beside:
+        return None
+    count = rules.trigger + lab.params.near
+    lines = near_lines(lab, count, down, (1, 1))
+    practice = [near_lines(lab, lab.page_lines - 1 - lab.params.lead_from, down, (1, 1))] * T.practice
+    steps = [replace(each, page=page) for page, run in enumerate(practice, 1) for each in loads(lab, run)]
+    visit = Visit((*steps, *loads(lab, lines)), thrash=rules.traversed)
+    expected = fit.lead([lab.params.lead_from + number for number in range(count)], lab.page_lines)
+    if not expected or not expected[-1]:
+        return None
+    lab.samples(visit, [lines[0]], T.warm_up)
+    edge = ahead(lines, expected[-1], expected[-1] + 1, down)
+    answers = [rules.comes(visit, line) for line in edge]
+    return None if None in answers else answers == [True, False]
+
+
 def report_reach(rules: Rules, report: Report) -> None:
     """Degree, distance, what leads it and the lead itself, from the rules that explain what was seen."""
     why = OF_LEVEL_TWO if rules.led_on else ASKED_ALONG if rules.asked_along else ""
-    fit = None if why else rules.found.fit or rules.fit()
+    fit = None if why else rules.fit()
+    if fit is not None and fit.fits and leads_as_fitted(rules, fit) is False:
+        fit, why = None, BY_USE
     if fit is None or not fit.fits:
         for name in ("degree", "max_distance", "leads_by", "lead"):
             differ = f"{fit.unexplained:.0%} of the counts differ" if fit and fit.rules else "nothing could be counted"
