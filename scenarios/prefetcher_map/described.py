@@ -79,6 +79,12 @@ def unexplained(_lab: Lab) -> Found:
     return Found(None, reason=MASKED)
 
 
+def recalling(lab: Lab) -> Found:
+    """The same of level 2, where regions may be recalled that level 1 does not know."""
+    region = lab.known.finds["l1.region"]
+    return Found(True, question=region.question) if region.seen and region.present is False else unexplained(lab)
+
+
 def compare(lab: Lab, sure: Collection[str]) -> None:
     """Hold the families of runs that were found against their further cases, but those that former surveys are `sure`
     of, and say what is there beside them."""
@@ -131,7 +137,8 @@ def _hold(lab: Lab, identity: str) -> None:
     finds, found, level = lab.known.finds, lab.known.finds[identity], identity[:2]
     if all(case(lab, found, identity) is not False for case in CASES[identity]):
         return
-    if any(finds[other].present for other in RUN_FAMILIES if other != identity and other[:2] == level):
+    beside = (other for other in RUN_FAMILIES if other != identity and (other[:2] == level or other in REGION))
+    if any(finds[other].present for other in beside):
         found.present, found.reason, found.question = None, MASKED, None
         return
     question, found.present, found.question = found.question, False, None

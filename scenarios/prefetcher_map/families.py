@@ -48,7 +48,7 @@ FAMILIES = (
     Family("l1.stream", "page", streams.BEHIND_LEVEL_1, streams.find_l1_stream, report_stream),
     Family("l2.stream", "page", streams.OF_MISSES, streams.find_l2_stream, report_stream),
     Family("l1.other", "not known", described.METHOD, described.unexplained, described.report_other),
-    Family("l2.other", "not known", described.METHOD, described.unexplained, described.report_other),
+    Family("l2.other", "not known", described.METHOD, described.recalling, described.report_other),
 )
 """In the order in which they are asked. Region prefetchers first: what they remember of former visits must not disturb
 the rest; then neighbouring lines, which others have to be distinguished from."""

@@ -36,8 +36,11 @@ class Layout:
     conflict_pages: evictor lines at the same page offset that push a line out of level 1, more than any level 1 has
       ways and few enough to stay in most level 2; loaded in rounds, twice as many times at least, as a random
       replacement gives a line up only after many misses.
-    forget_alone, forget_again: pages opened by each access alone, more than the visits after which a footprint is
-      believed; and once more after lines of the visited page were placed.
+    forget_alone, forget_again: pages opened by each access, more than the visits after which a footprint is believed,
+      and so many that the visit before is less than a fifth of them (the vote of Bingo); and once more after lines of
+      the visited page were placed.
+    forget_beside: the one line that is accessed after it, so many lines off: within the smallest regions, and where no
+      line is asked for that neighbours, streams or strides bring.
     thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
     burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
     missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
@@ -51,8 +54,9 @@ class Layout:
     settle_cycles: int = 2500
     step_cycles: int = 1500
     conflict_pages: int = 20
-    forget_alone: int = 4
+    forget_alone: int = 6
     forget_again: int = 2
+    forget_beside: int = 8
     thrash_pages: int = 60
     burst_pages: int = 2
     pushing_pages: int = 14
@@ -338,8 +342,9 @@ class Builder:
         return self._alone(probe, opening, pages)
 
     def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int) -> Probe:
-        """Make each of these accesses alone in so many pages of its own: nothing then follows it in a region
-        prefetcher's memory, once the pages are watched no longer."""
+        """Make each of these accesses in so many pages of its own, with one line beside it: nothing else then follows
+        it in a region prefetcher's memory, once the pages are watched no longer. Those that remember no region of which
+        one line alone was accessed would not forget otherwise."""
         keys: set[tuple[int, int]] = set()
         for number, access in opening:
             bits = instruction(number) if access.ip is None else access.ip
@@ -347,9 +352,11 @@ class Builder:
                 continue
             first = pages * len(keys)
             keys.add((access.at, bits))
+            beside = replace(access, at=access.at ^ LAYOUT.forget_beside * self.line_size, ip=LAYOUT.unwatch_ip)
             for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
+                probe = _act(probe, beside, self.other(ALONE, page, beside.at), number)
             probe = probe.fence()
         return probe
 

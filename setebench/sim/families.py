@@ -56,6 +56,8 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
     if isinstance(prefetcher, spec.StreamBuffer):
         return _stream_buffer(prefetcher, common)
+    if isinstance(prefetcher, spec.SpatialPattern) and prefetcher.level == 1:
+        return Member(_spatial(prefetcher, common))
     if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
         return _reference_prediction(prefetcher, common)
     if isinstance(prefetcher, spec.InstructionClasses) and set(described((prefetcher,), LINE).patterns) <= OF_STRIDE:
@@ -74,6 +76,17 @@ def _stream_buffer(prefetcher: spec.StreamBuffer, common: dict[str, Any]) -> Mem
         return Member(spec.NextLine(**common, degree=depth))
     runs = spec.Streamer(**common, trigger=2, degree=depth, max_distance=depth, leads_by="access", directions="up")
     return Member(runs, ("leads_by", *OF_TABLES, *OF_PAGES))
+
+
+def _spatial(prefetcher: spec.SpatialPattern, common: dict[str, Any]) -> spec.Region:
+    return spec.Region(
+        **common,
+        region_size_bytes=prefetcher.region_size_bytes,
+        active_regions=prefetcher.active_regions,
+        entries=prefetcher.entries,
+        indexed_by="ip+offset",
+        ip_bits=prefetcher.ip_bits,
+    )
 
 
 def _reference_prediction(prefetcher: spec.ReferencePrediction, common: dict[str, Any]) -> Member:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setebench.experiments.visits import LAYOUT, Access, Visit
 
 from ..attributes import report_alike
-from ..found import Found, Question, first_shown
+from ..found import Answer, Found, Question, first_shown
 from ..lab import Lab
 from ..report import UNCLEAR, Report
 from ..tables import BITS, FAR_BITS_MATTER, bits_that_matter, size
@@ -17,13 +17,17 @@ METHOD = "what followed a first access in other pages, then the first access alo
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """first_ip, later_ip: instruction addresses of the first and of later accesses.
+    """first_ip, later_ip, other_ip: instruction addresses of the first access, of later ones, and of one that recalls
+      something else. elsewhere: lines from the first access at which that one lies. unasked: line that follows it.
     start, followers: line of the first access, and lines that may follow it.
     moved: lines by which the first access is moved. least: lines of a region.
     forget_more: regions opened beyond twice those that are watched."""
 
     first_ip: int = 0x2A00
     later_ip: int = 0x3B55
+    other_ip: int = 0x35CA
+    elsewhere: int = 3
+    unasked: int = 13
     start: int = 2
     followers: tuple[int, int] = (7, 12)
     moved: int = 2
@@ -34,28 +38,39 @@ class Training:
 T = Training()
 
 
-def _training(lab: Lab, follower: int | None) -> tuple[Access, ...]:
-    """Accesses to the first line and then to `follower`, one page after the other; None: to the first line alone, which
-    is the control."""
-    steps: list[Access] = []
-    for page in range(1, lab.params.most_entries + 1):
-        steps.append(Access(T.start * lab.line_size, ip=T.first_ip, page=page))
-        if follower is not None:
-            steps.append(Access(follower * lab.line_size, ip=T.later_ip, page=page))
+def _training(lab: Lab, follower: int, other: int) -> tuple[Access, ...]:
+    """Accesses to the first line and then to `follower`, one page after the other, in turns with others of another
+    instruction to the line `other` and then to one that is never asked for: what that recalls is not what was asked."""
+    size_, steps = lab.line_size, []
+    for page in range(1, lab.params.most_entries, 2):
+        steps += [Access(T.start * size_, ip=T.first_ip, page=page), Access(follower * size_, ip=T.later_ip, page=page)]
+        page += 1
+        steps += [Access(other * size_, ip=T.other_ip, page=page), Access(T.unasked * size_, ip=T.later_ip, page=page)]
     return tuple(steps)
 
 
 def _question(lab: Lab, follower: int, shift: int = 0, first: int = T.first_ip) -> Question:
-    """Whether the training is recalled by the first access, moved, or by another instruction."""
-    step = Access((T.start + shift) * lab.line_size, ip=first)
-    trained, control = (Visit((step,), training=_training(lab, each)) for each in (follower, None))
+    """Whether the training is recalled by the first access, moved, or by another instruction, and not by one of another
+    instruction elsewhere, which has neither the same instruction nor the same offset."""
+    other = T.start + shift + T.elsewhere
+    training = _training(lab, follower, other)
+    trained = Visit((Access((T.start + shift) * lab.line_size, ip=first),), training=training)
+    control = replace(trained, steps=(Access(other * lab.line_size, ip=T.other_ip),))
     return Question(trained, (follower + shift,), (control,))
+
+
+def _recalled(lab: Lab, question: Question) -> Answer:
+    """Whether the first access recalls its follower. What brings the line at one distance from any access does so from
+    elsewhere as well."""
+    came = lab.ask(question)
+    moved = question.targets[0] + T.elsewhere
+    return False if came and lab.brings(question.controls[0], moved) is not False else came
 
 
 def find_region(lab: Lab) -> Found:
     """Whether there is a region prefetcher; sets what the laboratory does to keep it quiet."""
     asked = (_question(lab, follower) for follower in T.followers)
-    found = first_shown((lab.ask(question), question, Found()) for question in asked)
+    found = first_shown((_recalled(lab, question), question, Found()) for question in asked)
     if found.question is not None:
         follower = found.question.targets[0]
         found.active = size(
@@ -65,14 +80,22 @@ def find_region(lab: Lab) -> Found:
         )
         regions = 2 * (found.active or lab.params.most_entries) + T.forget_more
         lab.known.forget = min(regions, LAYOUT.block_pages - 4)
+        found.present, found.seen = _of_level_one(lab, found.question), True
     return found
+
+
+def _of_level_one(lab: Lab, question: Question) -> Answer:
+    """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see."""
+    visit, target = question.visit, question.targets[0]
+    return lab.in_l1(visit, target) or lab.brings(replace(visit, warm=(T.start,)), target)
 
 
 def _watched(lab: Lab, follower: int, pages: int) -> Visit:
     """So many pages whose footprints are to be recorded at once: all are opened before any is continued; then other
     pages, with other keys, until all of it has been learnt. Then the first access alone."""
     size_, watched = lab.line_size, range(1, pages + 1)
-    once = [Access(T.start * size_, ip=T.first_ip, page=page) for page in watched]
+    lines = ((T.start, T.first_ip), (T.unasked, T.later_ip))  # two, as what one line followed may not be remembered
+    once = [Access(line * size_, ip=ip, page=page) for page in watched for line, ip in lines]
     once += [Access(follower * size_, ip=T.later_ip, page=page) for page in watched]
     rest = range(pages + 1, LAYOUT.block_pages)
     once += [Access(LAYOUT.unwatch_line * size_, ip=LAYOUT.unwatch_ip, page=page) for page in rest]
