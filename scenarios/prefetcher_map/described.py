@@ -5,7 +5,7 @@ that was never made before, in whatever distances; what only recalls runs that i
 stride of a page wants its accesses in order. Where a family fails its case it is absent, and something else is there at
 its level; beside another family of that level it stays open, as a case of one may fail by what the other one brings.
 
-Then sequences of accesses are made often in other pages, and begun in a fresh one (PATTERNS). If lines come ahead of
+Then sequences of accesses are made often in other pages, and begun in a fresh one (BEYOND). If lines come ahead of
 one that no family which may be there would lead, something else is there. If none comes ahead of those by which what
 learns sequences shows, nothing else is.
 """
@@ -33,21 +33,17 @@ STREAMS, STRIDES, REGION = ("l1.stream", "l2.stream"), ("l1.stride", "l2.stride"
 RUN_FAMILIES = (*STREAMS, *STRIDES, *REGION)
 NEIGHBOURS = ("l1.next_line", "l2.next_line", "l2.pair", "l2.up_down")
 
-PATTERNS = {
-    "up": RUN_FAMILIES,
-    "down": RUN_FAMILIES,
-    "stride": RUN_FAMILIES,
-    "deltas": (*STREAMS, *REGION),
+BEYOND = {
+    "deltas": REGION,
     "footprint": REGION,
     "next_page": (*RUN_FAMILIES, *NEIGHBOURS),
     "single": (*REGION, *NEIGHBOURS),
 }
-"""Sequences, and the families that bring lines ahead of them: runs up and down, every third line, distances of two and
-three lines in turn, all by one instruction; five lines in an order without a stride, each by its own; the next page
-after a run to the page's end; one access after many runs."""
+"""Sequences that are led where anything learns sequences that has no name here, and the families that lead them too:
+distances of two and three lines in turn by one instruction, and not by many; five lines in an order without a stride,
+each by its own; the next page after a run to the page's end; one access after many runs."""
 IMITATED = ("l1.stride", "l2.up_down")
-TELLING = ("deltas", "footprint", "next_page")
-"""One of them is led by anything that learns sequences and has no name here."""
+"""What leads unequal distances leads equal ones, and brings any neighbour that came by then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,22 +91,22 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
         if finds[identity].present and f"prefetcher.{identity}" not in sure:
             _hold(lab, identity)
     questions = _practised(lab)
-    led = {name: lab.ask(question) for name, question in questions.items()}
+    led = {name: lab.ask(replace(question, controls=())) for name, question in questions.items()}
     recalled = led["single"] or led["footprint"]  # what no stream does, however many accesses it wants
-    if (led["up"] or led["down"]) and not recalled and not lab.known.may(*RUN_FAMILIES):
+    late = led["deltas"] or ((led["up"] or led["down"]) and not lab.known.may(*RUN_FAMILIES))
+    if late and not recalled and not lab.known.may(*STREAMS, *REGION):
         for identity in STREAMS:
             finds[identity].present, finds[identity].reason = None, LATE
-    beyond = [question for name, question in questions.items() if led[name] and not lab.known.may(*PATTERNS[name])]
-    for question in beyond:
-        _add_other(lab, question)
-    if not beyond and all(led[name] is False for name in TELLING):
+    beyond = [name for name in BEYOND if lab.ask(questions[name]) and not lab.known.may(*BEYOND[name])]
+    for name in beyond:
+        _add_other(lab, questions[name])
+    if not beyond and all(led[name] is False for name in BEYOND if name != "single"):
         for name in ("l1.other", "l2.other"):
             finds[name].present = finds[name].present or False
 
 
 def _add_other(lab: Lab, question: Question, level: str | None = None) -> None:
-    """Something else answers this question, at its level or else at `level`. What leads unequal distances leads equal
-    ones, and brings any neighbour that came by then."""
+    """Something else answers this question, at its level or else at `level`."""
     finds, level = lab.known.finds, _level(lab, question) or level
     if level is None:
         return
@@ -218,15 +214,17 @@ def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
 
 
 def _practised(lab: Lab) -> dict[str, Question]:
-    """By name, a sequence that was made often in other pages, and lines further ahead of it than neighbours bring."""
+    """By name, a sequence that was made often in other pages, and lines further ahead of it than neighbours bring; runs
+    to the page's ends, too."""
     lines, start = lab.page_lines, lab.params.lead_from
     up, down = list(range(start, lines)), list(range(lines - 1 - start, -1, -1))
     deltas = [line for line in range(lines) if line % 5 in (0, 2)]
     questions = {}
-    for name, run in {"up": up, "down": down, "stride": list(range(0, lines, 3)), "deltas": deltas}.items():
+    for name, run in {"up": up, "down": down, "deltas": deltas}.items():
         half = len(run) // 2
         targets = [line for line in run[half:] if min(E.apart) <= abs(line - run[half - 1]) <= max(E.apart)]
-        questions[name] = _after_practice(lab, run, half, tuple(targets), same=True)
+        control = _after_practice(lab, run, half, tuple(targets), same=False).visit
+        questions[name] = replace(_after_practice(lab, run, half, tuple(targets), same=True), controls=(control,))
     questions["footprint"] = _after_practice(lab, E.footprint, 1, E.footprint[2:3], same=False)
     over = _after_practice(lab, up, len(up), (lines, lines + 1), same=True)
     window = replace(over.visit, window=(0, 2 * lines))

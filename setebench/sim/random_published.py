@@ -134,7 +134,9 @@ def _level_one(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
         lambda: _local_deltas(draw, common),
         lambda: _ip_classes(draw, common),
         lambda: _next_page(draw, common),
-        lambda: _stream_buffer(draw, common),
+        lambda: _stream_buffer(
+            draw, {**common, "fills": "l1"}
+        ),  # it waits for misses, so no other level could be inferred
     )
     return _at_level(draw, machine, 1, makers)
 

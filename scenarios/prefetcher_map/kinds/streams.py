@@ -222,14 +222,12 @@ class Rules:
         return first_that(starts, range(1, self.trigger + 1))
 
     def crosses(self, lab: Lab) -> Answer:
-        """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory. What remembers
-        regions may bring the run's last lines to level 1 before their turn, so where there is such a prefetcher the
-        same run must be led amid the page, or nothing follows from its end."""
+        """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory. The same run
+        must be led amid the page, or nothing follows from its end: what else is there may bring the run's last lines
+        to level 1 before their turn."""
         last = lab.page_lines - 1
         answers = self._led_behind(lab, last)
-        if answers is False and (self.found.dense or (self.inner and lab.known.forget)):
-            return answers if self._led_behind(lab, last - E.amid) is True else None
-        return answers
+        return answers if answers is not False or self._led_behind(lab, last - E.amid) else None
 
     def _led_behind(self, lab: Lab, last: int) -> Answer:
         """Whether an upward run that ends on line `last` is led beyond it."""
@@ -246,7 +244,9 @@ class Rules:
         visit = Visit((*runs.loads(lab, lines), *hits * E.hits), thrash=not self.inner, window=window)
         if self.inner:
             visit = replace(visit, demoted=tuple(sorted(lines)))
-        return lab.ask(Question(visit, tuple(runs.ahead(lines, 1, runs.R.near_targets, False)), inner=self.fills_l1))
+        alone = replace(visit, steps=visit.steps[len(lines) - 1 :])  # next lines may go over the page's end as well
+        targets = tuple(runs.ahead(lines, 1, runs.R.near_targets, False))
+        return lab.ask(Question(visit, targets, (alone,), inner=self.fills_l1))
 
     def start(self) -> list[int]:
         """The run that starts the stream: with gaps, so that nothing else takes part."""
