@@ -6,7 +6,9 @@ import importlib
 import pkgutil
 from functools import cache
 
-from setebench.errors import UsageError
+from msgspec import structs
+
+from setebench.errors import SetebenchError, UsageError
 from setebench.export import formats as package
 from setebench.export.format import Format
 from setebench.export.source import Source
@@ -22,7 +24,13 @@ def formats() -> dict[str, Format]:
 
 
 def export(document: Document, name: str) -> str:
-    """The result in the format of that name. Raises `UsageError` for an unknown name."""
+    """The result in the format of that name. Raises `UsageError` for an unknown name, `SetebenchError` where the
+    result settles nothing that the format takes: then it says the same without its values."""
     if name not in formats():
         raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
-    return formats()[name].write(Source(document))
+    write = formats()[name].write
+    text = write(Source(document))
+    without = [finding for finding in document.findings if finding.value is None]
+    if text == write(Source(structs.replace(document, findings=without))):
+        raise SetebenchError(f"this result settles nothing that {name} takes; `setebench characterize` asks for all")
+    return text
