@@ -24,13 +24,12 @@ def formats() -> dict[str, Format]:
 
 
 def export(document: Document, name: str) -> str:
-    """The result in the format of that name. Raises `UsageError` for an unknown name, `SetebenchError` where the
-    result settles nothing that the format takes: then it says the same without its values."""
+    """The result in the format of that name. Raises `UsageError` for an unknown name, `SetebenchError` where no
+    finding is about what the format takes: then it is the same without findings."""
     if name not in formats():
         raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
     write = formats()[name].write
     text = write(Source(document))
-    without = [finding for finding in document.findings if finding.value is None]
-    if text == write(Source(structs.replace(document, findings=without))):
-        raise SetebenchError(f"this result settles nothing that {name} takes; `setebench characterize` asks for all")
+    if text == write(Source(structs.replace(document, findings=[]))):
+        raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` asks for all")
     return text
