@@ -4,9 +4,9 @@
 A level's hit costs its `data_access_time` and, for each level before it, that one's `tags_access_time`, which is
 assumed to be 1; so they are taken off. `outstanding_misses` is in entries and read for the first data cache only.
 Memory's `latency` is in nanoseconds, of the whole way less the last cache's hit; `per_controller_bandwidth` in GB/s
-(10^9 bytes), of one controller that is assumed to stand for all. TLB `size` in entries, `penalty` in cycles of a walk. The prefetcher of kind `simple` has `flows` and
-`num_prefetches`; what it is nearest to is said. Names: Sniper, config/base.cfg, nehalem.cfg, prefetcher.cfg,
-simple_prefetcher.cc.
+(10^9 bytes), of one controller that is assumed to stand for all. TLB `size` in entries, `penalty` in cycles of a walk.
+The prefetcher of kind `simple` has `flows` and `num_prefetches`; what it is nearest to is said. Names: Sniper,
+config/base.cfg, nehalem.cfg, prefetcher.cfg, simple_prefetcher.cc.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from setebench.sim.check_sense import sense_problems
 from setebench.sim.described import Description, described
 from setebench.sim.dump import dump
 from setebench.sim.fields import PREFETCHERS, Field, kind_of, literals, table_fields
+from setebench.sim.limits import Table
 from setebench.sim.truth_prefetchers import identity_of
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
@@ -65,7 +66,8 @@ def others(readings: Readings, draft: Draft) -> None:
         index = len(draft.data.get("prefetchers", []))
         draft.put(("prefetchers", index, "kind"), found, kind_of(type(nearest)))
         draft.put(("prefetchers", index, "level"), present, level)
-        for name, field in table_fields(type(nearest)).items():
+        table: Table = type(nearest)
+        for name, field in table_fields(table).items():
             value = getattr(nearest, name)
             if name != "level" and value != field.default:
                 draft.put(("prefetchers", index, name), seen.get(name, found), value)
@@ -115,7 +117,8 @@ def _refined(start: Any, line: int, seen: dict[str, Any]) -> Any:
 
 def _changes(prefetcher: Any) -> Iterator[Any]:
     """The same kind with another flag, another word, or a whole number half or twice as large."""
-    for field in table_fields(type(prefetcher)).values():
+    table: Table = type(prefetcher)
+    for field in table_fields(table).values():
         for value in () if field.name in COMMON else _others(field, getattr(prefetcher, field.name)):
             changed = msgspec.structs.replace(prefetcher, **{field.name: value})
             if changed != prefetcher and _possible(changed):
