@@ -119,13 +119,13 @@ def _changes(prefetcher: Any) -> Iterator[Any]:
     """The same kind with another flag, another word, or a whole number half or twice as large."""
     table: Table = type(prefetcher)
     for field in table_fields(table).values():
-        for value in () if field.name in COMMON else _others(field, getattr(prefetcher, field.name)):
+        for value in () if field.name in COMMON else _other_values(field, getattr(prefetcher, field.name)):
             changed = msgspec.structs.replace(prefetcher, **{field.name: value})
             if changed != prefetcher and _possible(changed):
                 yield changed
 
 
-def _others(field: Field, value: Any) -> list[Any]:
+def _other_values(field: Field, value: Any) -> list[Any]:
     """Other values of a field."""
     if isinstance(value, bool):
         return [not value]
