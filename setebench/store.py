@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.results import SCHEMA, Document, Finding, Tool
+from setebench.results import SCHEMA, Document, Finding, Outcome, Tool
 
 LARGEST_FILE_BYTES = 256 << 20
 MOST_VALUES = 1 << 23
@@ -29,6 +29,10 @@ MOST_VALUES = 1 << 23
 it is read, so that a file of nothing but empty lists would take thirty times its size."""
 
 DEEPEST_NESTING = 64
+FORMS: dict[str, type] = {"bool": bool, "string": str, "list": list}
+"""What values are by their unit; those of all other units are numbers."""
+
+NEVER_ZERO = ("bytes", "ways")
 LARGEST_INTEGER = (1 << 64) - 1
 Form = TypeVar("Form")
 """What a file is read as."""
@@ -235,6 +239,7 @@ def load(path: str | Path) -> Document:
     document = load_as(path, Document)
     _check_tree(where, [document.evidence, document.settings, document.machine.facts, document.machine.environment])
     _check_tree(where, [[finding.value, finding.low, finding.high] for finding in document.findings])
+    _check_values(where, document.findings)
     return document
 
 
@@ -275,6 +280,17 @@ def _check_schema(where: str, schema: int) -> None:
         )
     if schema < 1:
         raise UsageError(f"{where!r} is not a setebench result file: there is no schema {schema}")
+
+
+def _check_values(where: str, findings: list[Finding]) -> None:
+    """Refuse values that their unit can't have, which readers compute with."""
+    for each in findings:
+        number = isinstance(each.value, (int, float)) and not isinstance(each.value, bool)
+        fits = isinstance(each.value, FORMS[each.unit]) if each.unit in FORMS else number or not each.unit
+        if number and each.unit in NEVER_ZERO and each.outcome is not Outcome.ABSENT:
+            fits = float(each.value) > 0  # type: ignore[arg-type]
+        if each.value is not None and not fits:
+            raise UsageError(f"{where!r} is damaged: {each.parameter} is {each.value!r}, and its unit is {each.unit}")
 
 
 def _check_tree(where: str, root: Any) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Value
+from setebench.export.values import Known, Open, Value, assumed, weakest
 
 PREFIX = "prefetcher."
 
@@ -45,22 +46,20 @@ def nearest(source: Source, level: int, names: Sequence[tuple[str, str]], none: 
     there = present(source, level)
     for kind, name in names:
         if kind in there:
-            known = presence(source, level, kind)
-            assert isinstance(known, Value)
             why = f"nearest in kind to l{level}.{kind}{not_expressed(there, kind)}"
-            return Value(name, "", known.origin, why, parameters=known.parameters)
+            return replace(assumed(name, "", why), parameters=(f"{PREFIX}l{level}.{kind}.present",))
     if there:
         return Open(f"{PREFIX}l{level}", f"the simulator has no kind like {', '.join(there)}")
     return _none(source, level, none)
 
 
 def _none(source: Source, level: int, none: str) -> Known:
-    looked = [(kind, presence(source, level, kind)) for kind in kinds(source, level)]
-    unsettled = [known for _, known in looked if isinstance(known, Open)]
+    looked = [presence(source, level, kind) for kind in kinds(source, level)]
+    unsettled = [known for known in looked if isinstance(known, Open)]
     if unsettled or not looked:
         return (
             unsettled[0] if unsettled else Open(f"{PREFIX}l{level}", "this result has no finding of prefetchers there")
         )
-    names = tuple(name for _, known in looked if isinstance(known, Value) for name in known.parameters)
-    origin = max((known.origin for _, known in looked if isinstance(known, Value)), key=str)
-    return Value(none, "", origin, "all kinds absent", parameters=names)
+    absent = [known for known in looked if isinstance(known, Value)]
+    names = tuple(name for known in absent for name in known.parameters)
+    return Value(none, "", weakest(absent), "all kinds absent", parameters=names)

@@ -6,7 +6,9 @@ import importlib
 import pkgutil
 from functools import cache
 
-from setebench.errors import UsageError
+from msgspec import structs
+
+from setebench.errors import SetebenchError, UsageError
 from setebench.export import formats as package
 from setebench.export.format import Format
 from setebench.export.source import Source
@@ -22,7 +24,12 @@ def formats() -> dict[str, Format]:
 
 
 def export(document: Document, name: str) -> str:
-    """The result in the format of that name. Raises `UsageError` for an unknown name."""
+    """The result in the format of that name. Raises `UsageError` for an unknown name, `SetebenchError` where no
+    finding is about what the format takes: then it is the same without findings."""
     if name not in formats():
         raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
-    return formats()[name].write(Source(document))
+    write = formats()[name].write
+    text = write(Source(document))
+    if text == write(Source(structs.replace(document, findings=[]))):
+        raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` asks for all")
+    return text

@@ -17,6 +17,30 @@ WIDTHS = ("64", "32", "16", "scalar")
 """Access widths in the names of bandwidth findings, the widest first."""
 
 
+MOST_TLB_WAYS = 16
+TLB_WAYS = {
+    1: "fully associative is assumed",
+    2: f"the most ways up to {MOST_TLB_WAYS} that make a power of two of sets are assumed",
+}
+
+
+def assumed_ways(entries: Known, level: int) -> Known:
+    """Ways of a TLB of that many entries, which no finding says; simulators have a power of two of sets."""
+    if isinstance(entries, Open):
+        return entries
+    count = int(entries.value)
+    ways = count if level == 1 else next((ways for ways in range(MOST_TLB_WAYS, 0, -1) if _fits(count, ways)), 0)
+    if not ways:
+        reason = f"{count} entries are no power of two of sets with up to {MOST_TLB_WAYS} ways"
+        return Open(entries.parameters[0], reason)
+    return with_assumption(replace(entries, value=ways, unit="ways", low=None, high=None), TLB_WAYS[level])
+
+
+def _fits(entries: int, ways: int) -> bool:
+    sets = entries // ways
+    return entries % ways == 0 and sets & (sets - 1) == 0
+
+
 @dataclass(frozen=True)
 class Source:
     """What a format may ask of a result. Nothing here guesses: what is not known is an `Open`."""

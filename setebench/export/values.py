@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -89,12 +89,17 @@ def derived(
     return Value(
         rounding(central),
         unit,
-        max((each.origin for each in values), key=_ORDER.index),
+        weakest(values),
         "; ".join([how, *dict.fromkeys(whys)] if how else list(dict.fromkeys(whys))),
         min(ends) if ends else None,
         max(ends) if ends else None,
         tuple(dict.fromkeys(name for each in values for name in each.parameters)),
     )
+
+
+def weakest(values: Iterable[Value]) -> Origin:
+    """The least sure origin of some values."""
+    return max((each.origin for each in values), key=_ORDER.index)
 
 
 def _ends(value: Value) -> tuple[Scalar, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shutil
@@ -12,16 +13,16 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 from click.testing import CliRunner
-from known_results import opened, plain_server, result, truth_of
+from known_results import opened, plain_server, truth_of
 
 from setebench import store
 from setebench.cli.main import setebench
+from setebench.errors import SetebenchError
 from setebench.export import export, formats
-from setebench.results import Document, Outcome
+from setebench.results import Document, Finding, Outcome
 
 DOCUMENTS = {
     "round": plain_server(),
-    "empty": result(),
     **{name: truth_of(name) for name in ("sandybridge", "knc", "zen-like", "random:1", "random:2")},
 }
 every_format = pytest.mark.parametrize("name", formats())
@@ -157,8 +158,7 @@ def test_sizes_that_are_bounds_set_no_tunable_and_no_block() -> None:
     ]
     text = export(msgspec.structs.replace(document, findings=findings), "glibc")
     assert "GLIBC_TUNABLES=" not in text and "only a lower bound is known" in text
-    unsized = [each for each in document.findings if each.parameter != "cache.l1.size"]
-    assert "bli_blksz" not in export(msgspec.structs.replace(document, findings=unsized), "blis")
+    assert "bli_blksz" not in export(opened(document, "cache.l1.size"), "blis")
 
 
 def test_glibc_reads_the_tunables() -> None:
@@ -266,7 +266,7 @@ def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPa
         def __init__(self, **given: object) -> None:
             assert set(given) <= {"degree", "distance", "table_entries"}
 
-    policies = ("LRURP", "TreePLRURP", "RandomRP")
+    policies = ("LRURP", "TreePLRURP", "NRURP", "RandomRP", "RRIPRP")
     for name in ("Cache", "X86TLB", "StridePrefetcher", "TaggedPrefetcher", *policies):
         setattr(objects, name, type(name, (Parameters,), {}))
     monkeypatch.setitem(__import__("sys").modules, "m5", ModuleType("m5"))
@@ -281,6 +281,38 @@ def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPa
     if document is DOCUMENTS["round"]:
         assert (own["SetebenchL2"].size, own["SetebenchL2"].data_latency) == ("1048576B", 12)
         assert own["SetebenchL2"].clusivity == "mostly_incl" and not hasattr(own["SetebenchL3"], "clusivity")
+
+
+def changed(parameter: str, **fields: object) -> Document:
+    findings = [each for each in plain_server().findings if each.parameter != parameter]
+    return msgspec.structs.replace(plain_server(), findings=[*findings, Finding(parameter=parameter, **fields)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_gem5_fills_a_cache_as_it_was_seen_to_be_filled(exclusive: bool) -> None:
+    text = export(changed("cache.l2.exclusive_of_l1", value=exclusive, unit="bool"), "gem5")
+    assert f"clusivity = 'mostly_{'excl' if exclusive else 'incl'}'" in text
+
+
+def test_a_prefetcher_is_no_surer_than_what_it_is_made_of() -> None:
+    """A simulator's kind is the nearest to what was found, and a bound in it makes it one."""
+    bound = changed("prefetcher.l1.stride.degree", value=2, unit="lines", outcome=Outcome.AT_LEAST)
+    (comment,) = (line for line in export(bound, "gem5").splitlines() if "prefetcher.l1.stride.degree" in line)
+    assert "at least" in comment
+    values = json.loads(export(plain_server(), "champsim"))["setebench"]["values"]
+    assert {values[f"{name}.prefetcher"]["origin"] for name in ("L1D", "L2C")} == {"assumed"}
+
+
+def test_sniper_has_the_whole_bandwidth_and_sets_of_both_tlbs() -> None:
+    """Its bandwidth is one controller's, and a TLB without ways is directly mapped."""
+    parser = configparser.ConfigParser()
+    parser.read_string(export(plain_server(), "sniper"))
+    memory = parser["perf_model/dram"]
+    assert (float(memory["per_controller_bandwidth"]), memory["num_controllers"]) == (25.0, "1")
+    for name, entries in (("dtlb", 64), ("stlb", 1536)):
+        table = parser[f"perf_model/{name}"]
+        sets = int(table["size"]) // int(table["associativity"])
+        assert int(table["size"]) == entries and sets & (sets - 1) == 0
 
 
 def test_kerncraft_reads_the_machine(tmp_path: Path) -> None:
@@ -305,3 +337,9 @@ def test_the_command_lists_and_writes(tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, ["export", str(file), "--to", "gcc", "-o", str(target)]).exit_code == 2
     assert CliRunner().invoke(setebench, ["export", str(file), "--to", "nothing"]).exit_code == 2
     assert CliRunner().invoke(setebench, ["export", str(file)]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", formats())
+def test_a_result_that_says_nothing_of_a_format_is_refused(name: str) -> None:
+    with pytest.raises(SetebenchError, match="says nothing"):
+        export(msgspec.structs.replace(plain_server(), findings=[]), name)

@@ -198,6 +198,16 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     assert "\n" not in str(caught.value) and "bad.json" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("unit", "value"), [("bytes", "big"), ("bytes", 0), ("ways", -3), ("bool", 1), ("cycles", True), ("list", "up")]
+)
+def test_a_value_that_its_unit_can_not_have_is_refused(tmp_path: Path, unit: str, value: Any) -> None:
+    file = tmp_path / "a.json"
+    store.write(file, store.dumps(make_document([Finding(parameter="cache.l1.size", value=value, unit=unit)], {})))
+    with pytest.raises(UsageError, match=r"cache\.l1\.size"):
+        store.load(file)
+
+
 def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         store.load(tmp_path / "none.json")

@@ -10,6 +10,7 @@ import pytest
 from setebench.results import Finding, Outcome
 from setebench.sim import spec
 from setebench.sim.loader import load
+from setebench.sim.truth import truth
 from setebench.sim.truth_document import truth_document
 from setebench.truth.twin import make_twin
 
@@ -30,6 +31,23 @@ def test_the_nearest_kind_is_taken(prefetcher: spec.AnyPrefetcher) -> None:
     assert set(found.trained_by) == set(prefetcher.trained_by) - {"l1_prefetcher"}
     origin = twin.origins["prefetchers", 0, "kind" if ("prefetchers", 0, "kind") in twin.origins else "level"]
     assert origin.parameters
+
+
+FAR = (
+    spec.StreamBuffer(level=1, fills="l2", depth=8, filter=True, head_only=False),
+    spec.ReferencePrediction(level=1, fills="l2", lookahead=4, starts="steady", crosses_4k=True, crosses_4k_in_2m=True),
+    spec.SignaturePath(level=2, fills="l3", threshold_percent=50, trained_by=("load", "store")),
+)
+
+
+@pytest.mark.parametrize("prefetcher", FAR, ids=lambda each: type(each).__name__)
+def test_one_that_is_far_from_its_defaults_does_what_was_described(prefetcher: spec.AnyPrefetcher) -> None:
+    """Flags and words of its kind are looked for too, and where its lines land is no part of the kind."""
+    machine = msgspec.structs.replace(load("plain"), prefetchers=(prefetcher,))
+    twin = make_twin(truth_document(machine, "x", datetime(2026, 1, 1, tzinfo=UTC)))
+    found = {each.parameter: each.value for each in truth(twin.machine)}
+    described = [each for each in truth(machine) if each.parameter.startswith("prefetcher.")]
+    assert {each.parameter: each.value for each in described if found[each.parameter] != each.value} == {}
 
 
 def test_one_that_was_seen_but_not_described_is_left_out() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from setebench import store
 from setebench.cli.main import setebench
+from setebench.errors import SetebenchError
 from setebench.results import Document, Finding, Outcome, Value
 from setebench.sim import spec
 from setebench.sim.fields import table_fields
@@ -62,6 +63,10 @@ def test_a_twin_of_the_truth_has_the_same_truth(name: str) -> None:
     for finding in truth(machine):
         if not finding.parameter.startswith(FOLLOWS):
             assert same(found.get(finding.parameter), finding.value), finding.parameter
+    unnamed = {name for name in found if name.startswith("prefetcher.") and not name.startswith(FOLLOWS)}
+    assert unnamed <= {finding.parameter for finding in truth(machine)}
+    if 2097152 in machine.memory.page_sizes:
+        assert twin.machine.memory.huge_pages_splintered == machine.memory.huge_pages_splintered
 
 
 @pytest.mark.parametrize("name", NAMES[::3])
@@ -147,9 +152,12 @@ def test_a_prefetcher_whose_presence_is_open_is_left_out_and_named() -> None:
     assert "prefetcher.l2.stream.present" in as_toml(twin).partition("[clock]")[0]
 
 
-def test_an_empty_result_makes_a_machine_of_assumptions() -> None:
+def test_a_result_that_says_nothing_of_the_memory_system_makes_no_twin() -> None:
+    """A machine of nothing but assumptions is made where it is asked for only: to compare a twin with."""
     document = msgspec.structs.replace(truth_of("plain"), findings=[])
-    twin = make_twin(document)
+    with pytest.raises(SetebenchError, match="characterize"):
+        make_twin(document)
+    twin = make_twin(document, of_nothing=True)
     assert {origin.origin for origin in twin.origins.values()} == {"assumed"}
     assert parse(as_toml(twin), "x") == twin.machine
 

@@ -17,17 +17,12 @@ from typing import Any
 
 from setebench.export.format import Format
 from setebench.export.prefetchers import nearest
-from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, Value, assumed, derived, with_assumption
+from setebench.export.source import Source, assumed_ways
+from setebench.export.values import Known, Open, Sheet, Value, assumed, derived
 
 NAMES = {1: "L1D", 2: "L2C", 3: "LLC"}
 FILL = 1
 MEGA = 1e6
-MOST_TLB_WAYS = 16
-TLB_WAYS = {
-    1: "fully associative is assumed",
-    2: f"the most ways up to {MOST_TLB_WAYS} that fit are assumed",
-}
 POLICIES = {"lru": "lru", "random": "random", "srrip": "srrip"}
 PREFETCHERS = (("stride", "ip_stride"), ("stream", "va_ampm_lite"), ("next_line", "next_line"), ("pair", "next_line"))
 UNKNOWN_CORE = ("rob_size", "lq_size", "sq_size")
@@ -104,31 +99,12 @@ def _hit_latency(source: Source, level: int) -> Known:
 def _tlbs(source: Source, sheet: Sheet) -> None:
     for name, level in (("DTLB", 1), ("STLB", 2)):
         entries = source.count(f"tlb.l{level}.entries.4k")
-        how = TLB_WAYS[level]
-        sheet.put(f"{name}.sets", _assumed_shape(entries, level, how, sets=True))
-        sheet.put(f"{name}.ways", _assumed_shape(entries, level, how, sets=False))
+        ways = assumed_ways(entries, level)
+        sheet.put(f"{name}.sets", derived(lambda count, each: count // each, "sets", (entries, ways), "", int))
+        sheet.put(f"{name}.ways", ways)
     penalty = source.get("tlb.l1.miss_penalty.4k")
     sheet.put("STLB.hit_latency", derived(lambda cycles: max(cycles, 1), "cycles", (penalty,), ""))
     sheet.put("DTLB.hit_latency", assumed(1, "cycles", "latencies are measured with a TLB hit, so it is in them"))
-
-
-def _assumed_shape(entries: Known, level: int, how: str, *, sets: bool) -> Known:
-    """Sets or ways of a TLB of that many entries; ChampSim's sets are a power of two."""
-    if isinstance(entries, Open):
-        return entries
-    count = int(entries.value)
-    ways = count if level == 1 else next((w for w in range(MOST_TLB_WAYS, 0, -1) if _fits(count, w)), 0)
-    if not ways:
-        return Open(
-            entries.parameters[0], f"{count} entries are no power of two of sets with up to {MOST_TLB_WAYS} ways"
-        )
-    shape = derived(lambda all: all // ways if sets else ways, "sets" if sets else "ways", (entries,), "", int)
-    return with_assumption(shape, how)
-
-
-def _fits(entries: int, ways: int) -> bool:
-    sets = entries // ways
-    return entries % ways == 0 and sets & (sets - 1) == 0
 
 
 FORMAT = Format("champsim", "ChampSim: champsim_config.json", write)

@@ -5,7 +5,8 @@ the core's. A hit costs the larger of `tag_latency` and `data_latency`; a miss i
 below, and `response_latency`. So level 1 gets its load-to-use latency as `data_latency`, and each further level what
 it has more than the tags and responses on the way, which are assumed to be 1 each; crossbars' own latencies are to be
 taken off by whoever puts them in. Rounded to the nearest, at least 1. `tgts_per_mshr` has no default in gem5 and is
-assumed. `clusivity` is given where lines were seen to leave the inner cache with the outer. Prefetchers:
+assumed. `clusivity` is mostly exclusive where lines were seen to leave the outer cache for the inner one, and mostly
+inclusive where that was seen not to be, or lines leave the inner cache with the outer. Prefetchers:
 `StridePrefetcher` (`degree` in lines, `distance` in strides skipped, `table_entries`) and `TaggedPrefetcher`
 (`degree`); streams have no class of their own kind. Names: gem5, src/mem/cache/Cache.py, prefetch/Prefetcher.py,
 arch/x86/X86TLB.py.
@@ -18,14 +19,20 @@ from dataclasses import dataclass, replace
 from setebench.export.format import Format
 from setebench.export.prefetchers import not_expressed, parameter, present
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, Value, assumed, derived
+from setebench.export.values import Known, Open, Sheet, Value, assumed, derived, weakest
 
 TAG = 1
 RESPONSE = 1
 TARGETS = 20
 """Of an MSHR: what gem5's own example caches have (configs/common/Caches.py)."""
 
-POLICIES = {"lru": "LRURP()", "tree_plru": "TreePLRURP()", "random": "RandomRP()"}
+POLICIES = {
+    "lru": "LRURP()",
+    "tree_plru": "TreePLRURP()",
+    "bit_plru": "NRURP()",
+    "random": "RandomRP()",
+    "srrip": "RRIPRP()",
+}
 CLASSES = {1: "SetebenchL1D", 2: "SetebenchL2", 3: "SetebenchL3"}
 
 
@@ -83,12 +90,16 @@ def _data_latency(source: Source, level: int) -> Known:
 
 
 def _clusivity(source: Source, level: int) -> Known:
-    known = source.get(f"cache.l{level - 1}.inclusive_in_l{level}")
-    if isinstance(known, Value) and not known.value:
-        return Open(known.parameters[0], "not inclusive, which does not say that it is exclusive")
-    if isinstance(known, Open):
-        return known
-    return Value("'mostly_incl'", "", known.origin, known.why, parameters=known.parameters)
+    """gem5 tells whether misses fill a cache from whether they leave it to what was evicted above."""
+    exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}")
+    if isinstance(exclusive, Value):
+        return replace(exclusive, value="'mostly_excl'" if exclusive.value else "'mostly_incl'")
+    inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}")
+    if isinstance(inclusive, Open):
+        return inclusive
+    if not inclusive.value:
+        return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
+    return replace(inclusive, value="'mostly_incl'")
 
 
 def _prefetcher(source: Source, level: int) -> Known:
@@ -114,7 +125,8 @@ def _stride(source: Source, level: int, others: str) -> Known:
     assert isinstance(there, Value)
     names = tuple(name for known in settled.values() for name in known.parameters)
     why = f"l{level}.stride; gem5's defaults for the rest{others}"
-    return Value(f"StridePrefetcher({arguments})", "", there.origin, why, parameters=names or there.parameters)
+    origin = weakest((there, *settled.values()))
+    return Value(f"StridePrefetcher({arguments})", "", origin, why, parameters=names or there.parameters)
 
 
 def _argument(name: str, known: Value) -> str:

@@ -17,7 +17,7 @@ from xml.sax.saxutils import quoteattr
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Entry, Known, Open, Sheet, Value, derived
+from setebench.export.values import Entry, Known, Open, Sheet, Value, assumed, derived
 
 MEBI = 1 << 20
 GIGA = 1e9
@@ -90,6 +90,7 @@ def _own(cpus: Iterable[int], node: _Node) -> str:
 def _node(source: Source, sheet: Sheet, node: _Node, ids: Iterator[int], targets: dict[int, int]) -> Iterator[str]:
     third = source.has_level(3)
     if third:
+        _once(sheet, "l3.cpuset", assumed(_mask(node.cpus), "", "all cores of a memory node share the third cache"))
         yield _cache(source, sheet, 3, f'{_own(node.cpus, node)} gp_index="{next(ids)}"')
     targets[node.number] = next(ids)
     memory = int(source.fact("memory_bytes") or 0)

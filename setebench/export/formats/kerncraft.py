@@ -103,6 +103,7 @@ def _level(source: Source, sheet: Sheet, level: int) -> Iterator[str]:
     if level < max(source.levels):
         yield f"    load_from: L{level + 1}"
         yield f"    store_to: L{level + 1}"
+    yield f"  # assumed: {'a core has its own' if own else 'all cores share it'}"
     yield f"  cores per group: {1 if own else cores}"
     yield f"  groups: {cores if own else 1}"
     size = sheet.put(f"L{level} size per group", source.size(level))

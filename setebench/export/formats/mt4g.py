@@ -14,7 +14,7 @@ from typing import Any
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Open, Sheet, derived
+from setebench.export.values import Open, Sheet, assumed, derived
 
 GIGA = 1e9
 GIBI = 1 << 30
@@ -44,7 +44,10 @@ def write(source: Source) -> str:
 
 
 def _cache(source: Source, sheet: Sheet, level: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"amount": len(source.cores) if level < 3 else 1}
+    amount = len(source.cores) if level < 3 else 1
+    why = "a core has its own" if level < 3 else "all cores share it"
+    sheet.put(f"memory.l{level}.amount", assumed(amount, "caches", why))
+    found: dict[str, Any] = {"amount": amount}
     for name, known in (("size", source.size(level)), ("lineSize", source.line(level))):
         value = sheet.put(f"memory.l{level}.{name}", known)
         if value is not None:

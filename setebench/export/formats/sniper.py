@@ -4,22 +4,23 @@
 A level's hit costs its `data_access_time` and, for each level before it, that one's `tags_access_time`, which is
 assumed to be 1; so they are taken off. `outstanding_misses` is in entries and read for the first data cache only.
 Memory's `latency` is in nanoseconds, of the whole way less the last cache's hit; `per_controller_bandwidth` in GB/s
-(10^9 bytes). TLB `size` in entries, `penalty` in cycles of a walk. The prefetcher of kind `simple` has `flows` and
-`num_prefetches`; what it is nearest to is said. Names: Sniper, config/base.cfg, nehalem.cfg, prefetcher.cfg,
-simple_prefetcher.cc.
+(10^9 bytes), of one controller that is assumed to stand for all. TLB `size` in entries, `penalty` in cycles of a walk.
+The prefetcher of kind `simple` has `flows` and `num_prefetches`; what it is nearest to is said. Names: Sniper,
+config/base.cfg, nehalem.cfg, prefetcher.cfg, simple_prefetcher.cc.
 """
 
 from __future__ import annotations
 
 from setebench.export.format import Format
 from setebench.export.prefetchers import not_expressed, parameter, present
-from setebench.export.source import Source
+from setebench.export.source import Source, assumed_ways
 from setebench.export.values import Known, Open, Sheet, Value, assumed, derived, with_assumption
 
 KIB = 1024
 TAGS = 1
 GIGA = 1e9
 POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
+ONE_CONTROLLER = "one controller is assumed to stand for all"
 SECTIONS = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache"}
 
 
@@ -117,8 +118,7 @@ def _tlbs(source: Source) -> dict[str, Sheet]:
         sheet = Sheet()
         entries = source.count(f"tlb.l{level}.entries.4k")
         sheet.put("size", entries)
-        if level == 1:
-            sheet.put("associativity", with_assumption(entries, "fully associative is assumed"))
+        sheet.put("associativity", assumed_ways(entries, level))
         sections[f"perf_model/{name}"] = sheet
     penalty = Sheet()
     penalty.put("penalty", derived(lambda cycles: cycles, "cycles", (source.get("tlb.l2.miss_penalty.4k"),), ""))
@@ -133,8 +133,9 @@ def _memory(source: Source) -> Sheet:
     latency = derived(lambda all, cache: all - cache, "ns", (whole, last), "less a hit in the last cache")
     sheet.put("latency", latency)
     peak = source.first("loaded_latency.peak_bandwidth", "loaded_latency.reached_bandwidth")
-    one = derived(lambda rate: rate, "GB/s", (peak,), "one controller stands for all", _three_digits)
-    sheet.put("per_controller_bandwidth", one)
+    one = derived(lambda rate: rate, "GB/s", (peak,), "", _three_digits)
+    if sheet.put("per_controller_bandwidth", with_assumption(one, ONE_CONTROLLER)) is not None:
+        sheet.put("num_controllers", assumed(1, "controllers", ONE_CONTROLLER))
     return sheet
 
 

@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Sheet, derived
+from setebench.export.values import Sheet, assumed, derived
 
 GIGA = 1e9
 LOGICAL = 1
@@ -55,6 +55,8 @@ def write(source: Source) -> str:
     sheet, tree = Sheet(), _Tree()
     given = {level: _attributes(source, sheet, level) for level in source.levels}
     timed = {level: _times(source, sheet, level) for level in (*(f"l{n}" for n in source.levels), "memory")}
+    if 3 in given:
+        sheet.put("L3 cores", assumed(len(source.cores), "cores", "all cores share the third cache"))
     tree.open("Topology", 0)
     tree.open("Chip", 0, f'model={quoteattr(source.name)} type="{CHIP_CPU}"')
     memory = tree.open("Memory", 0, f'size="{int(source.fact("memory_bytes") or 0)}" is_volatile="1"')

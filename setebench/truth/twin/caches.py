@@ -25,8 +25,10 @@ LEAST_LEVELS = 2
 SLICED = 3
 """The only level that may be in slices."""
 
-QLRU = "H11_M1_R0_U0"
-"""The variant that stands for an unnamed one of the family: Ivy Bridge's L3 (Abel and Reineke, ISPASS 2020)."""
+QLRU = {2: "H00_M1_R0_U1"}
+USUAL_QLRU = "H11_M1_R0_U0"
+"""The variant that stands for an unnamed one of the family: of Ice Lake's second level, and of last levels from Haswell
+to Coffee Lake (Abel and Reineke, ISPASS 2020, and nanoBench's tables on uops.info)."""
 
 
 def levels(readings: Readings) -> int:
@@ -138,7 +140,8 @@ def _replacement(readings: Readings, draft: Draft, level: int) -> None:
         other = next((word for word in ("fifo", "random") if word in words), words[0])
         draft.put(path, found.bounded(f"{found.value}, which {other} stands for"), other)
     if found.value == "qlru" and "qlru" in table_fields(spec.Level):
-        draft.assume((*_at(level), "qlru"), QLRU, "which variant is not reported: Ivy Bridge's")
+        variant = QLRU.get(level, USUAL_QLRU)
+        draft.assume((*_at(level), "qlru"), variant, "which variant is not reported: a usual one at this level")
 
 
 def _inclusion(readings: Readings, draft: Draft, level: int) -> None:

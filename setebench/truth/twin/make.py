@@ -34,6 +34,7 @@ RULES: tuple[Callable[[Readings, Draft], None], ...] = (
     memory.coherence,
 )
 UNMEASURED = "not measured; the default of machine files"
+NOTHING = "no field of a machine follows from the findings of this result; `setebench characterize` asks for all"
 MOST_CONTRADICTIONS = 50
 """Findings that may be set aside because they contradict others, before a result is refused."""
 
@@ -59,14 +60,17 @@ def twin_of_file(text: str, file: str) -> Twin:
     return Twin(machine, {path: stated.get(field_name(path), unknown) for path, _ in fields_of(machine)}, {})
 
 
-def make_twin(document: Document) -> Twin:
-    """The twin of the machine that a result describes. Raises `SetebenchError` where no machine can have it all."""
+def make_twin(document: Document, *, of_nothing: bool = False) -> Twin:
+    """The twin of the machine that a result describes. Raises `SetebenchError` where no machine can have it all, and,
+    unless a twin `of_nothing` is wanted, where no finding says anything of a memory system."""
     set_aside: dict[str, str] = {}
     for _ in range(MOST_CONTRADICTIONS):
         draft = _draft(Readings(document, frozenset(set_aside)))
         problems = field_problems(draft.data)
         machine = None if problems else msgspec.convert(draft.data, spec.Machine)
         problems = problems or sense_problems(machine)  # type: ignore[arg-type]
+        if not of_nothing and all(origin.origin == "assumed" for origin in draft.origins.values()):
+            raise SetebenchError(NOTHING)
         if machine is not None and not problems:
             return Twin(machine, dict(_complete(machine, draft.origins)), set_aside)
         aside = _behind(problems[0], draft)

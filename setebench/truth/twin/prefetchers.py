@@ -77,6 +77,8 @@ def _prefetcher(readings: Readings, draft: Draft, known: _Known) -> None:
             draft.put(known.path(field), readings.get(name))
     if draft.get(known.path("fills")) is None:
         draft.assume(known.path("fills"), f"l{level}", "open: its own level")
+    if level > 1 and "indexed_by" in fields and draft.get(known.path("indexed_by")) is None:
+        draft.assume(known.path("indexed_by"), "page", "open: addresses of instructions end at level 1")
     _trained_by(readings, draft, known)
     _bits_and_edges(readings, draft, known)
     _from_lead(readings, draft, known)

@@ -22,10 +22,32 @@ def tlbs(readings: Readings, draft: Draft) -> None:
         for level in (1, 2):
             if readings.names(f"tlb.l{level}.", f".{pages}") or least.entries:
                 least = _table(readings, draft, (level, pages), least)
+    _splintered(readings, draft)
     _shared_entries(readings, draft)
     _of_stores(readings, draft)
     draft.put(("tlb", "walk_cache_entries"), readings.get("tlb.walk_cache.entries"))
     draft.put(("tlb", "walk_cache_miss_cycles"), readings.get("tlb.walk_cache.miss_penalty"))
+
+
+def _splintered(readings: Readings, draft: Draft) -> None:
+    """Large pages whose tables are those of small pages, up to what a page walk takes, are held in 4 KiB parts: a walk
+    to a whole one has a level less to read."""
+    pairs = []
+    for name in ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty"):
+        small, large = (readings.get(f"tlb.{name}.{pages}") for pages in ("4k", "2m"))
+        if small is None or large is None or not small.value or not _alike(small, large):
+            return
+        pairs += [small, large]
+    names = tuple(each.parameters[0] for each in pairs)
+    same = Reading(True, "bounded", parameters=names, why="large pages have the tables of small ones, walks included")
+    draft.put(("memory", "huge_pages_splintered"), same)
+
+
+def _alike(one: Reading, other: Reading) -> bool:
+    """Whether two numbers may be the same: counts that are, and intervals that meet."""
+    lows = (each.value if each.low is None else each.low for each in (one, other))
+    highs = (each.value if each.high is None else each.high for each in (one, other))
+    return bool(max(lows) <= min(highs))
 
 
 def _shared_entries(readings: Readings, draft: Draft) -> None:
@@ -70,10 +92,10 @@ def _table(readings: Readings, draft: Draft, which: tuple[int, str], least: _Lea
     usual: spec.TlbTable = table_fields(spec.Tlb)[name].default
     entries = readings.get(f"tlb.l{level}.entries.{pages}")
     if entries is None:
-        count, ways = _shape(max(usual.entries, least.entries))
+        count, ways = _shape(level, max(usual.entries, least.entries))
         draft.assume((*path, "entries"), count, "open: the usual, and no fewer than the first table's")
     else:
-        count, ways = _shape(max(int(entries.value), least.entries) if entries.value else 0)
+        count, ways = _shape(level, max(int(entries.value), least.entries) if entries.value else 0)
         draft.put((*path, "entries"), _as_bound(entries, count), count)
     draft.assume((*path, "ways"), ways, "no finding says how many sets there are")
     penalty = readings.get(f"tlb.l{level}.miss_penalty.{pages}")
@@ -83,9 +105,10 @@ def _table(readings: Readings, draft: Draft, which: tuple[int, str], least: _Lea
     return _Least(count, float(draft.get((*path, "miss_penalty_cycles")))) if count else least
 
 
-def _shape(entries: int) -> tuple[int, int]:
-    """(entries, ways) of a table that has so many entries at least."""
-    ways = _ways(entries)
+def _shape(level: int, entries: int) -> tuple[int, int]:
+    """(entries, ways) of a table that has so many entries at least. A first one is fully associative, as most are; and
+    one whose sets are chosen by a hash conflicts no more often."""
+    ways = 0 if level == 1 and entries <= MOST_TLB_WAYS else _ways(entries)
     return (entries, ways) if ways >= 0 else _rounded_up(entries)
 
 

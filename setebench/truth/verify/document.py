@@ -120,7 +120,7 @@ def defaults(checked: Verified, baseline: Document) -> Finding | None:
     """How much a table in which nothing was measured predicts: what others say of the machine, and defaults of machine
     files. None where no levels were asked."""
     rows = {row.number: row for row in checked.rows if row.by_level}
-    machine = make_twin(baseline).machine
+    machine = make_twin(baseline, of_nothing=True).machine
     said = answered(machine, checked, {number: row.trial for number, row in rows.items()})
     weights = {family.name: family.weight for family in FAMILIES}
     shares: dict[str, list[Compared]] = {}
