@@ -42,7 +42,8 @@ def validate(context: Context) -> Iterable[Verdict]:
     with closing(Battery(context, params)) as battery:
         works = battery.workloads
         observations = observe(context, works, roles, params)
-        evidence = Evidence(observations, {work.name: work for work in works}, params, battery.prefetched)
+        by_name = {work.name: work for work in works}
+        evidence = Evidence(observations, by_name, params, battery.prefetched, battery.levels.numbered)
         for epoch in range(params.epochs, params.most_epochs):
             still_open = tuple(role for role in roles if _needs_more(role, evidence))
             if not still_open:

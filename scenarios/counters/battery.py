@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.chases import SweepParams, region_for, sweep
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.chases import SweepParams, sweep
+from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.experiments.streams.choice import nodes_for
 from setebench.kernels import KERNELS, stream_bytes
@@ -22,15 +24,12 @@ from setebench.stats.ticks.location import mean_ticks
 from . import workloads as make
 from .ahead import prefetched_traffic
 from .eviction import Eviction
-from .levels import Levels, ends, levels_of
+from .levels import Levels, beyond, ends, levels_of, numbered
 from .lost import lost_bytes, lost_ticks
 from .params import Params
 from .workloads import ARRAY, PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
 
 Numbers = NDArray[np.float64]
-
-BEYOND_SECOND = ("l2_fill", "l2_rfo_miss")
-"""Roles of lines from beyond the second level, which a further one has too where it serves the working set."""
 
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
@@ -63,29 +62,38 @@ class Battery:
         self._stack.callback(machine.release, region)
         return region
 
-    def _targets(self, pages: int = PAGES) -> Targets:
-        return Targets(self._allocate(pages * PAGE_BYTES), self._context.rng(17))
+    def _targets(self, seed: int = 17) -> Targets:
+        return Targets(self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed))
 
     # -- the levels -------------------------------------------------------------------------------------------------
 
     def _find_levels(self) -> Levels:
         context, params = self._context, self._params
-        region = region_for(context, params.largest_bytes)
+        region = working_memory(context)
         self._stack.callback(context.machine.release, region)
-        memory = self._memory_ticks()
+        found, per_tick = find_levels(context, region), quick_cycles_per_tick(context)
+        memory, self._chased = self._find_chased()
         lost = lost_ticks(context, self._allocate(lost_bytes(params)), params)
 
-        def enough(sizes: Numbers, ticks: Numbers) -> bool:
-            return ends(sizes, ticks, memory, params, lost)
+        def enough(_sizes: Numbers, ticks: Numbers) -> bool:
+            return ends(ticks, memory, params, lost)
 
         octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
         sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), enough)
-        context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory, "lost_ticks": lost}
-        return levels_of(sizes, ticks, memory, params, lost)
+        context.evidence["working_sets"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory, "lost_ticks": lost}
+        return numbered(levels_of(sizes, ticks, memory, params, lost), found, per_tick, params)
 
-    def _memory_ticks(self) -> float:
+    def _find_chased(self) -> tuple[float, Targets]:
+        """What a step of a chase over flushed lines takes, ticks, and the lines: of several draws the slowest one, as a
+        prefetcher that happens to bring a line makes a chase faster, and what waits for such a line is no miss."""
+        draws = [self._targets(17 + number) for number in range(self._params.draws)]
+        ticks = [self._flushed_ticks(each) for each in draws]
+        slowest = int(np.argmax(ticks))
+        return ticks[slowest], draws[slowest]
+
+    def _flushed_ticks(self, targets: Targets) -> float:
         """Ticks of a step of a chase over flushed lines."""
-        context, targets = self._context, self._targets()
+        context = self._context
         few, many = self._params.chase_lines
         context.machine.link(targets.region, targets.lines[:many])
         found = []
@@ -106,12 +114,11 @@ class Battery:
 
     def _plain(self) -> Iterator[Workload]:
         """Single lines, chases and bursts of flushed lines."""
-        context, params, cpu = self._context, self._params, self._context.cpu
-        targets, stored, chased = self._targets(), self._targets(), self._targets()
-        context.machine.link(chased.region, chased.lines[: max(params.chase_lines)])
+        params, cpu = self._params, self._context.cpu
+        targets, stored = self._targets(), self._targets()
         yield from make.flushed(stored, cpu, params.repetitions)
         yield from make.hot(targets, cpu, params.work_cycles, 24)
-        yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
+        yield from make.flushed_chases(self._chased, cpu, params.chase_lines, STALLS)
         yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
         yield make.ascending_chase(self._ascending, cpu)
 
@@ -171,40 +178,29 @@ class Battery:
         )
         eviction = Eviction(context, params, self.levels, dirty)
         passes = eviction.passes()
-        third_ticks = eviction.levels.third_ticks
-        if "l2" in passes:  # what disturbs a pass, and what misses a TLB in a chase, adds time
-            third_ticks = min(third_ticks, eviction.behind(passes["l2"].size_bytes))
-        for what in self._working_sets(eviction.levels, third_ticks):
-            yield from make.served(what, context.cpu, STALLS, params.looseness)
+        for level, served in (("l2", self.levels.second), ("l3", self.levels.third)):
+            if served is not None:
+                yield from make.served(self._working_set(level, served), context.cpu, STALLS, params.looseness)
+        # what other workloads modified leaves the caches with the first of these, or with the next where that kept it
+        clean = 2 * make.passing(max(each.size_bytes for each in passes.values()), dirty.evictors)
         for level, passed in passes.items():
-            yield make.driven_out(level, dirty, passed, context.cpu, params.looseness)
+            yield replace(make.driven_out(level, dirty, passed, context.cpu, params.looseness), warm=clean)
 
-    def _working_sets(self, levels: Levels, third_ticks: float) -> Iterator[Served]:
-        """Of the second level, and of a third one where there is one, which serves a line in so many ticks."""
-        near = levels.lost_ticks
-        memory = further = None
-        if levels.second_ticks <= self._params.slower * near:  # else its lines come from who knows where
-            memory = self._most(levels.second_ticks, near, levels.memory_ticks)
-            further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
-        beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
-        ring = self._ring(levels.second)
-        stores = {"l2_rfo": self._beyond(ring, make.STORE, levels.near_ticks, near), "l2_rfo_miss": 0.0}
-        yield Served(level="l2", ring=ring, nearer=levels.left_in_first, stores=stores, beyond=beyond)
-        if levels.third is not None:
-            memory = self._most(levels.third_ticks, near, levels.memory_ticks)
-            beyond = dict.fromkeys(make.FROM_MEMORY, memory)
-            ring = self._ring(levels.third)
-            stores = {
-                "l2_rfo": self._beyond(ring, make.STORE, levels.near_ticks, near),
-                "l2_rfo_miss": self._beyond(ring, make.STORE, near, third_ticks),
-            }
-            further = self._beyond(ring, Probe().load(TARGET), near, third_ticks)
-            yield Served(level="l3", ring=ring, nearer=0.0, further=further, stores=stores, beyond=beyond)
+    def _working_set(self, level: str, size_bytes: float) -> Served:
+        """A working set that a level serves, and where the lines are that accesses to it are to."""
+        ring = self._ring(size_bytes)
+        loads, stores = (self._beyond(ring, access) for access in (Probe().load(TARGET), make.STORE))
+        return Served(
+            level=level,
+            ring=ring,
+            loads={role: loads[make.BEYOND[role]] for role in make.READS},
+            stores={role: stores[make.BEYOND[role]] for role in make.OWNED},
+        )
 
-    def _beyond(self, ring: Ring, access: Probe, near: float, far: float) -> float:
-        """The fraction of the accesses around a working set whose lines are not in the level that takes `near`, but in
-        one that takes `far`, or further away. Some lines are timed that the next access is to: where they are then,
-        whatever prefetchers brought, and whatever has room where their lines don't come."""
+    def _beyond(self, ring: Ring, access: Probe) -> dict[str, float]:
+        """The fractions of the accesses around a working set whose lines are in none of the levels before the one
+        named. Some lines are timed that the next access is to: where they are then, whatever prefetchers brought, and
+        whatever has room where their lines don't come."""
         context, apart, step = self._context, self._params.sampled_apart, step_ticks(self._context)
         for probe, placements in ring.rounds:
             context.machine.run(probe, placements, cpu=context.cpu)
@@ -215,16 +211,7 @@ class Battery:
         timed[sampled] = order[sampled + 1]
         probe = access.fence().start().load(ARRAY).stop()
         ticks = context.machine.run(probe, {TARGET: order, ARRAY: timed}, cpu=context.cpu)[:, 0]
-        within = mean_ticks(ticks[sampled + 1], step) + near - self.levels.near_ticks
-        # what comes from further away than `far` counts no more than what comes from there
-        beyond = np.minimum(ticks[sampled], within + far - near + step).mean() - within
-        return float(np.clip(beyond / max(far - near, 1e-9), 0.0, 1.0))
-
-    def _most(self, ticks: float, near: float, far: float) -> float | None:
-        """How many steps of a working set the level that takes `far` may serve, by the time that all take; None where
-        that may be most of them, or where it is not much slower than the nearest one."""
-        most = max(ticks - near, 0.0) / max(far - near, 1e-9)
-        return most if most < self._params.before_memory else None
+        return beyond(ticks[sampled], np.delete(ticks, sampled)[accesses:], step, self.levels, self._params)
 
     def _linked(self, region: Region) -> Region:
         """A region whose lines point to the next ones."""

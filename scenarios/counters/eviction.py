@@ -6,7 +6,7 @@ them says. Policies that let a pass through (a last level that keeps what it has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 
-from .levels import Levels, growth_of
+from .levels import Levels
 from .params import Params
-from .workloads import ARRAY, EVICTOR, PAGE_BYTES, TARGET, Dirty, Pass, flushes
+from .workloads import ARRAY, EVICTOR, PAGE_BYTES, TARGET, Dirty, Pass, flushes, passing
 
 
 @dataclass
@@ -34,14 +34,10 @@ class Eviction:
 
     def passes(self) -> dict[str, Pass]:
         """The pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where one was found:
-        of passes of growing length. What they show of a third level is in `levels` then."""
+        of passes of growing length."""
         self._memory = self._reload(0, flushed=True)
         sizes = self._sizes()
         second = self._second(sizes)
-        levels = self._seen(second)
-        if (levels.third is None) != (self.levels.third is None):
-            self.levels = levels
-            second = self._second(sizes)
         passes = {"l1d": self._own_pass(self._own(sizes))}
         if second is not None:
             passes["l2"] = Pass(size_bytes=second, known=self._left(self.behind(second)))
@@ -65,11 +61,11 @@ class Eviction:
         return next(gone, long[0])
 
     def _own_pass(self, size: int) -> Pass:
-        """What has left the second level too, or is in memory, takes longer than the next level does."""
+        """What has left the second level too, or is in memory, takes longer than the next level does: of lines behind
+        as many passes as a reading has, as the first ones are passed again and again."""
         levels, params, memory = self.levels, self.params, self._memory
-        behind = max(self.behind(size) - levels.lost_ticks, 0.0)
-        further = levels.third_ticks if levels.third else memory
-        left = {"l2_writeback": behind / max(further - levels.lost_ticks, 1e-9)}
+        behind = max(self._reload(size, turns=params.amounts[-1]) - levels.lost_ticks, 0.0)
+        left = {"l2_writeback": behind / max(levels.next_ticks - levels.lost_ticks, 1e-9)}
         left |= dict.fromkeys(("mem_write", "home_write"), behind / max(memory - levels.lost_ticks, 1e-9))
         left = {role: most for role, most in left.items() if most < params.before_memory}
         known = {role: most if most > params.looseness else 0.0 for role, most in left.items()}
@@ -100,24 +96,6 @@ class Eviction:
         were left behind the shorter one."""
         return [each for each in longer if self.behind(each) <= (1 + self.params.still_there) * self.behind(size)]
 
-    def _seen(self, second: int | None) -> Levels:
-        """The levels, without a third one where lines that left the second one come from memory, or with one that only
-        passes show: what prefetchers bring, and pages that a TLB misses, don't disturb these."""
-        levels, params = self.levels, self.params
-        if levels.third is not None:
-            false = second is not None and self.behind(second) * params.slower >= self._memory
-            return replace(levels, third=None, third_ticks=0.0) if false else levels
-        passed = np.array(sorted(self._ticks))
-        ticks = np.array([self._ticks[size] for size in passed.tolist()])
-        steps = np.array([levels.at(size) for size in passed.tolist()])
-        inside = growth_of(passed, ticks) <= params.level_growth
-        for each in (ticks, steps):
-            inside &= (each > params.slower * levels.lost_ticks) & (each < params.before_memory * self._memory)
-        if not inside.any():
-            return levels
-        at = int(np.flatnonzero(inside)[0])
-        return replace(levels, third=float(passed[at]), third_ticks=float(steps[at]))
-
     def _left(self, behind: float) -> dict[str, float]:
         """What a line has caused that left the second level and comes in so many ticks afterwards."""
         known = {"l1d_writeback": 1.0, "l2_writeback": 1.0}
@@ -135,9 +113,9 @@ class Eviction:
             self._ticks[size_bytes] = self._reload(size_bytes)
         return self._ticks[size_bytes]
 
-    def _reload(self, size_bytes: int, *, flushed: bool = False) -> float:
-        """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines, over
-        those of a step over lines that are in the first level."""
+    def _reload(self, size_bytes: int, *, flushed: bool = False, turns: int = 1) -> float:
+        """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines so
+        often, over those of a step over lines that are in the first level."""
         context, dirty, run = self.context, self.dirty, self.context.machine.run
         begins, evictors = dirty.begins[: 2 if size_bytes > self.params.evicted_bytes else None], dirty.evictors
         firsts = [self._link(begin) for begin in begins.tolist()]
@@ -149,8 +127,9 @@ class Eviction:
         if flushed:
             probe += dirty.each(Probe().flush(ARRAY))
         else:
-            line = evictors.line_size
-            probe = probe.repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+            ((driving, _),) = passing(size_bytes, evictors)
+            for _ in range(turns):
+                probe += driving
         # a flush translates its address: the pages' entries are in the TLB without any line of them being used
         probe = probe.repeat(self._timed, Probe().flush(ARRAY), advance=PAGE_BYTES).fence()
         probe = probe.start(0).chase(TARGET, self._timed).stop(0).start(1).chase(TARGET, self._timed).stop(1)

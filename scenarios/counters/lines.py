@@ -93,7 +93,7 @@ class Candidate:
 def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Estimate) -> Verdict:
     chosen, kinds = candidate.counted, evidence.kinds(role)
     primary = PRIMARY.get(chosen, "far_load")
-    if not candidate.fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
+    if not candidate.fits or background(role, evidence, scale.value) or _bent(role, evidence, candidate):
         reason = _why(role, evidence, scale, candidate.fits)
         return found(role, kinds | {Kind.UNTRUSTED}, reason)
     if chosen != role and evidence.level(chosen) == evidence.level(role):
@@ -115,6 +115,13 @@ def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Es
     levels = {evidence.sure_level(name) for name in (chosen, *candidate.others)}
     level = levels.pop() if len(levels) == 1 else ""
     return msgspec.structs.replace(decided(role, kinds, scale), level=level, includes_prefetch=includes)
+
+
+def _bent(role: str, evidence: Evidence, candidate: Candidate) -> bool:
+    """Whether twice the work doesn't bring twice the events, whatever they are: lines that leave one level with the
+    work may leave the next one later."""
+    names = {PRIMARY.get(each, "far_load") for each in (candidate.counted, *candidate.others)}
+    return all(bent(role, evidence, name) for name in names)
 
 
 def _ambiguous(evidence: Evidence, candidate: Candidate) -> bool:

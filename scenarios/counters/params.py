@@ -38,13 +38,19 @@ class Params:
     prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
     by a whole line per access."""
 
-    sampled: int = 64
+    sampled: int = 256
     """Accesses to a working set of which is timed where their line is: the fraction in one of two levels is known
-    within 0.06, half of `looseness`, then."""
+    within 0.03 then, and within `looseness` on a clock whose step is three times their difference."""
 
     sampled_apart: int = 31
     """One of so many accesses is such a one: few enough to leave the others as they are, and of all windows of the
     order, as an odd number is no part of their sizes."""
+
+    jitter_ticks: float = 0.5
+    """Least standard deviation of a timed load: that of rounding to whole ticks."""
+
+    turns: int = 100
+    """Of expectation maximisation over so few weights: by then they change by less than a hundredth."""
 
     least_fit: float = 1e-3
     """Chance below which a candidate is held to leave too much unexplained. With ten workloads of one event, a true
@@ -75,11 +81,7 @@ class Params:
 
     outgrow: float = 2.8
     """Times the first level that a working set for the second one has: nothing of it stays with LRU, 7 % with random
-    replacement (`left_behind`), and most published second levels are four times as large as the first one or larger."""
-
-    next_within: float = 2.9
-    """Times the first level within which the second one must show. Where only something larger does, a small level may
-    lie between. The two limits have one point of the sweep between them."""
+    replacement, and most published second levels are four times as large as the first one or larger."""
 
     beyond: float = 5.0
     """Times the first level that a pass over other lines must have at least, so that none of its lines are left: with
@@ -119,10 +121,7 @@ class Params:
     32 lines are known within a fiftieth where single ones differ by a tenth."""
 
     reached_memory: float = 0.9
-    """A sweep ends where a step takes so much of a flushed line's time: prefetchers make no chase faster by more."""
-
-    third_points: int = 5
-    """Or where a third level has served so many sizes in a row, two octaves."""
+    """A sweep ends where a step takes so much of a flushed line's time: memory serves it then."""
 
     smallest_bytes: int = 1024
     """The smallest working set of the sweep: 15 lines, which any first cache holds with what prefetchers bring beside
@@ -139,6 +138,10 @@ class Params:
     chase_lines: tuple[int, int] = (8, 16)
     """Lines of a flushed chase; the difference of the two is free of what a bracket costs. No more than a first TLB of
     16 pages holds, each line being in a page of its own."""
+
+    draws: int = 4
+    """Of these lines, of which the slowest chase counts: in the first draw, one machine of fifteen (seeds from 830001)
+    had a line that a prefetcher brought, as pages that follow each other by chance look like a stride."""
 
     burst_lines: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
     """Independent misses at once: around 4, where a count that is rounded down in each cycle (a quarter of what is in

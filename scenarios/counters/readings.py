@@ -22,13 +22,14 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known when an event is judged: its readings, the workloads by name, the tunables, and the levels
-    whose traffic holds prefetched lines."""
+    """All that is known when an event is judged: its readings, the workloads by name, the tunables, the levels whose
+    traffic holds prefetched lines, and whether levels beyond the second are `numbered`."""
 
     observations: Observations
     workloads: Mapping[str, Workload]
     params: Params
     prefetched: frozenset[str]
+    numbered: bool
 
     def level(self, role: str) -> str:
         """The level whose traffic a role is here: what lies beyond L2 is memory where no third cache was found."""
@@ -37,7 +38,7 @@ class Evidence:
 
     def sure_level(self, role: str) -> str:
         """The same, empty where it rests on a third cache not having been found, which may be there all the same."""
-        return self.level(role) if self.level(role) == ROLES[role].level else ""
+        return self.level(role) if self.numbered or self.level(role) == ROLES[role].level else ""
 
     def kinds(self, role: str) -> set[Kind]:
         """What readings say of the event before anything is inferred: whether they wrapped."""

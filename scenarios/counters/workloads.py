@@ -37,10 +37,14 @@ BESIDE = "_beside_sibling"
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Roles of a load's way to memory."""
 
-FROM_MEMORY = ("offcore_mem_read", "mem_read", "home_read")
-"""Those of lines that memory gives."""
-
 OWNED = ("l2_rfo", "l2_rfo_miss")
+BEYOND = {
+    **dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_rfo"), "l2"),
+    **dict.fromkeys(("l2_fill", "l2_rfo_miss"), "l3"),
+    **dict.fromkeys(("offcore_mem_read", "mem_read", "home_read"), "memory"),
+}
+"""The nearest level from which lines of these roles come."""
+
 WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
 REMOTE = ("remote_read", "link_flit")
 QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, *REMOTE, "load_fb_hit", "hitm_local"), 0.0)
@@ -303,19 +307,26 @@ class Dirty:
         return Probe().repeat(repetitions * self.count, operation, advance=self.step_bytes).fence()
 
 
+def passing(size_bytes: int, evictors: Region) -> tuple[tuple[Probe, dict[Base, NDArray[np.int64]]], ...]:
+    """A pass over so many bytes of evictor lines."""
+    line = evictors.line_size
+    probe = Probe().repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+    return ((probe, {EVICTOR: np.array([evictors.address])}),)
+
+
 def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness: float) -> Workload:
     """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are known, per line.
     Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
     cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
     line, or it would be counted when it leaves. One pass drives out the lines of all repetitions where it is so long
     that these are nothing beside it."""
-    known, line = passed.known, dirty.region.line_size
+    known = passed.known
+    ((driving, evictors),) = passing(passed.size_bytes, dirty.evictors)
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
 
     def at_once(repetitions: int) -> Probe:
-        stores = dirty.each(Probe().store(ARRAY + 8), repetitions)
-        return stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+        return dirty.each(Probe().store(ARRAY + 8), repetitions) + driving
 
     return Workload(
         name=f"driven_out_{name}",
@@ -323,7 +334,7 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
         at_once=at_once if name != "l1d" else None,
         placements=lambda count: {
             ARRAY: dirty.begins[:count],
-            EVICTOR: np.full(count, dirty.evictors.address),
+            EVICTOR: np.repeat(evictors[EVICTOR], count),
         },
         volumes={role: dirty.count * volume for role, volume in known.items()},
         loose={
@@ -339,28 +350,19 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A working set that a level serves, and how well that is known: fractions of its accesses, each give or take its
-    half. `nearer`: those that a nearer level may serve. `beyond`: roles of levels beyond it to which some may belong,
-    and how many; a role that is None there is not known. `further`: the fraction of loads whose lines the
-    second level has not, `stores`: of stores, those that ask for a line, by role."""
+    """A working set that a level serves: the fractions of its `loads` and `stores` that each role counts, by where
+    their lines were when some were timed."""
 
     level: str
     ring: Ring
-    nearer: float
+    loads: Mapping[str, float]
     stores: Mapping[str, float]
-    beyond: Mapping[str, float | None]
-    further: float = 0.0
 
 
 def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: float) -> list[Workload]:
     """A chase over a working set that a level serves, with and without multiplications, and stores to it."""
     steps, ring, warm = 256, what.ring, what.ring.rounds
-    own = ("load_l1_miss", "l1d_fill")
-    known = {**QUIET, **dict.fromkeys(own, 1.0), "l2_fill": what.further}
-    known, loose = _volumes_of(what, known, own, looseness)
-    if what.level == "l3":
-        loose["l2_fill"] = max(looseness, _mixed(what.further))
-    known["l2_rfo_miss"] = 0.0  # nothing is stored to
+    known, loose = _volumes_of({**QUIET, **what.loads}, looseness)
     for name in WRITES:
         known.pop(name)
     chases = [
@@ -377,41 +379,24 @@ def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: fl
         )
         for work in ("", "free", "chained")
     ]
-    return [*chases, replace(_stores(what, cpu, looseness), warm=warm)]
-
-
-def _mixed(fraction: float) -> float:
-    """How far off such a fraction may be: a mixture's is about right, as what its two levels take is known about."""
-    return min(fraction, 1 - fraction)
-
-
-def _volumes_of(
-    what: Served, known: dict[str, float], own: tuple[str, ...], looseness: float
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Events of an access by role, and how far off each may be."""
-    doubts = dict.fromkeys(known, 0.0) | dict.fromkeys(own, what.nearer)
-    for role, most in what.beyond.items():
-        if role in known and most is None:
-            del known[role], doubts[role]
-        elif role in known and most is not None:
-            doubts[role] = most
-    middle = {role: known[role] + (1 - 2 * known[role]) * doubt / 2 for role, doubt in doubts.items()}
-    small = {role for role, doubt in doubts.items() if doubt <= looseness}
-    volumes = {role: known[role] if role in small else middle[role] for role in known}
-    return volumes, {role: max(looseness, doubt / 2) for role, doubt in doubts.items()}
-
-
-def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
-    known, loose = _volumes_of(what, dict(what.stores), (), looseness)
-    loose = {role: max(most, _mixed(what.stores[role])) for role, most in loose.items()}
-    return Workload(
+    known, loose = _volumes_of(what.stores, looseness)
+    stores = Workload(
         name=f"{what.level}_store",
         probes={cpu: STORE},
-        placements=lambda count: {TARGET: what.ring.starts(count, 1)},
+        placements=lambda count: {TARGET: ring.starts(count, 1)},
         volumes=known,
         loose=loose,
         unit=1024,
+        warm=warm,
     )
+    return [*chases, stores]
+
+
+def _volumes_of(fractions: Mapping[str, float], looseness: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Events of an access by role, none or one where that is as good, and how far off each may be: a mixture's fraction
+    is about right, as what its two levels take is known about."""
+    known = {role: each if looseness < each < 1 - looseness else float(round(each)) for role, each in fractions.items()}
+    return known, {role: max(looseness, min(each, 1 - each)) for role, each in known.items()}
 
 
 def flushed_chases(

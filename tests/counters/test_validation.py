@@ -79,6 +79,23 @@ def test_scales_and_levels_say_what_one_count_stands_for() -> None:
     assert {_found(False)[role].level for role in ("l1d_fill", "l2_fill", "mem_read")} == {"l2", "l3", "memory"}
 
 
+@pytest.mark.parametrize("replacement", ["lru", "random"])
+def test_events_of_lines_from_beyond_the_second_of_two_caches_are_memorys(replacement: str) -> None:
+    """Stores to working sets leave modified lines, which a random replacement keeps for long."""
+    plain = load("plain")
+    first, second = plain.levels[:2]
+    two = (first, msgspec.structs.replace(second, replacement=replacement))
+    events = ("l2_writeback", "l2_fill", "l2_rfo_miss", "mem_read")
+    machine = open_machine_file(
+        msgspec.structs.replace(plain, levels=two, pmu=spec.Pmu(events=dict.fromkeys(events, ()))), 3
+    )
+    with closing(machine):
+        found = verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
+    assert {role: (found[role].kinds, found[role].level) for role in events} == dict.fromkeys(
+        events, (("trusted",), "memory")
+    )
+
+
 def test_loads_that_wait_for_a_busy_sibling_are_no_lost_cycles() -> None:
     plain = load("plain")
     core = msgspec.structs.replace(plain.core, threads_per_core=2, smt_extra_cycles=10.0)
