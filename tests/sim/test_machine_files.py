@@ -242,6 +242,12 @@ def test_the_template_loads_as_it_is_and_with_each_example() -> None:
     assert full.prefetchers == tuple(example(table) for table in PREFETCHERS)
 
 
+def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine() -> None:
+    text = dump(loader.load("random:5"))
+    assert "co_runner_cycles" in text
+    assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
+
+
 def test_every_field_is_explained_and_limited() -> None:
     for table in (*LIMITS, *PREFETCHERS):
         for field in table_fields(table).values():
