@@ -15,8 +15,7 @@ FLAT_RATIO = 1.13
 """Nor does it grow by more than this within half an octave; a steeper step between two close points that the points
 around them don't bear out is noise."""
 
-LEAST_OCTAVES, LEAST_OCTAVES_BETWEEN_CLIFFS = 0.9, 0.3
-CLIFF_RATIO = 1.4
+LEAST_OCTAVES, LEAST_OCTAVES_BETWEEN_CLIFFS, CLIFF_RATIO = 0.9, 0.3, 1.4
 """A plateau spans about an octave at least. Something shorter is a slope between two levels that happens to look flat,
 unless latency changes by so much within half an octave on both sides of it, and not at all within."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from setebench.diagnose.observing.memory import Memory, mapped_now
 from setebench.diagnose.observing.profile import Profile
-from setebench.diagnose.observing.work import online_cpus
+from setebench.diagnose.observing.work import online_cpus, permitted
 from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
 from setebench.native.perf.attributes import Attributes, Sample, Software, Type
@@ -90,12 +90,7 @@ class TimeSampling:
         return msgspec.structs.replace(event, mmap_data=self._load_event is not None)
 
     def _add(self, attributes: Attributes, thread: int, cpus: tuple[int, ...]) -> None:
-        """Open the event, without the kernel's part where this user may not see it."""
-        try:
-            self._samplers.append(Sampler(attributes, thread, cpus, kernel=self._kernel))
-        except UnsupportedError:
-            user = msgspec.structs.replace(attributes, exclude_kernel=True, exclude_hv=True)
-            self._samplers.append(Sampler(user, thread, cpus, kernel=self._kernel))
+        self._samplers.append(permitted(attributes, lambda event: Sampler(event, thread, cpus, kernel=self._kernel)))
         if self._load_event is not None:
             loads = for_program(self._load_event, attributes)
             with suppress(UnsupportedError):  # without a right to them there are none, and findings say so
