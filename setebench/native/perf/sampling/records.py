@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from setebench.native.perf.attributes import Attributes, ReadFormat, Sample
@@ -261,10 +262,12 @@ def _ended(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Ended:
     return Ended(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
 
 
-def _mapped(cursor: _Cursor, misc: int, attributes: Attributes) -> Mapped:
-    """Older records of mapped files name their protection by one bit alone: set for data."""
+def _mapped(cursor: _Cursor, misc: int, attributes: Attributes, *, protected: bool = False) -> Mapped:
+    """Older records of mapped files name their protection by one bit alone, set for data; those that are `protected`
+    name it in full, behind device and inode, or the file's build id, which are passed over: 24 bytes either way."""
     who = _who(cursor, attributes)
     pid, tid, address, size_bytes, offset_bytes = cursor.take(_MAP)
+    executable = bool(cursor.take(_MAP2)[0] & _PROT_EXEC) if protected else not misc & _OF_EXEC
     return Mapped(
         pid=pid,
         tid=tid,
@@ -272,24 +275,7 @@ def _mapped(cursor: _Cursor, misc: int, attributes: Attributes) -> Mapped:
         size_bytes=size_bytes,
         offset_bytes=offset_bytes,
         path=_text(cursor),
-        executable=not misc & _OF_EXEC,
-        who=who,
-    )
-
-
-def _mapped2(cursor: _Cursor, _misc: int, attributes: Attributes) -> Mapped:
-    """The device and inode, or the file's build id, are passed over: 24 bytes either way."""
-    who = _who(cursor, attributes)
-    pid, tid, address, size_bytes, offset_bytes = cursor.take(_MAP)
-    protection, _ = cursor.take(_MAP2)
-    return Mapped(
-        pid=pid,
-        tid=tid,
-        address=address,
-        size_bytes=size_bytes,
-        offset_bytes=offset_bytes,
-        path=_text(cursor),
-        executable=bool(protection & _PROT_EXEC),
+        executable=executable,
         who=who,
     )
 
@@ -304,7 +290,7 @@ _PARSERS: dict[int, Callable[[_Cursor, int, Attributes], Record]] = {
     7: _started,
     8: _thread_count,
     9: _sample,
-    10: _mapped2,
+    10: partial(_mapped, protected=True),
     13: _lost_samples,
 }
 """By the kernel's number of the record's kind (enum perf_event_type)."""
