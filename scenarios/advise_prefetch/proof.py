@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from setebench.loops import LINE_BYTES, Loop, Policy
 from setebench.loops.advisor import strategy_of
@@ -91,9 +92,8 @@ BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compi
 def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if not len(values):
         return values
-    middle = np.median(values)
-    deviation = TO_DEVIATION * np.median(np.abs(values - middle))
-    near: NDArray[np.bool_] = np.abs(values - middle) <= Params().farthest * deviation
+    most = Params().farthest * TO_DEVIATION * float(stats.median_abs_deviation(values))
+    near: NDArray[np.bool_] = np.abs(values - np.median(values)) <= most
     return values[near]
 
 
