@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import msgspec
 from setebench import store
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted, Event, Run
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.errors import SetebenchError, UsageError
 from setebench.report.counted import render
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 FORMS = ("table", "json", "csv")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
-KILLED = 128
-"""Added to a signal's number it is the status that shells give to what the signal ended."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +82,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     target.check()
     counted = _counted(request, ctx)
     _deliver(counted, target)
-    ctx.exit(_status(counted, request.child_status))
+    ctx.exit(counted.runs[-1].shell_status(request.child_status))
 
 
 def _target(options: dict[str, Any]) -> Output:
@@ -166,12 +163,3 @@ def _deliver(counted: Counted, target: Output) -> None:
         raise
     except OSError as error:
         raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
-
-
-def _status(counted: Counted, child_status: bool) -> int:
-    if counted.asked:
-        return INTERRUPTED if counted.asked == signal.SIGINT else KILLED + counted.asked
-    last = counted.runs[-1]
-    if not child_status:
-        return 0
-    return KILLED + last.signal if last.signal else last.status or 0
