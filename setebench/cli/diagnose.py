@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from setebench import store
-from setebench.cli.options import output_options
+from setebench.cli.options import child_status_option, duration_option, output_options, program_argument
 from setebench.cli.output import Output
 from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import UsageError
@@ -47,12 +47,7 @@ MOST_SAMPLES_HZ = 5000
 @click.option(
     "--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process instead of a program."
 )
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after this time at the latest.",
-)
+@duration_option
 @click.option(
     "--machine",
     metavar="NAME",
@@ -83,12 +78,12 @@ MOST_SAMPLES_HZ = 5000
     type=click.Path(path_type=Path),
     help="Verdicts on events, instead of the stored ones.",
 )
-@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@child_status_option
 @click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
 )
 @output_options
-@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@program_argument
 @click.pass_context
 def diagnose(ctx: click.Context, /, **values: Any) -> None:
     """Run PROGRAM and say what limits it: its cycles by cause, latencies, traffic, time by function, what to try.

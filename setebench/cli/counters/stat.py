@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from setebench import store
+from setebench.cli.options import child_status_option, duration_option, program_argument
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted, Event, Run
 from setebench.errors import SetebenchError, UsageError
@@ -49,24 +50,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
 @click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a running process instead of a program.")
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after this time at the latest.",
-)
+@duration_option
 @click.option(
     "--regions-only",
     is_flag=True,
     help="Use the CPU's counters only for the regions that PROGRAM marks, not for all of it.",
 )
-@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@child_status_option
 @click.option(
     "--format", "form", type=click.Choice(FORMS), help="Form of the counts.  [default: table, or by FILE's extension]"
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the counts to FILE instead of standard error.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@program_argument
 @click.pass_context
 def stat(ctx: click.Context, /, **options: Any) -> None:
     """Run PROGRAM and count its events, and those of all threads and processes that it starts.
