@@ -43,16 +43,15 @@ def test_every_level_is_found(name: str, blur: float, noise: float, seed: int) -
     assert [each.cycles for each in found] == pytest.approx(cycles, rel=0.1)
 
 
-def test_a_gradual_transition_is_no_level() -> None:
+@pytest.mark.parametrize(
+    ("blur", "largest", "levels", "rel"),
+    [(2.0, 128 * MIB, 4, 0.15), (1.0, 8 * MIB, 3, 0.1)],
+    ids=["a gradual transition is no level", "a sweep that ends inside the last cache shows no memory"],
+)
+def test_what_is_no_level(blur: float, largest: int, levels: int, rel: float) -> None:
     ends, cycles = HIERARCHIES["three"]
-    found = plateaus(*sweep(ends, cycles, 2.0, 0.01))
-    assert [each.cycles for each in found] == pytest.approx(cycles, rel=0.15)
-
-
-def test_a_sweep_that_ends_inside_the_last_cache_shows_no_memory() -> None:
-    ends, cycles = HIERARCHIES["three"]
-    found = plateaus(*sweep(ends, cycles, 1.0, 0.01, largest=8 * MIB))
-    assert [each.cycles for each in found] == pytest.approx(cycles[:3], rel=0.1)
+    found = plateaus(*sweep(ends, cycles, blur, 0.01, largest=largest))
+    assert [each.cycles for each in found] == pytest.approx(cycles[:levels], rel=rel)
 
 
 def test_a_flat_sweep_is_one_level() -> None:
