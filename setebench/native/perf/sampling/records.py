@@ -238,12 +238,8 @@ def _thread_count(cursor: _Cursor, _misc: int, attributes: Attributes) -> Thread
 _TIMES = (ReadFormat.TIME_ENABLED, ReadFormat.TIME_RUNNING)
 
 
-def _throttled(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
-    return Throttled(on=True, time=cursor.word(), id=cursor.word())
-
-
-def _unthrottled(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
-    return Throttled(on=False, time=cursor.word(), id=cursor.word())
+def _throttled(on: bool, cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
+    return Throttled(on=on, time=cursor.word(), id=cursor.word())
 
 
 def _renamed(cursor: _Cursor, misc: int, attributes: Attributes) -> Renamed:
@@ -252,14 +248,9 @@ def _renamed(cursor: _Cursor, misc: int, attributes: Attributes) -> Renamed:
     return Renamed(pid=pid, tid=tid, name=_text(cursor), of_exec=bool(misc & _OF_EXEC), who=who)
 
 
-def _started(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Started:
+def _of_thread(kind: type[Started], cursor: _Cursor, _misc: int, _attributes: Attributes) -> Started:
     pid, parent_pid, tid, parent_tid = cursor.take(_QUAD)
-    return Started(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
-
-
-def _ended(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Ended:
-    pid, parent_pid, tid, parent_tid = cursor.take(_QUAD)
-    return Ended(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
+    return kind(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
 
 
 def _mapped(cursor: _Cursor, misc: int, attributes: Attributes, *, protected: bool = False) -> Mapped:
@@ -284,10 +275,10 @@ _PARSERS: dict[int, Callable[[_Cursor, int, Attributes], Record]] = {
     1: _mapped,
     2: _lost,
     3: _renamed,
-    4: _ended,
-    5: _throttled,
-    6: _unthrottled,
-    7: _started,
+    4: partial(_of_thread, Ended),
+    5: partial(_throttled, True),
+    6: partial(_throttled, False),
+    7: partial(_of_thread, Started),
     8: _thread_count,
     9: _sample,
     10: partial(_mapped, protected=True),
