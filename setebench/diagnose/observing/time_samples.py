@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -59,24 +59,26 @@ class TimeSampling:
     def open(self, process: int, counters: Counters) -> None:
         """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
         threads that it has now."""
+        if self._attached:
+            self._unless_refused(lambda: self._open_threads(process, threads_of(process), ()))
+        else:
+            self._unless_refused(lambda: self._add(self._event(inherit=True, on_exec=True), process, online_cpus()))
+
+    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
+        """Sample these threads of a process, and what those among `parents` start from now on."""
+        self._unless_refused(lambda: self._open_threads(process, threads, parents))
+
+    def _unless_refused(self, opening: Callable[[], None]) -> None:
+        """Where the kernel refuses there are no samples."""
         if self._hz:
             try:
-                self._open(process)
+                opening()
             except UnsupportedError as error:
                 self.reason = str(error)
                 self.close()
         self.begin_ns = time.monotonic_ns()
 
-    def _open(self, process: int) -> None:
-        if not self._attached:
-            self._add(self._event(inherit=True, on_exec=True), process, online_cpus())
-            return
-        self.open_threads(process, threads_of(process))
-
-    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
-        """Sample these threads of a process, and what those among `parents` start from now on.
-
-        Raises `UnsupportedError` where the kernel refuses."""
+    def _open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int]) -> None:
         self._memories[process] = mapped_now(process)
         for thread in threads:
             inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
