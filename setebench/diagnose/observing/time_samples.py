@@ -21,8 +21,6 @@ from setebench.native.perf.sampling import LoadEvent, LoadSampler, Record, Sampl
 from setebench.native.perf.sysfs import Pmu
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
-MONOTONIC = 1
-"""CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,5 +143,5 @@ def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attr
         task=True,
         sample_id_all=True,
         use_clockid=True,
-        clockid=MONOTONIC,
+        clockid=time.CLOCK_MONOTONIC,  # as `time.monotonic_ns` has it: records and intervals have one time
     )
