@@ -258,6 +258,33 @@ def load_as(path: str | Path, form: type[Form]) -> Form:
         raise UsageError(f"{where!r} is nested too deeply for a result file") from error
 
 
+def kept(path: Path, kind: type[Form]) -> Form | None:
+    """A record of this kind that setebench keeps in a file; None where there is no such file. Raises `UsageError`
+    for one that is damaged or can't be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{str(path)!r} is damaged: {error}") from error
+
+
+def planned_folder(path: Path, plan: str, kind: type[Form]) -> Form | None:
+    """The plan in a folder's file `plan`; None in one that is empty, which is made if it isn't there. Raises
+    `UsageError` where the folder can't be used, or holds other files."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        holds = any(path.iterdir())
+    except OSError as error:
+        raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
+    known = kept(path / plan, kind)
+    if known is None and holds:
+        raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
+    return known
+
+
 def _read(where: str) -> bytes:
     try:
         with open(where, "rb") as file:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from setebench.loops import LINE_BYTES, Loop, Policy
-from setebench.loops.advisor import strategy_of
+from setebench.loops.advisor import staged, strategy_of
 from setebench.loops.rates import held_iterations
 from setebench.loops.table import Table
 from setebench.stats.estimate import Estimate, over_epochs
@@ -91,9 +92,8 @@ BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compi
 def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if not len(values):
         return values
-    middle = np.median(values)
-    deviation = TO_DEVIATION * np.median(np.abs(values - middle))
-    near: NDArray[np.bool_] = np.abs(values - middle) <= Params().farthest * deviation
+    most = Params().farthest * TO_DEVIATION * float(stats.median_abs_deviation(values))
+    near: NDArray[np.bool_] = np.abs(values - np.median(values)) <= most
     return values[near]
 
 
@@ -101,8 +101,7 @@ def prove(bench: Bench, chosen: Chosen, full_sweep: bool) -> Proof:
     """Run all policies in interleaved rounds."""
     loop, table, params = chosen.loop, chosen.advisor.table, bench.params
     folklore = tuple(_folklore(loop, table, params))
-    pairs = _pairs(loop, table, params) if full_sweep else []
-    sweep = tuple(dict.fromkeys([*_single_stages(loop, table, params), *pairs]))
+    sweep = tuple(dict.fromkeys(_sweep(loop, table, params, full_sweep)))
     absent = {name: bench.refused(loop, policy) for name, policy in BASELINES.items()}
     more = [policy for name, policy in BASELINES.items() if not absent[name]]
     field = tuple(dict.fromkeys([Policy(), *sweep, *chosen.tried]))
@@ -142,37 +141,15 @@ def _known(proof: Proof, chosen: Chosen, params: Params) -> bool:
     return regret.half_width <= params.width * regret.value and speedup.half_width <= 2 * params.width * speedup.value
 
 
-def _single_stages(loop: Loop, table: Table, params: Params) -> list[Policy]:
-    hints = table.hints()
-    near = (
-        [Policy(l1_distance=d, l1_hint=hints["l1"]) for d in _within(loop, table, params, "l1")]
-        if "l1" in hints
-        else []
-    )
-    return near + [
-        Policy(l2_distance=d, l2_hint=hints[level])
-        for level in ("l2", "l3")
-        if level in hints
-        for d in _within(loop, table, params, level)
-    ]
-
-
-def _pairs(loop: Loop, table: Table, params: Params) -> list[Policy]:
-    hints = table.hints()
-    if "l1" not in hints:
-        return []
-    return [
-        Policy(l1_distance=near, l1_hint=hints["l1"], l2_distance=far, l2_hint=hints[level])
-        for level in ("l2", "l3")
-        if level in hints
-        for far in _within(loop, table, params, level)
-        for near in _within(loop, table, params, "l1")
-        if near < far
-    ]
-
-
-def _within(loop: Loop, table: Table, params: Params, level: str) -> list[int]:
-    return [d for d in params.sweep if d <= held_iterations(loop, table, level)] or [params.sweep[0]]
+def _sweep(loop: Loop, table: Table, params: Params, pairs: bool) -> list[Policy]:
+    """Single stages by distance, then, for a full sweep, all pairs of both."""
+    reach = {
+        level: [d for d in params.sweep if d <= held_iterations(loop, table, level)] or [params.sweep[0]]
+        for level in ("l1", "l2", "l3")
+    }
+    families = list(staged(table.hints(), reach, reach["l1"]))
+    stages = (1, 2) if pairs else (1,)
+    return [policy for count in stages for family in families if family[0].stages == count for policy in family]
 
 
 def _folklore(loop: Loop, table: Table, params: Params) -> list[Policy]:

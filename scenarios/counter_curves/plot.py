@@ -18,16 +18,6 @@ Evidence = Mapping[str, Any]
 Point = Mapping[str, Any]
 Drawing = Callable[["Axes", Sequence[Point]], None]
 
-GROUPS = {
-    "molka-3": ("load_l1_miss", "load_fb_hit", "load"),
-    "molka-4": ("l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "offcore_mem_read"),
-    "molka-5": ("l1d_writeback", "l2_writeback", "mem_write"),
-    "molka-6": ("mem_read", "home_read", "mem_write", "home_write"),
-}
-"""Roles of the figures of lines per line used."""
-
-KERNELS_OF = {"molka-3": ("load",), "molka-4": ("load", "store"), "molka-5": ("store",), "molka-6": ("load", "store")}
-
 
 def draw(evidence: Evidence) -> Figure:
     """The figure that was asked for. Raises `SetebenchError` where nothing was counted."""
@@ -53,22 +43,15 @@ def _source(name: str) -> str:
     return f"{'Helm and Taura 2019' if paper == 'helm' else 'Molka et al. 2017'}, Figure {number}"
 
 
-def _mean(values: Sequence[float | None]) -> float:
+def _mean(values: float | Sequence[float | None]) -> float:
+    """Of what is known of repeats; a setting has one value."""
+    if isinstance(values, (int, float)):
+        return values
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else float("nan")
 
 
 # -- the throttled reader -----------------------------------------------------------------------------------------
-
-
-def _by_delay(prefetchers: bool) -> Drawing:
-    def drawing(axes: Axes, points: Sequence[Point]) -> None:
-        chosen = _chosen(points, prefetchers)
-        for index, threads in enumerate(sorted({point["threads"] for point in chosen})):
-            own = sorted((p["delay"], _mean(p["gb_per_s"])) for p in chosen if p["threads"] == threads)
-            axes.plot(*zip(*own, strict=True), label=f"{threads} thread{'s' if threads > 1 else ''}", **style(index))
-
-    return drawing
 
 
 def _chosen(points: Sequence[Point], prefetchers: bool) -> list[Point]:
@@ -93,12 +76,15 @@ def _latencies(axes: Axes, points: Sequence[Point]) -> None:
         )
 
 
-def _over_bandwidth(name: str) -> Drawing:
+def _curves(prefetchers: bool, by: str, x: str, y: str) -> Drawing:
+    """Means of one figure over another of the throttled reader, a curve for each number of threads or delay."""
+
     def drawing(axes: Axes, points: Sequence[Point]) -> None:
-        chosen = _chosen(points, True)
-        for index, delay in enumerate(sorted({point["delay"] for point in chosen})):
-            own = sorted((_mean(p["gb_per_s"]), _mean(p[name])) for p in chosen if p["delay"] == delay)
-            axes.plot(*zip(*own, strict=True), label=f"{delay} no-operations", **style(index))
+        chosen = _chosen(points, prefetchers)
+        for index, value in enumerate(sorted({point[by] for point in chosen})):
+            own = sorted((_mean(p[x]), _mean(p[y])) for p in chosen if p[by] == value)
+            unit = "no-operations" if by == "delay" else f"thread{'s' if value > 1 else ''}"
+            axes.plot(*zip(*own, strict=True), label=f"{value} {unit}", **style(index))
 
     return drawing
 
@@ -139,12 +125,14 @@ def _volumes(axes: Axes, points: Sequence[Point]) -> None:
 # -- working sets -------------------------------------------------------------------------------------------------
 
 
-def _per_line(name: str) -> Drawing:
+def _per_line(kernels: Sequence[str], *roles: str) -> Drawing:
+    """What streams of these kernels cause for each line that they use, by role."""
+
     def drawing(axes: Axes, points: Sequence[Point]) -> None:
         index = 0
-        for kernel in KERNELS_OF[name]:
+        for kernel in kernels:
             own = [point for point in points if point["kernel"] == kernel]
-            for role in GROUPS[name]:
+            for role in roles:
                 if any(point["per_line"].get(role) is not None for point in own):
                     values = [point["per_line"].get(role) for point in own]
                     _over_size(axes, [point["bytes"] for point in own], values, f"{role}, {kernel}", index)
@@ -177,33 +165,39 @@ def _chase(works: Sequence[str]) -> Drawing:
     return drawing
 
 
-def _buffers(axes: Axes, points: Sequence[Point]) -> None:
-    index = 0
-    for kernel in ("load", "store"):
-        own = [point for point in points if point["kernel"] == kernel]
-        for role in ("no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"):
-            if any(point["per_line"].get(role) is not None for point in own):
-                values = [point["per_line"].get(role) for point in own]
-                _over_size(axes, [point["bytes"] for point in own], values, f"{role}, {kernel}", index)
-                index += 1
-
+_BOTH = ("load", "store")
+_LOADS = _per_line(("load",), "load_l1_miss", "load_fb_hit", "load")
+_FILLS = _per_line(_BOTH, "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "offcore_mem_read")
+_WRITEBACKS = _per_line(("store",), "l1d_writeback", "l2_writeback", "mem_write")
+_MEMORY = _per_line(_BOTH, "mem_read", "home_read", "mem_write", "home_write")
+_BUFFERS = _per_line(_BOTH, "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full")
 
 _DELAY, _RATE = "no-operations behind four lines", "lines read (GB/s)"
 _SIZE, _LATENCY = "working set (bytes, log scale)", "latency (cycles)"
 _LINES, _CYCLES = "events per line used", "cycles per line used"
 
 _FIGURES: dict[str, tuple[str, str, str, Drawing]] = {
-    "helm-3": ("Bandwidth of a throttled reader, prefetchers off", _DELAY, _RATE, _by_delay(False)),
-    "helm-4": ("Bandwidth of a throttled reader, prefetchers on", _DELAY, _RATE, _by_delay(True)),
+    "helm-3": (
+        "Bandwidth of a throttled reader, prefetchers off",
+        _DELAY,
+        _RATE,
+        _curves(False, "threads", "delay", "gb_per_s"),
+    ),
+    "helm-4": (
+        "Bandwidth of a throttled reader, prefetchers on",
+        _DELAY,
+        _RATE,
+        _curves(True, "threads", "delay", "gb_per_s"),
+    ),
     "helm-6": ("Volume of a triad, by role", "role", "10^6 bytes", _volumes),
     "helm-8": ("Latencies by counters over load", _RATE, _LATENCY, _latencies),
-    "helm-9": ("Load-miss latency over load", _RATE, _LATENCY, _over_bandwidth("load_miss_latency")),
-    "helm-10": ("L1-miss latency over load", _RATE, _LATENCY, _over_bandwidth("l1_miss_latency")),
+    "helm-9": ("Load-miss latency over load", _RATE, _LATENCY, _curves(True, "delay", "gb_per_s", "load_miss_latency")),
+    "helm-10": ("L1-miss latency over load", _RATE, _LATENCY, _curves(True, "delay", "gb_per_s", "l1_miss_latency")),
     "helm-11": ("Repeatability of latencies", "coefficient of variation (%)", "load points", _variations),
-    "molka-3": ("Loads by what the first level says of them", _SIZE, _LINES, _per_line("molka-3")),
-    "molka-4": ("Lines that come from each level", _SIZE, _LINES, _per_line("molka-4")),
-    "molka-5": ("Lines that are written back", _SIZE, _LINES, _per_line("molka-5")),
-    "molka-6": ("Lines of memory, by its controllers", _SIZE, _LINES, _per_line("molka-6")),
+    "molka-3": ("Loads by what the first level says of them", _SIZE, _LINES, _LOADS),
+    "molka-4": ("Lines that come from each level", _SIZE, _LINES, _FILLS),
+    "molka-5": ("Lines that are written back", _SIZE, _LINES, _WRITEBACKS),
+    "molka-6": ("Lines of memory, by its controllers", _SIZE, _LINES, _MEMORY),
     "molka-7": ("Stalls of a chase", _SIZE, "cycles per step", _chase(("",))),
     "molka-8": (
         "Stalls of a chase with 24 multiplications a step",
@@ -211,7 +205,7 @@ _FIGURES: dict[str, tuple[str, str, str, Drawing]] = {
         "cycles per step",
         _chase(("free", "chained")),
     ),
-    "molka-9": ("Stalls of streams", _SIZE, _CYCLES, _buffers),
+    "molka-9": ("Stalls of streams", _SIZE, _CYCLES, _BUFFERS),
 }
 """Title, labels and drawing of each figure."""
 

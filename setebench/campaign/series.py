@@ -52,14 +52,7 @@ class Series:
     def open(cls, folder: Path, plan: SeriesPlan) -> Series:
         """A series in that folder, which is made if it isn't there. Raises `UsageError` where it can't be, where the
         folder holds something else, or runs of another plan."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            holds = any(folder.iterdir())
-        except OSError as error:
-            raise UsageError(f"can't use the directory {str(folder)!r}: {error.strerror or error}") from error
-        known = plan_in(folder)
-        if known is None and holds:
-            raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
+        known = store.planned_folder(folder, PLAN, SeriesPlan)
         if known is None:
             store.write(folder / PLAN, msgspec.json.encode(plan) + b"\n")
         elif known != plan:
@@ -129,16 +122,7 @@ class Series:
 
 def plan_in(folder: Path) -> SeriesPlan | None:
     """The plan of the runs in a folder; None where there is none. Raises `UsageError` for a damaged one."""
-    path = folder / PLAN
-    try:
-        plan: SeriesPlan = msgspec.json.decode(path.read_bytes(), type=SeriesPlan)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path)!r} is damaged: {error}") from error
-    return plan
+    return store.kept(folder / PLAN, SeriesPlan)
 
 
 def _fraction(seconds: list[float | None], cpu_seconds: float) -> float | None:

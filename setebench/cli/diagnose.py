@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +9,16 @@ import click
 import msgspec
 
 from setebench import store
-from setebench.cli.options import output_options
+from setebench.cli.options import child_status_option, duration_option, output_options, program_argument
 from setebench.cli.output import Output
 from setebench.cli.progress import quieten_matplotlib
-from setebench.errors import INTERRUPTED, UsageError
+from setebench.errors import UsageError
 from setebench.results import Document
 
 if TYPE_CHECKING:
     from setebench.counters.counted import Run
     from setebench.diagnose.run import Options
 
-KILLED = 128
-"""Added to a signal's number it is the status that shells give to what the signal ended."""
 
 LEAST_INTERVAL_MS = 10.0
 """Shorter intervals cost more than 2 % of a CPU for reading counters."""
@@ -50,12 +47,7 @@ MOST_SAMPLES_HZ = 5000
 @click.option(
     "--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process instead of a program."
 )
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after this time at the latest.",
-)
+@duration_option
 @click.option(
     "--machine",
     metavar="NAME",
@@ -86,12 +78,12 @@ MOST_SAMPLES_HZ = 5000
     type=click.Path(path_type=Path),
     help="Verdicts on events, instead of the stored ones.",
 )
-@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@child_status_option
 @click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
 )
 @output_options
-@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@program_argument
 @click.pass_context
 def diagnose(ctx: click.Context, /, **values: Any) -> None:
     """Run PROGRAM and say what limits it: its cycles by cause, latencies, traffic, time by function, what to try.
@@ -106,7 +98,7 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     _check(values)
     if values["machine"] == "native":
         document, run = _diagnosed(tuple(values["command"]), values, ctx)
-        status = _status(run, values["child_status"])
+        status = run.shell_status(values["child_status"])
         if values["lower_clock"] and not run.asked:
             document = _with_lower_clock(document, tuple(values["command"]))
     else:
@@ -235,11 +227,3 @@ def _draw(document: Document, path: Path, force: bool) -> None:
     figure = timeline_figure(document.evidence)
     plot.add_machine(figure, document.machine.name)
     plot.save(figure, path, force)
-
-
-def _status(run: Run, child_status: bool) -> int:
-    if run.asked:
-        return INTERRUPTED if run.asked == signal.SIGINT else KILLED + run.asked
-    if not child_status:
-        return 0
-    return KILLED + run.signal if run.signal else run.status or 0

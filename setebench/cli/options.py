@@ -20,6 +20,28 @@ _LARGEST_SEED = (1 << 63) - 1
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+folder_option = click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the results to DIR.",
+)
+duration_option = click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop after this time at the latest.",
+)
+child_status_option = click.option(
+    "--child-status", is_flag=True, help="Return the program's exit status instead of 0."
+)
+program_argument = click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+"""What several commands have alike, as decorators."""
+
+
 def file_options(function: _Function) -> _Function:
     """Decorator that gives a command -o and --force as `output`, a path or None, and `force`, for data that has forms
     of its own."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from setebench.counters.protocol import Count
 from setebench.counters.roles import Scope
+from setebench.errors import INTERRUPTED
 
 SCHEMA = 1
+
+
+KILLED = 128
+"""Added to a signal's number it is the status that shells give to what the signal ended."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +62,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     intervals: list[Interval] = []
     regions: list[RegionCounts] = []
     notes: list[str] = []
+
+    def shell_status(self, child_status: bool) -> int:
+        """The exit status of the command that ran it: as of a shell where a user ended it, else the program's own on
+        request, and 0."""
+        if self.asked:
+            return INTERRUPTED if self.asked == signal.SIGINT else KILLED + self.asked
+        if not child_status:
+            return 0
+        return KILLED + self.signal if self.signal else self.status or 0
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):

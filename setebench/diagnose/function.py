@@ -17,7 +17,6 @@ from setebench.diagnose.observing.time_samples import TimeSampling
 from setebench.diagnose.observing.turns import Turns
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import Options, basis_of, native_kit, settings, this_machine
-from setebench.errors import UnsupportedError
 from setebench.native.perf.program.opened import Counters, Target, open_counters
 from setebench.native.perf.program.run import Beside
 from setebench.native.perf.program.watch import threads_of
@@ -52,7 +51,7 @@ def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: 
             open_counters(kit.wanted, Target(threads=threads, inherit=True), kit.kernel, kit.situation) as counters,
             TimeSampling(kit.kernel, options.wish, attached=True, pmus=kit.situation.pmus) as sampling,
         ):
-            _open_samples(sampling, threads)
+            sampling.open_threads(os.getpid(), threads, (threading.get_native_id(),))
             turns = Turns(kit.kernel, kit.sets)
             turns.open(os.getpid(), counters)
             reader.begin(counters, (sampling, turns))
@@ -61,17 +60,6 @@ def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: 
             return timeline_of(kit, run, sampling, (name,))
     finally:
         reader.leave()
-
-
-def _open_samples(sampling: TimeSampling, threads: tuple[int, ...]) -> None:
-    if sampling.reason:
-        return
-    try:
-        sampling.open_threads(os.getpid(), threads, (threading.get_native_id(),))
-    except UnsupportedError as error:
-        sampling.reason = str(error)
-        sampling.close()
-    sampling.begin_ns = time.monotonic_ns()
 
 
 class _Reader(threading.Thread):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
@@ -46,10 +47,7 @@ def _pair(run: Callable[[], object], controls: Controls, lowered_first: bool) ->
     """Logarithms of the ratios of time and of energy."""
     measured: dict[bool, tuple[float, float]] = {}
     for lowered in (lowered_first, not lowered_first):
-        if lowered:
-            with controls.lowered():
-                measured[lowered] = _measured(run, controls)
-        else:
+        with controls.lowered() if lowered else nullcontext():
             measured[lowered] = _measured(run, controls)
     slow, full = measured[True], measured[False]
     return math.log(slow[0] / full[0]), math.log(slow[1] / full[1])

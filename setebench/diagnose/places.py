@@ -7,7 +7,7 @@ latency is above the threshold), samples taken in these intervals say where.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -28,15 +28,15 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
 
 def hot(timeline: Timeline) -> list[Spot]:
     """Functions by the time that was spent in them, the longest first."""
-    return _spots(timeline.hits)
+    return _spots(map(_named, timeline.hits))
 
 
 def suffering(timeline: Timeline, flagged: Collection[int], least_cycles: float) -> list[Spot]:
     """Functions by what they lose while memory is saturated, in intervals with these numbers: by sampled loads that
     took longer than `least_cycles`, or where no loads were sampled, by their time."""
     if not timeline.loads:
-        return _spots([hit for hit in timeline.hits if hit.interval in flagged])
-    return _spots_of_loads(_slow(timeline, flagged, least_cycles))
+        return _spots(_named(hit) for hit in timeline.hits if hit.interval in flagged)
+    return _spots((load.place, 1, 0.0) for load in _slow(timeline, flagged, least_cycles))
 
 
 class Touched(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +70,10 @@ def waiting(timeline: Timeline, percent: Sequence[float | None]) -> list[Spot]:
     """Functions by the time that they spent in a part of the cycles, of which each interval had so many percent. What
     ran in an interval has its percentage, so intervals that do different things are distinguished, and functions
     that take turns within one are not. None where no interval knows."""
-    hits = [
-        msgspec.structs.replace(hit, seconds=hit.seconds * part / 100)
-        for hit in timeline.hits
-        if (part := percent[hit.interval])
-    ]
-    return sorted(_spots(hits), key=lambda spot: -spot.seconds)
+    named = (
+        (hit.place, hit.samples, hit.seconds * part / 100) for hit in timeline.hits if (part := percent[hit.interval])
+    )
+    return sorted(_spots(named), key=lambda spot: -spot.seconds)
 
 
 def by_interval(timeline: Timeline, spots: Iterable[Spot]) -> dict[str, list[float]]:
@@ -98,37 +96,20 @@ def _within(load: Load, spans: list[tuple[float, float]]) -> bool:
     return any(start <= load.seconds < end for start, end in spans)
 
 
-def _spots(hits: Iterable[Hit]) -> list[Spot]:
+def _named(hit: Hit) -> tuple[Place, int, float]:
+    return hit.place, hit.samples, hit.seconds
+
+
+def _spots(named: Iterable[tuple[Place, int, float]]) -> list[Spot]:
+    """Functions by the samples that named their places; with these, seconds that they stand for."""
     samples: Counter[tuple[str, str]] = Counter()
     seconds: dict[tuple[str, str], float] = {}
     lines: dict[tuple[str, str], Counter[str]] = {}
-    for hit in hits:
-        key = _function(hit.place)
-        samples[key] += hit.samples
-        seconds[key] = seconds.get(key, 0.0) + hit.seconds
-        lines.setdefault(key, Counter())[hit.place.line] += hit.samples
-    return _listed(samples, lines, seconds)
-
-
-def _spots_of_loads(loads: Iterable[Load]) -> list[Spot]:
-    samples: Counter[tuple[str, str]] = Counter()
-    lines: dict[tuple[str, str], Counter[str]] = {}
-    for load in loads:
-        key = _function(load.place)
-        samples[key] += 1
-        lines.setdefault(key, Counter())[load.place.line] += 1
-    return _listed(samples, lines, {})
-
-
-def _function(place: Place) -> tuple[str, str]:
-    return place.function, place.object
-
-
-def _listed(
-    samples: Counter[tuple[str, str]],
-    lines: Mapping[tuple[str, str], Counter[str]],
-    seconds: Mapping[tuple[str, str], float],
-) -> list[Spot]:
+    for place, count, each in named:
+        key = (place.function, place.object)
+        samples[key] += count
+        seconds[key] = seconds.get(key, 0.0) + each
+        lines.setdefault(key, Counter())[place.line] += count
     total = samples.total()
     return [
         Spot(
@@ -137,7 +118,7 @@ def _listed(
             line=_most_common(lines[function, file]),
             fraction=count / total,
             samples=count,
-            seconds=seconds.get((function, file), 0.0),
+            seconds=seconds[function, file],
         )
         for (function, file), count in samples.most_common()
     ]

@@ -48,8 +48,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """One load that the CPU sampled: when, where it stands, how long it took, which level served it ("" where the CPU
-    does not say), whether its address was in the TLB, whether another core held the line modified, and the data object
-    that its address lies in ("" where that is not known)."""
+    does not say), whether its address was in the TLB, and the data object that its address lies in ("" where that is
+    not known)."""
 
     seconds: float
     thread: int
@@ -57,7 +57,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     latency_cycles: int
     level: str = ""
     tlb_hit: bool | None = None
-    modified_elsewhere: bool = False
     address: int = 0
     data: str = ""
 

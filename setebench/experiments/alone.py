@@ -143,8 +143,6 @@ class Alone:
         self._context, self._cpus, self._question = context, tuple(cpus) or (context.cpu,), question
         self._patience = patience * (PARAMS.fast_patience if context.fast else PARAMS.patience)
         self._runs = self._beside = 0
-        self.disturbances = 0
-        """How often work had to wait, or to be done again: a co-runner left its lines in the caches meanwhile."""
         self.lately = True
         """Whether the latest work was done alone."""
         self._free_now: tuple[int | None, ...] = ()
@@ -177,7 +175,6 @@ class Alone:
                 self._note()
                 return result
             self._patience -= pauses(result)
-            self.disturbances += 1
 
     def _note(self) -> None:
         """Count an epoch whose work is done; where there is no control nobody knows which count."""
@@ -209,5 +206,4 @@ class Alone:
         while not (free := self._looked(cpus)) and self._patience > 0:
             self._context.machine.run(PAUSE, 1, cpu=cpus[0])
             self._patience -= len(cpus)
-            self.disturbances += 1
         return free

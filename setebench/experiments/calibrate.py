@@ -5,6 +5,7 @@ All of it goes through the Machine protocol, so it holds for simulated machines 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,11 +21,12 @@ from setebench.stats.ticks.location import mean_ticks
 class Params:
     """Chained additions, `short` and `long`, whose difference in ticks gives ticks per cycle: long enough that a clock
     step is nothing beside them, short enough that no interrupt need fall into most of them, and that their code stays
-    in the first cache. What a bracket adds is the mean over chains of lengths in `overhead`, as short as what is
-    timed."""
+    in the first cache. `rounds` of `short`, in a loop, are exact to a tenth of a percent even where the clock moves in
+    steps. What a bracket adds is the mean over chains of lengths in `overhead`, as short as what is timed."""
 
     short: int = 1000
     long: int = 5000
+    rounds: tuple[int, int] = (4, 40)
     overhead: tuple[int, ...] = (2, 4, 8, 16)
 
 
@@ -83,9 +85,22 @@ def measure_tick_rate(context: Context, samples: int) -> TickRate:
 
 def quick_cycles_per_tick(context: Context) -> float:
     """Cycles per tick right now, to a few tenths of a percent in some 50 microseconds."""
-    probes = [Probe().start().add(n).stop() for n in (PARAMS.short, PARAMS.long)]
-    short, long = (float(np.min(context.machine.run(p, 12, cpu=context.cpu, warmup=2))) for p in probes)
-    return (PARAMS.long - PARAMS.short) / max(long - short, 1.0)
+    additions = (PARAMS.short, PARAMS.long)
+    return _least(context, additions, [Probe().start().add(n).stop() for n in additions], (12, 2))
+
+
+def cycles_per_tick(context: Context) -> float:
+    """Cycles per tick right now, exact on any clock, in some 100 microseconds."""
+    body = Probe().add(PARAMS.short)
+    probes = [Probe().start().repeat(rounds, body).stop() for rounds in PARAMS.rounds]
+    return _least(context, [rounds * PARAMS.short for rounds in PARAMS.rounds], probes, (6, 0))
+
+
+def _least(context: Context, additions: Sequence[int], chains: Sequence[Probe], runs: tuple[int, int]) -> float:
+    """By the fastest of some runs (after others that don't count) of a short and a long chain of additions."""
+    count, warmup = runs
+    short, long = (float(np.min(context.machine.run(chain, count, cpu=context.cpu, warmup=warmup))) for chain in chains)
+    return (additions[1] - additions[0]) / max(long - short, 1.0)
 
 
 LINE = Base("line")

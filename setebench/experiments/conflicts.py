@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
-from setebench.experiments.lines.rings import cycles_per_tick, rings_cycles, shuffled
+from setebench.experiments.lines.rings import rings_cycles, shuffled
 from setebench.machine import Region, run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
-from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.rings import cycles_per_tick, rings_cycles
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
+from setebench.experiments.lines.rings import rings_cycles
 from setebench.machine import Region
 from setebench.probe import COLUMNS, Base, Probe
 from setebench.scenario import Context

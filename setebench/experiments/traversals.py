@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import BASELINE_ADDITIONS
-from setebench.experiments.lines.rings import cycles_per_tick
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from setebench.probe import HINTS, Base, Operand, Probe
 
 PAGE_BYTES = 1 << 12
+"""The smallest page, within which prefetchers of physical addresses stay."""
+
 PAGE, PROBED, OTHERS, FILLER, BESIDE = (Base(name) for name in ("page", "probed", "others", "filler", "beside"))
 ALONE = Base("alone")
 """Pages in which accesses are made alone (`Visit.forget`): a line of any other kind there would be remembered."""

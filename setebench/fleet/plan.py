@@ -56,14 +56,7 @@ class Folder:
     def open(cls, path: Path, plan: Plan) -> Folder:
         """The folder is made if it isn't there. Raises `UsageError` where it can't be used, or holds something else or
         results of another plan; more runs than before are no other plan."""
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            holds = any(path.iterdir())
-        except OSError as error:
-            raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
-        known = _plan_in(path)
-        if known is None and holds:
-            raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
+        known = store.planned_folder(path, PLAN, Plan)
         if known is not None:
             for name in ("machine", "scenarios", "seed", "fast"):
                 old, new = getattr(known, name), getattr(plan, name)
@@ -116,14 +109,3 @@ def _checked(answer: bytes) -> Document:
         return msgspec.json.decode(answer, type=Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"the answer is no result: {error}") from error
-
-
-def _plan_in(path: Path) -> Plan | None:
-    try:
-        return msgspec.json.decode((path / PLAN).read_bytes(), type=Plan)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"can't read {str(path / PLAN)!r}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path / PLAN)!r} is damaged: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from setebench.loops.queues import Core, Queues
@@ -96,21 +96,12 @@ class Advisor:
 
     def families(self) -> Iterator[list[Policy]]:
         """The policies of each strategy and hint, by distance."""
-        hints, distances = self.table.hints(), self.table.params.distances
-        near = hints.get("l1")
+        distances = self.table.params.distances
         near_most, far_most = (most_iterations(self.loop, self.table, level) for level in ("l1", "l2"))
-        if near:
-            held = max(held_iterations(self.loop, self.table, "l1"), distances[0])
-            yield [Policy(l1_distance=d, l1_hint=near) for d in distances if d <= held]
-        for level in ("l2", "l3"):
-            if level not in hints:
-                continue
-            reach = [d for d in distances if d <= far_most or level == "l3"] or [distances[0]]
-            yield [Policy(l2_distance=d, l2_hint=hints[level]) for d in reach]
-            if near:
-                pairs = [(a, b) for b in reach for a in distances if a < b and a <= near_most]
-                if pairs:
-                    yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
+        held = max(held_iterations(self.loop, self.table, "l1"), distances[0])
+        reach = {"l2": [d for d in distances if d <= far_most] or [distances[0]], "l3": distances}
+        alone, paired = ([d for d in distances if d <= most] for most in (held, near_most))
+        return staged(self.table.hints(), {"l1": alone, **reach}, paired)
 
     def _shortest(self, family: list[Policy]) -> Policy:
         """Of the policies that are about as good as the best, the one with the shortest distances; those that are a
@@ -180,6 +171,23 @@ class Advisor:
 
     def _away(self, core: Core, seen: dict[Policy, float]) -> float:
         return sum(abs(math.log(self._with(core, policy) / cycles)) for policy, cycles in seen.items())
+
+
+def staged(
+    hints: Mapping[str, str], reach: Mapping[str, Sequence[int]], paired: Sequence[int]
+) -> Iterator[list[Policy]]:
+    """Policies of each strategy and hint: one stage by the distances of its level in `reach`, and two, of which that to
+    level 1 has the `paired` distances that are shorter."""
+    near = hints.get("l1", "")
+    if near:
+        yield [Policy(l1_distance=d, l1_hint=near) for d in reach["l1"]]
+    for level in ("l2", "l3"):
+        if level not in hints:
+            continue
+        yield [Policy(l2_distance=d, l2_hint=hints[level]) for d in reach[level]]
+        pairs = [(a, b) for b in reach[level] for a in paired if a < b] if near else []
+        if pairs:
+            yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
 
 
 def cores(table: Table) -> Iterator[Core]:

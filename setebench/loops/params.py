@@ -117,12 +117,6 @@ class TraceParams:
     described_rounds: int = 3
     """Passes of which the median describes a loop: it bears one that was disturbed."""
 
-    clock_additions: int = 20_000
-    """Of the shorter of two chains, whose difference is the clock's rate: some microseconds, a hundred clock steps."""
-
-    clock_repeats: int = 9
-    """Of each chain, of which the median counts."""
-
     warmed_bytes: int = 32 << 20
     """The largest last-level cache of simulated machines: of more, one pass leaves little where the next one finds
     it."""

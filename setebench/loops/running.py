@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.calibrate import cycles_per_tick
 from setebench.loops.params import TraceParams
 from setebench.loops.protocol import RunsLoops
 from setebench.loops.records import LINE_BYTES, LOOP_NAMES, Loop, Policy
@@ -18,6 +19,7 @@ from setebench.loops.shapes import shape, sized
 from setebench.loops.traces import Span, extent_bytes, moved_bytes, passed_bytes, trace
 from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import Base, Probe
+from setebench.scenario import Context
 
 PAGE_BYTES = 4096
 """The smallest page, in which addresses meet in the same set of level 1."""
@@ -39,14 +41,6 @@ def _traced(machine: Machine) -> Iterator[RunsLoops]:
         yield traced
     finally:
         traced.close()
-
-
-def cycles_per_tick(machine: Machine) -> float:
-    """Core cycles per tick, from additions of which one takes a cycle."""
-    params = TraceParams()
-    probes = [Probe().start().add(times * params.clock_additions).stop() for times in (1, 2)]
-    short, long = (float(np.median(machine.run(probe, params.clock_repeats, warmup=1))) for probe in probes)
-    return params.clock_additions / (long - short)
 
 
 class TracedLoops:
@@ -97,7 +91,7 @@ class TracedLoops:
 
     def _clock(self) -> float:
         if not self._cycles_per_tick:
-            self._cycles_per_tick = cycles_per_tick(self._machine)
+            self._cycles_per_tick = cycles_per_tick(Context(machine=self._machine))
         return self._cycles_per_tick
 
     def _run(self, loop: Loop, policies: Sequence[Policy], how: _How) -> Ticks:

@@ -8,11 +8,13 @@ iteration takes on data in level 1 is measured on the machine (`running.TracedLo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.loops.records import LINE_BYTES, Loop, Stream
+from setebench.loops.records import LINE_BYTES, Loop, Pattern, Stream
 
 MIB = 1 << 20
 """Bytes."""
@@ -28,47 +30,49 @@ HASH_CYCLES = 4.0
 """Computing a hash once more for a prefetch: a multiplication, a shift, an addition and the prefetch."""
 
 
-def _line_stream(name: str, *, writes: bool = False, accesses: float = 2.0) -> Stream:
+def _lines(name: str, *, writes: bool = False, accesses: float = 2.0) -> Stream:
     """A stream of whole lines."""
+    return msgspec.structs.replace(
+        _elements(name, LINE_BYTES), accesses_per_iteration=accesses, writes=writes, prefetched=True
+    )
+
+
+def _elements(name: str, bytes_each: float = 8.0, stride: int = 8) -> Stream:
+    """A stream in order that hits, as hardware prefetches it."""
     return Stream(
-        name=name,
-        pattern="sequential",
-        bytes_per_iteration=LINE_BYTES,
-        stride_bytes=8,
-        accesses_per_iteration=accesses,
-        writes=writes,
+        name=name, pattern="sequential", bytes_per_iteration=bytes_each, stride_bytes=stride, prefetched=False
     )
 
 
-def _matmul() -> Loop:
-    """C += A B by rows: a row of B and a row of C, line by line; the rows of B come from a block in level 2."""
-    b = _line_stream("b")
-    c = Stream(
-        name="c",
-        pattern="strided",
-        bytes_per_iteration=LINE_BYTES,
-        stride_bytes=32,
-        accesses_per_iteration=2.0,
-        writes=True,
-        extent_bytes=8192,
-        prefetched=False,
-    )
+class _Size(NamedTuple):
+    """Cycles of an iteration's arithmetic, bytes of the working set, and how many iterations of which kind."""
+
+    cycles: float
+    working_set: int
+    iterations: int
+    unit: str
+
+
+def _loop(name: str, size: _Size, *streams: Stream, dependent: bool = False) -> Loop:
     return Loop(
-        name="matmul",
-        streams=(b, c),
-        cycles_per_iteration=8.0,
-        working_set_bytes=MIB // 8,
-        iterations=256,
-        unit="lines",
+        name=name,
+        streams=streams,
+        cycles_per_iteration=size.cycles,
+        working_set_bytes=size.working_set,
+        iterations=size.iterations,
+        unit=size.unit,
+        dependent=dependent,
     )
 
 
-def _spmv() -> Loop:
-    """A sparse matrix times a vector, by rows of eight non-zeros: values, columns, and the vector's elements."""
-    values = _line_stream("values")
-    columns = Stream(
-        name="columns", pattern="sequential", bytes_per_iteration=LINE_BYTES / 2, stride_bytes=4, prefetched=False
+def _shapes() -> Iterator[Loop]:
+    """All loops: the paper's is Fang et al. 2014."""
+    # C += A B by rows: a row of B and a row of C, line by line; the rows of B come from a block in level 2
+    row = msgspec.structs.replace(
+        _elements("c", LINE_BYTES, 32), pattern="strided", accesses_per_iteration=2.0, writes=True, extent_bytes=8192
     )
+    yield _loop("matmul", _Size(8.0, MIB // 8, 256, "lines"), _lines("b"), row)
+    # a sparse matrix times a vector, by rows of eight non-zeros: values, columns, and the vector's elements
     vector = Stream(
         name="vector",
         pattern="indirect",
@@ -77,135 +81,45 @@ def _spmv() -> Loop:
         extent_bytes=64 * MIB,
         via="columns",
     )
-    streams = (values, columns, vector)
-    return Loop(
-        name="spmv",
-        streams=streams,
-        cycles_per_iteration=16.0,
-        working_set_bytes=192 * MIB,
-        iterations=96,
-        unit="rows of 8 non-zeros",
-    )
-
-
-def _triad() -> Loop:
-    """STREAM's triad, line by line (McCalpin)."""
-    streams = (_line_stream("b"), _line_stream("c"), _line_stream("a", writes=True))
-    return Loop(
-        name="triad",
-        streams=streams,
-        cycles_per_iteration=6.0,
-        working_set_bytes=192 * MIB,
-        iterations=256,
-        unit="lines",
-    )
-
-
-def _stencil() -> Loop:
-    """A 3-D stencil over many arrays of cells: about 80 streams that advance together, one line each."""
-    streams = tuple(_line_stream(f"plane{number}", accesses=1.0) for number in range(STENCIL_STREAMS))
-    return Loop(
-        name="stencil",
-        streams=streams,
-        cycles_per_iteration=80.0,
-        working_set_bytes=40 * MIB,
-        iterations=64,
-        unit="lines of each stream",
-    )
-
-
-def _strided() -> Loop:
-    """One element in every fourth line is read and written: libquantum's gates on a vector of amplitudes."""
+    columns = _elements("columns", LINE_BYTES / 2, 4)
+    yield _loop("spmv", _Size(16.0, 192 * MIB, 96, "rows of 8 non-zeros"), _lines("values"), columns, vector)
+    # STREAM's triad, line by line (McCalpin)
+    yield _loop("triad", _Size(6.0, 192 * MIB, 256, "lines"), _lines("b"), _lines("c"), _lines("a", writes=True))
+    # a 3-D stencil over many arrays of cells: streams that advance together, one line each
+    planes = (_lines(f"plane{number}", accesses=1.0) for number in range(STENCIL_STREAMS))
+    yield _loop("stencil", _Size(80.0, 40 * MIB, 64, "lines of each stream"), *planes)
+    # one element in every fourth line is read and written: libquantum's gates on a vector of amplitudes
     states = Stream(
         name="states", pattern="strided", bytes_per_iteration=8.0, stride_bytes=256, writes=True, extent_bytes=128 * MIB
     )
-    return Loop(
-        name="strided",
-        streams=(states,),
-        cycles_per_iteration=6.0,
-        working_set_bytes=128 * MIB,
-        iterations=384,
-        unit="elements",
-    )
-
-
-def _keys() -> Stream:
-    return Stream(name="keys", pattern="sequential", bytes_per_iteration=8.0, stride_bytes=8, prefetched=False)
-
-
-def _hash_join() -> Loop:
-    """The probe of a hash join: keys in a row, each in a bucket of one line somewhere in the table."""
-    buckets = Stream(
-        name="buckets",
-        pattern="lookup",
-        bytes_per_iteration=16.0,
-        extent_bytes=128 * MIB,
-        via="keys",
-        address_cycles=HASH_CYCLES,
-    )
-    return Loop(
-        name="hash_join",
-        streams=(_keys(), buckets),
-        cycles_per_iteration=10.0,
-        working_set_bytes=160 * MIB,
-        iterations=320,
-        unit="lookups",
-    )
-
-
-def _tree_search() -> Loop:
-    """A batch of searches in a tree: every step needs the node before."""
-    nodes = Stream(
-        name="nodes",
-        pattern="lookup",
+    yield _loop("strided", _Size(6.0, 128 * MIB, 384, "elements"), states)
+    # the probe of a hash join: keys in a row, each in a bucket of one line somewhere in the table
+    bucket = _anywhere("buckets", "lookup", "keys")
+    buckets = msgspec.structs.replace(bucket, address_cycles=HASH_CYCLES)
+    yield _loop("hash_join", _Size(10.0, 160 * MIB, 320, "lookups"), _elements("keys"), buckets)
+    # a batch of searches in a tree: every step needs the node before
+    nodes = msgspec.structs.replace(
+        _anywhere("nodes", "lookup", "keys"),
         bytes_per_iteration=8.0 * TREE_STEPS,
-        extent_bytes=128 * MIB,
-        via="keys",
         steps=TREE_STEPS,
         address_cycles=2.0,
     )
-    return Loop(
-        name="tree_search",
-        streams=(_keys(), nodes),
-        cycles_per_iteration=24.0,
-        working_set_bytes=160 * MIB,
-        iterations=160,
-        unit="lookups",
-    )
+    yield _loop("tree_search", _Size(24.0, 160 * MIB, 160, "lookups"), _elements("keys"), nodes)
+    # a list whose nodes lie anywhere, beside an array of pointers to them that can be read ahead
+    chain = (_elements("index"), _anywhere("nodes", "chase", "index"))
+    yield _loop("list", _Size(8.0, 160 * MIB, 256, "nodes"), *chain, dependent=True)
 
 
-def _list() -> Loop:
-    """A list whose nodes lie anywhere, beside an array of pointers to them that can be read ahead."""
-    index = Stream(name="index", pattern="sequential", bytes_per_iteration=8.0, stride_bytes=8, prefetched=False)
-    nodes = Stream(name="nodes", pattern="chase", bytes_per_iteration=16.0, extent_bytes=128 * MIB, via="index")
-    return Loop(
-        name="list",
-        streams=(index, nodes),
-        cycles_per_iteration=8.0,
-        working_set_bytes=160 * MIB,
-        iterations=256,
-        unit="nodes",
-        dependent=True,
-    )
-
-
-_SHAPES = {
-    "matmul": _matmul,
-    "spmv": _spmv,
-    "triad": _triad,
-    "stencil": _stencil,
-    "strided": _strided,
-    "hash_join": _hash_join,
-    "tree_search": _tree_search,
-    "list": _list,
-}
+def _anywhere(name: str, pattern: Pattern, via: str) -> Stream:
+    return Stream(name=name, pattern=pattern, bytes_per_iteration=16.0, extent_bytes=128 * MIB, via=via)
 
 
 def shape(name: str) -> Loop:
     """The loop of that name. Raises `UsageError` for an unknown one."""
-    if name not in _SHAPES:
-        raise UsageError(f"unknown loop {name!r}; one of {', '.join(_SHAPES)}")
-    return _SHAPES[name]()
+    shapes = {loop.name: loop for loop in _shapes()}
+    if name not in shapes:
+        raise UsageError(f"unknown loop {name!r}; one of {', '.join(shapes)}")
+    return shapes[name]
 
 
 def sized(loop: Loop, name: str, size: str) -> Loop:

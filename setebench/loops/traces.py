@@ -9,7 +9,7 @@ addresses, by its placements.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,31 +60,18 @@ class _Operation:
     after: tuple[int, int] | None = None
 
 
-@dataclass
-class _Body:
-    """The operations of one iteration, as they are put together."""
-
-    operations: list[_Operation] = field(default_factory=list)
-
-    def add(self, operation: _Operation) -> int:
-        """Append an operation and return its number."""
-        self.operations.append(operation)
-        return len(self.operations) - 1
-
-
 def trace(loop: Loop, policy: Policy, span: Span, rng: np.random.Generator) -> Probe:
     """The probe of a loop with a prefetch policy: one interval, one base per stream, named as the streams are.
 
     Two calls with generators of the same state and other policies go through the same addresses."""
-    body = _Body()
-    writer = _Writer(loop, policy, span, rng, body)
+    writer = _Writer(loop, policy, span, rng)
     for number in range(len(loop.streams)):
         writer.accesses(number)
     for number, stream in enumerate(loop.streams):
         if stream.prefetched and policy.stages:
             writer.prefetches(number)
-    body.add(_Operation(Kind.ADD, count=max(1, round(loop.cycles_per_iteration))))
-    return _probe(body.operations, loop, span)
+    writer.add(_Operation(Kind.ADD, count=max(1, round(loop.cycles_per_iteration))))
+    return _probe(writer.operations, loop, span)
 
 
 def extent_bytes(loop: Loop, stream: Stream) -> int:
@@ -113,16 +100,21 @@ def passed_bytes(stream: Stream, span: Span, furthest: int) -> int:
 class _Writer:
     """Writes the operations of one loop's iteration."""
 
-    def __init__(self, loop: Loop, policy: Policy, span: Span, rng: np.random.Generator, body: _Body) -> None:
+    def __init__(self, loop: Loop, policy: Policy, span: Span, rng: np.random.Generator) -> None:
+        self.operations: list[_Operation] = []
         self._loop = loop
         self._policy = policy
         self._span = span
-        self._body = body
         self._furthest = policy.furthest
         self._names = [stream.name for stream in loop.streams]
         self._loads: dict[tuple[int, int], int] = {}  # (stream, step) -> number of its latest load
         seeds = rng.integers(0, 1 << 62, len(loop.streams))
         self._random = [self._elements(stream, int(seed)) for stream, seed in zip(loop.streams, seeds, strict=True)]
+
+    def add(self, operation: _Operation) -> int:
+        """Append an operation and return its number."""
+        self.operations.append(operation)
+        return len(self.operations) - 1
 
     # -- addresses ---------------------------------------------------------------------------------------------------
 
@@ -173,20 +165,20 @@ class _Writer:
         offsets = self._offsets(number, access, -behind, step)
         size = self._access_bytes(stream)
         if stream.writes and stream.pattern == "sequential":
-            self._body.add(_Operation(Kind.STORE, number, offsets, size=size))
+            self.add(_Operation(Kind.STORE, number, offsets, size=size))
             return
         after = self._needed(number, step, behind)
-        load = self._body.add(_Operation(Kind.LOAD, number, offsets, size=size, after=after))
+        load = self.add(_Operation(Kind.LOAD, number, offsets, size=size, after=after))
         self._loads[number, step] = load
         if stream.writes:
-            self._body.add(_Operation(Kind.STORE, number, offsets, size=size))
+            self.add(_Operation(Kind.STORE, number, offsets, size=size))
 
     def _needed(self, number: int, step: int, behind: int) -> tuple[int, int] | None:
         """What the address of a load of that step needs, `behind` iterations after its lookup began."""
         stream = self._loop.streams[number]
         if stream.pattern == "chase":
             own = self._loads.get((number, 0))
-            return (own, 0) if own is not None else (len(self._body.operations), 1)
+            return (own, 0) if own is not None else (len(self.operations), 1)
         if step:
             return (self._loads[number, step - 1], self._furthest if stream.prefetched else 0)
         if stream.via:
@@ -223,13 +215,13 @@ class _Writer:
         source = self._names.index(stream.via)
         offsets = self._offsets(source, 0, distance)
         size = self._access_bytes(self._loop.streams[source])
-        return (self._body.add(_Operation(Kind.LOAD, source, offsets, size=size)), 0)
+        return (self.add(_Operation(Kind.LOAD, source, offsets, size=size)), 0)
 
     def _prefetch(self, number: int, offsets: Ints, hint: int, after: tuple[int, int] | None) -> None:
         more = math.ceil(self._loop.streams[number].address_cycles) - 1
         if more > 0:
-            self._body.add(_Operation(Kind.NOP, count=more))
-        self._body.add(_Operation(Kind.PREFETCH, number, offsets, variant=hint, after=after))
+            self.add(_Operation(Kind.NOP, count=more))
+        self.add(_Operation(Kind.PREFETCH, number, offsets, variant=hint, after=after))
 
 
 def _accesses(stream: Stream) -> int:

@@ -12,7 +12,7 @@ from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
 from setebench.report.numbers import interval_text, value_text
-from setebench.report.text import markdown_text, visible
+from setebench.report.text import csv_cell, markdown_text, visible
 from setebench.results import Finding, Outcome
 
 _HEADINGS = (
@@ -99,19 +99,12 @@ def _csv(comparison: Comparison) -> str:
     names = [visible(name) for name in comparison.names]
     writer.writerow(["agreement", "parameter", *(f"{name} {column}" for name in names for column in _COLUMNS)])
     for row in comparison.rows:
-        cells = [_csv_cell(getattr(each, column, None)) for each in row.findings for column in _COLUMNS]
+        cells = [csv_cell(getattr(each, column, None)) for each in row.findings for column in _COLUMNS]
         writer.writerow([row.agreement, visible(row.parameter), *cells])
     return stream.getvalue()
 
 
 _COLUMNS = ("value", "unit", "low", "high", "outcome")
-
-
-def _csv_cell(value: Any) -> str:
-    record = store.plain(value)
-    if record is None:
-        return ""
-    return visible(record) if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
 
 
 def _json(comparison: Comparison) -> str:

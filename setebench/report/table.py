@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
 from setebench.report.terminal import overview, terminal_table
-from setebench.report.text import latex_symbols, latex_text, markdown_text, visible
+from setebench.report.text import csv_cell, latex_symbols, latex_text, markdown_text, visible
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 
@@ -62,21 +60,14 @@ def _csv(view: View) -> str:
     names = [visible(reference.name) for reference in view.references]
     writer.writerow(["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", *names, "reason", "method"])
     for finding in view.document.findings:
-        inserted = [_csv_cell(numbers.nanoseconds(finding, ratio))] if ratio is not None else []
-        bounds = [_csv_cell(finding.low), _csv_cell(finding.high)]
+        inserted = [csv_cell(numbers.nanoseconds(finding, ratio))] if ratio is not None else []
+        bounds = [csv_cell(finding.low), csv_cell(finding.high)]
         remarks = [reference.remark(finding) for reference in view.references]
         texts = [visible(text) for text in (finding.outcome, *remarks, finding.reason or "", finding.method)]
         writer.writerow(
-            [visible(finding.parameter), _csv_cell(finding.value), visible(finding.unit), *bounds, *inserted, *texts]
+            [visible(finding.parameter), csv_cell(finding.value), visible(finding.unit), *bounds, *inserted, *texts]
         )
     return stream.getvalue()
-
-
-def _csv_cell(value: Any) -> str:
-    record = store.plain(value)
-    if record is None:
-        return ""
-    return visible(record) if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
 
 
 def _markdown(view: View) -> str:

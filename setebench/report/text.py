@@ -5,7 +5,11 @@ Text may come from anybody's result file: control characters are shown, never se
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
+
+from setebench import store
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -55,6 +59,14 @@ _ASCII_SYMBOLS = str.maketrans(
 def visible(text: str) -> str:
     """`text` on one line, with control and text-direction characters written as escapes."""
     return _CONTROL.sub(lambda match: {"\n": " ", "\t": " "}.get(match[0], f"\\x{ord(match[0]):02x}"), text)
+
+
+def csv_cell(value: Any) -> str:
+    """A value in full precision; nothing where there is none."""
+    record = store.plain(value)
+    if record is None:
+        return ""
+    return visible(record) if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
 
 
 def markdown_text(text: str) -> str:

@@ -32,7 +32,7 @@ def noise_class(machine: spec.Machine) -> str:
     """One of `NOISE_CLASSES`, by the worst that the machine file says."""
     if machine.noise.steal_interval_cycles:
         return "stolen"
-    if machine.noise.tenant_interval_cycles:
+    if machine.noise.co_runner_interval_cycles:
         return "shared"
     if machine.clock.drift or machine.noise.stall_interval_cycles:
         return "guest"

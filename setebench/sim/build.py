@@ -111,11 +111,11 @@ def _core(c: Ints, machine: spec.Machine) -> None:
     c[at.C_INTERRUPT_LINES] = noise.interrupt_lines
     c[at.C_STALL_EVERY] = units(noise.stall_interval_cycles)
     c[at.C_STALL] = units(noise.stall_cycles)
-    c[at.C_TENANT_EVERY] = units(noise.tenant_interval_cycles)
-    c[at.C_TENANT] = units(noise.tenant_cycles)
-    c[at.C_TENANT_ENTRIES] = noise.tenant_entries
-    c[at.C_TENANT_ISSUE] = round(c[at.C_ISSUE] * noise.tenant_issue_share / (1 - noise.tenant_issue_share))
-    c[at.C_TENANT_LINES] = units(noise.tenant_line_interval_cycles * at.TENANT_BATCH)
+    c[at.C_CO_RUNNER_EVERY] = units(noise.co_runner_interval_cycles)
+    c[at.C_CO_RUNNER] = units(noise.co_runner_cycles)
+    c[at.C_CO_RUNNER_ENTRIES] = noise.co_runner_entries
+    c[at.C_CO_RUNNER_ISSUE] = round(c[at.C_ISSUE] * noise.co_runner_issue_share / (1 - noise.co_runner_issue_share))
+    c[at.C_CO_RUNNER_LINES] = units(noise.co_runner_line_interval_cycles * at.CO_RUNNER_BATCH)
     c[at.C_STEAL_EVERY] = units(noise.steal_interval_cycles)
     c[at.C_STEAL] = units(noise.steal_cycles)
     c[at.C_STEAL_LINES] = noise.steal_lines

@@ -47,10 +47,10 @@ def _core(machine: spec.Machine) -> Iterator[Problem]:
             yield Problem(("core", name), "true needs an in-order core (out_of_order = false)")
     noise, first = machine.noise, machine.levels[0]
     entries, visitors = first.mshr_entries, core.threads_per_core if first.mshr_shared_by_smt else 1
-    if noise.tenant_interval_cycles and 0 < entries <= visitors * noise.tenant_entries:
+    if noise.co_runner_interval_cycles and 0 < entries <= visitors * noise.co_runner_entries:
         yield Problem(
-            ("noise", "tenant_entries"),
-            f"{noise.tenant_entries} a thread of {entries} mshr_entries leave none",
+            ("noise", "co_runner_entries"),
+            f"{noise.co_runner_entries} a thread of {entries} mshr_entries leave none",
         )
 
 

@@ -25,24 +25,45 @@ def dump(machine: spec.Machine, *, comments: bool = False) -> str:
 
 
 def template(machine: spec.Machine, name: str) -> str:
-    """A commented machine file to start from: `machine` under a new name, and examples of every prefetcher."""
+    """A commented machine file to start from: `machine` under a new name, and examples of every prefetcher, of another
+    memory node and of a PMU. Every field of every table is explained in it."""
     renamed = msgspec.structs.replace(machine, name=name, description="describe your machine here")
     head = (
         "# A simulated memory system for setebench. All cycles are core cycles; latencies are totals, load to use.",
-        "# Fields left out take the values of a plain machine; docs/machine-files.md explains each.",
+        "# A field that is left out has the value here, but where another default is named. Rules across fields are in",
+        "# docs/machine-files.md.",
         "",
     )
     return "\n".join(head) + dump(renamed, comments=True) + "\n" + "\n".join(_examples()) + "\n"
 
 
 def _examples() -> Iterator[str]:
+    yield "# What a machine may have as well: take the comment signs away."
+    fault = spec.Pmu(events={"l1d_fill": (spec.Fault(kind="scaled", amount=2.0),)})
+    yield from _example(spec.RemoteMemory(), "remote_memory")
+    yield from _example(fault, "pmu")
+    yield from (f"#{line}" for line in _explained(spec.Fault))
+    yield ""
     yield "# Hardware prefetchers: take the comment signs away from those that the machine has."
     for table in PREFETCHERS:
-        yield "#"
-        summary = (table.__doc__ or "").split("\n\n")[0]
-        yield from _comment(f"{kind_of(table)}: {' '.join(summary.split())}")
-        for line in _Writer(comments=True).table(example(table), "prefetchers"):
-            yield f"#{line}" if line else "#"
+        yield from _example(example(table), "prefetchers")
+
+
+def _example(value: msgspec.Struct, path: str) -> Iterator[str]:
+    for line in _Writer(comments=True).table(value, path):
+        yield f"#{line}" if line else "#"
+
+
+def _explained(table: Table) -> Iterator[str]:
+    """What a table within a line is, and its fields."""
+    yield from _comment(summary(table))
+    for field in table_fields(table).values():
+        yield from _comment(f"{field.name}: {field.meaning} ({allowed(field)})")
+
+
+def summary(table: Table) -> str:
+    """What a table is, on one line."""
+    return " ".join((table.__doc__ or "").split())
 
 
 AT_LEVEL_ONE = (
@@ -80,36 +101,45 @@ class _Writer:
         if path:
             yield ""
             yield f"[[{path}]]" if path in ("levels", "prefetchers") else f"[{path}]"
+            yield from _comment(summary(table)) if explain else ()
         if kind:
             yield f'kind = "{kind}"'
         inner = []
         for field in table_fields(table).values():
             if getattr(value, field.name) is None:
-                continue
-            if _holds_tables(field, getattr(value, field.name)):
+                if explain:
+                    yield from _comment(f"{field.name}, left out here: {field.meaning} ({allowed(field)})")
+            elif _holds_tables(field, getattr(value, field.name)):
                 inner.append(field)
             else:
                 yield from self._plain(field, getattr(value, field.name), explain)
         for field in inner:
-            yield from self._inner(getattr(value, field.name), f"{path}.{field.name}" if path else field.name)
+            note = f"{field.meaning} ({allowed(field)})" if explain else ""
+            yield from self._inner(getattr(value, field.name), f"{path}.{field.name}" if path else field.name, note)
 
     def _plain(self, field: Field, value: Any, explain: bool) -> Iterator[str]:
         if explain:
-            yield from _comment(f"{field.meaning} ({allowed(field)})")
+            left_out = "must be given" if field.required else f"default {literal(field.default)}"
+            yield from _comment(
+                f"{field.meaning} ({allowed(field)}{'' if value == field.default else f'; {left_out}'})"
+            )
         yield from _assignment(field.name, value)
 
-    def _inner(self, value: Any, path: str) -> Iterator[str]:
+    def _inner(self, value: Any, path: str, note: str) -> Iterator[str]:
         if isinstance(value, msgspec.Struct):
             yield from self.table(value, path)
         elif isinstance(value, tuple):
+            yield ""
+            yield from _comment(note) if note else ()
             for element in value:
                 yield from self.table(element, path)
         else:
-            yield from self._dictionary(value, path)
+            yield from self._dictionary(value, path, note)
 
-    def _dictionary(self, value: dict[str, Any], path: str) -> Iterator[str]:
+    def _dictionary(self, value: dict[str, Any], path: str, note: str) -> Iterator[str]:
         yield ""
         yield f"[{path}]"
+        yield from _comment(note) if note else ()
         for key, inner in value.items():
             if isinstance(inner, msgspec.Struct):
                 yield from self.table(inner, f"{path}.{key}")

@@ -1,4 +1,4 @@
-"""What the fields of a machine file mean and which values they may take: the one source of checks, templates and docs.
+"""What the fields of a machine file mean and which values they may take: the one source of checks and templates.
 
 Meanings are the comments beside the fields in `setebench/sim/spec.py`, read from its source, so that schema and
 documentation can't drift apart; what they may be is in `limits.py`, because a comment can't be executed.

@@ -17,7 +17,7 @@ MAX_PREFETCHERS = 16
 MOST_WAYS = 32
 HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
 MOST_LEVELS = 4
-TENANT_BATCH = 16
+CO_RUNNER_BATCH = 16
 LOSS_PARTS = 1 << 20
 MAX_INTERVALS = 64
 
@@ -92,11 +92,11 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_INTERRUPT_LINES,
     C_STALL_EVERY,
     C_STALL,
-    C_TENANT_EVERY,
-    C_TENANT,
-    C_TENANT_ENTRIES,
-    C_TENANT_ISSUE,  # what each instruction takes longer meanwhile
-    C_TENANT_LINES,  # time between two batches of TENANT_BATCH lines that it brings
+    C_CO_RUNNER_EVERY,
+    C_CO_RUNNER,
+    C_CO_RUNNER_ENTRIES,
+    C_CO_RUNNER_ISSUE,  # what each instruction takes longer meanwhile
+    C_CO_RUNNER_LINES,  # time between two batches of CO_RUNNER_BATCH lines that it brings
     C_STEAL_EVERY,
     C_STEAL,
     C_STEAL_LINES,
@@ -259,8 +259,8 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_DISTURBED,  # when the first of these is due: 0 where none was set yet
     T_INTERRUPT,
     T_STALL,
-    T_TENANT,  # when somebody comes to another thread of the core, or brings lines there
-    T_TENANT_LEAVES,
+    T_CO_RUNNER,  # when a co-runner comes to another thread of the core, or brings lines there
+    T_CO_RUNNER_LEAVES,
     T_STEAL,  # when the hypervisor takes the thread's time, or an episode of that begins
     T_EPISODE_ENDS,
     T_LOSS,  # when lines leave the private caches by themselves

@@ -30,6 +30,7 @@ MOST_LINE_CHARACTERS = 1000
 """Limits that no honest machine file comes near; they keep the TOML parser's time on a hostile one short."""
 
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_TENANT = re.compile("^tenant_")
 _SEED = re.compile(r"[0-9]{1,18}")
 
 
@@ -69,7 +70,7 @@ def shipped_text(name: str) -> str:
 
 def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
-    data = _parse_toml(text, file)
+    data = _with_current_names(_parse_toml(text, file))
     take_origins(data, file)
     _raise_first(field_problems(data), text, file)
     try:
@@ -134,6 +135,14 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
         raise UsageError(f"{file}: values nested too deeply") from error
     except ValueError as error:  # e.g. a number of more digits than Python converts
         raise UsageError(f"{file}: {error}") from error
+
+
+def _with_current_names(data: dict[str, Any]) -> dict[str, Any]:
+    """Older files call an SMT co-runner a tenant."""
+    noise = data.get("noise")
+    if isinstance(noise, dict):
+        data["noise"] = {_TENANT.sub("co_runner_", name): value for name, value in noise.items()}
+    return data
 
 
 def _syntax_message(message: str, text: str, file: str) -> str:

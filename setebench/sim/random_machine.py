@@ -91,20 +91,20 @@ def _noise(draw: Draw, kind: str, levels: tuple[spec.Level, ...], core: spec.Cor
         stall_cycles=draw.real("noise.stall_cycles", 0),
     )
     if kind == "shared":
-        return msgspec.structs.replace(usual, **_tenant(draw, levels[0], core))
+        return msgspec.structs.replace(usual, **_co_runner(draw, levels[0], core))
     return msgspec.structs.replace(usual, **_steal(draw)) if kind == "stolen" else usual
 
 
-def _tenant(draw: Draw, first: spec.Level, core: spec.Core) -> dict[str, Any]:
+def _co_runner(draw: Draw, first: spec.Level, core: spec.Core) -> dict[str, Any]:
     """Each thread of a core may get one, and an entry is left at least."""
     beside = core.threads_per_core if first.mshr_shared_by_smt else 1
-    part = draw.real("noise.tenant_entries")
+    part = draw.real("noise.co_runner_entries")
     return {
-        "tenant_interval_cycles": draw.real("noise.tenant_interval_cycles", 0),
-        "tenant_cycles": draw.real("noise.tenant_cycles", 0),
-        "tenant_entries": min(round(first.mshr_entries * part), (first.mshr_entries - 1) // beside),
-        "tenant_issue_share": draw.real("noise.tenant_issue_share"),
-        "tenant_line_interval_cycles": draw.real("noise.tenant_line_interval_cycles", 0),
+        "co_runner_interval_cycles": draw.real("noise.co_runner_interval_cycles", 0),
+        "co_runner_cycles": draw.real("noise.co_runner_cycles", 0),
+        "co_runner_entries": min(round(first.mshr_entries * part), (first.mshr_entries - 1) // beside),
+        "co_runner_issue_share": draw.real("noise.co_runner_issue_share"),
+        "co_runner_line_interval_cycles": draw.real("noise.co_runner_line_interval_cycles", 0),
     }
 
 

@@ -66,7 +66,7 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {
     "deltas.instructions": (8, 16),
     "deltas.history": (8, 16),
     "deltas.not_before": (1, 2, 3),
-    "deltas.coverage": (50, 65),
+    "deltas.coverage_percent": (50, 65),
     "deltas.degree": (2, 4, 8),
     # feedback: the paper's thresholds; intervals that a training run can fill
     "feedback.streams": (16, 32, 64),
@@ -75,8 +75,8 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {
     # signature path: the paper's tables, thresholds from 25 %
     "path.pages": (64, 256),
     "path.patterns": (512, 1024),
-    "path.threshold": (25, 40, 50),
-    "path.trust": (80, 90),
+    "path.threshold_percent": (25, 40, 50),
+    "path.trust_percent": (80, 90),
     "path.max_depth": (4, 8, 12),
     # instruction classes: the paper's 64 entries, 8 regions, degrees 6 and 3
     "classes.instructions": (64, 128),
@@ -106,6 +106,10 @@ class _Draw:
         """One of these."""
         return values[int(self.rng.integers(len(values)))]
 
+    def fields(self, kind: str) -> dict[str, Any]:
+        """One of the listed values of every field of that kind."""
+        return {name.partition(".")[2]: self.one(name) for name in PUBLISHED if name.startswith(f"{kind}.")}
+
     def chance(self, name: str) -> bool:
         """True for the given share."""
         return bool(self.rng.random() < PUBLISHED[name][0])
@@ -130,13 +134,12 @@ def _level_one(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
         lambda: spec.LinePair(**common),
         lambda: _streamer(draw, common),
         lambda: _spatial(draw, common, machine),
-        lambda: _reference_prediction(draw, common),
-        lambda: _local_deltas(draw, common),
-        lambda: _ip_classes(draw, common),
-        lambda: _next_page(draw, common),
-        lambda: _stream_buffer(
-            draw, {**common, "fills": "l1"}
-        ),  # it waits for misses, so no other level could be inferred
+        lambda: spec.ReferencePrediction(**common, **draw.fields("prediction")),
+        lambda: spec.LocalDeltas(**common, **draw.fields("deltas")),
+        lambda: spec.InstructionClasses(**common, **draw.fields("classes")),
+        lambda: spec.NextPage(**common, **draw.fields("page")),
+        # it waits for misses: filling level 2 it would be one of that level to everybody
+        lambda: _stream_buffer(draw, {**common, "fills": "l1"}),
     )
     return _at_level(draw, machine, 1, makers)
 
@@ -148,10 +151,10 @@ def _level_two(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
         lambda: _streamer(draw, common),
         lambda: _streamer(draw, common),  # the kind that real second levels have most often
         lambda: _stream_buffer(draw, common),
-        lambda: _best_offset(draw, common),
-        lambda: _access_map(draw, common),
-        lambda: _feedback_stream(draw, common),
-        lambda: _signature_path(draw, common),
+        lambda: spec.BestOffset(**common, **draw.fields("offset")),
+        lambda: spec.AccessMap(**common, **draw.fields("map")),
+        lambda: spec.FeedbackStream(**common, **draw.fields("feedback")),
+        lambda: spec.SignaturePath(**common, **draw.fields("path")),
         lambda: _spatial(draw, common, machine),
     )
     return _at_level(draw, machine, 2, makers)
@@ -217,16 +220,6 @@ def _stream_buffer(draw: _Draw, common: Common) -> spec.StreamBuffer:
     )
 
 
-def _best_offset(draw: _Draw, common: Common) -> spec.BestOffset:
-    return spec.BestOffset(
-        **common,
-        max_offset=draw.one("offset.max_offset"),
-        round_max=draw.one("offset.round_max"),
-        recent_entries=draw.one("offset.recent_entries"),
-        arrives_after=draw.one("offset.arrives_after"),
-    )
-
-
 def _spatial(draw: _Draw, common: Common, machine: spec.Machine) -> spec.SpatialPattern:
     return spec.SpatialPattern(
         **common,
@@ -236,63 +229,3 @@ def _spatial(draw: _Draw, common: Common, machine: spec.Machine) -> spec.Spatial
         vote_percent=draw.one("spatial.vote"),
         ip_bits=draw.one("spatial.ip_bits"),
     )
-
-
-def _reference_prediction(draw: _Draw, common: Common) -> spec.ReferencePrediction:
-    return spec.ReferencePrediction(
-        **common,
-        entries=draw.one("prediction.entries"),
-        lookahead=draw.one("prediction.lookahead"),
-        starts=draw.one("prediction.starts"),
-    )
-
-
-def _access_map(draw: _Draw, common: Common) -> spec.AccessMap:
-    maps, degree, stride = draw.one("map.maps"), draw.one("map.degree"), draw.one("map.max_stride")
-    return spec.AccessMap(**common, maps=maps, degree=degree, max_stride=stride)
-
-
-def _local_deltas(draw: _Draw, common: Common) -> spec.LocalDeltas:
-    return spec.LocalDeltas(
-        **common,
-        instructions=draw.one("deltas.instructions"),
-        history=draw.one("deltas.history"),
-        not_before=draw.one("deltas.not_before"),
-        coverage_percent=draw.one("deltas.coverage"),
-        degree=draw.one("deltas.degree"),
-    )
-
-
-def _feedback_stream(draw: _Draw, common: Common) -> spec.FeedbackStream:
-    return spec.FeedbackStream(
-        **common,
-        streams=draw.one("feedback.streams"),
-        start_level=draw.one("feedback.start_level"),
-        interval=draw.one("feedback.interval"),
-    )
-
-
-def _signature_path(draw: _Draw, common: Common) -> spec.SignaturePath:
-    return spec.SignaturePath(
-        **common,
-        pages=draw.one("path.pages"),
-        patterns=draw.one("path.patterns"),
-        threshold_percent=draw.one("path.threshold"),
-        trust_percent=draw.one("path.trust"),
-        max_depth=draw.one("path.max_depth"),
-    )
-
-
-def _ip_classes(draw: _Draw, common: Common) -> spec.InstructionClasses:
-    return spec.InstructionClasses(
-        **common,
-        instructions=draw.one("classes.instructions"),
-        stream_degree=draw.one("classes.stream_degree"),
-        stride_degree=draw.one("classes.stride_degree"),
-        complex_degree=draw.one("classes.complex_degree"),
-    )
-
-
-def _next_page(draw: _Draw, common: Common) -> spec.NextPage:
-    trigger, reach, degree = draw.one("page.trigger"), draw.one("page.reach"), draw.one("page.degree")
-    return spec.NextPage(**common, trigger=trigger, reach=reach, degree=degree)

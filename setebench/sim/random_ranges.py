@@ -32,11 +32,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "noise.stall_interval_cycles": (1e5, 1e6),
     "noise.stall_cycles": (100.0, 800.0),
     # shared: an SMT co-runner on the core's other thread for a part of the time, with entries, issue slots and lines
-    "noise.tenant_interval_cycles": (2e8, 3e9),
-    "noise.tenant_cycles": (1e8, 1e9),
-    "noise.tenant_entries": (0.1, 0.5),  # of the level-1 miss entries
-    "noise.tenant_issue_share": (0.1, 0.5),
-    "noise.tenant_line_interval_cycles": (50.0, 2000.0),
+    "noise.co_runner_interval_cycles": (2e8, 3e9),
+    "noise.co_runner_cycles": (1e8, 1e9),
+    "noise.co_runner_entries": (0.1, 0.5),  # of the level-1 miss entries
+    "noise.co_runner_issue_share": (0.1, 0.5),
+    "noise.co_runner_line_interval_cycles": (50.0, 2000.0),
     # stolen: whole milliseconds go to other guests in episodes, 2 to 20 % of the time in them
     "noise.steal_interval_cycles": (2e7, 2e8),
     "noise.steal_cycles": (2e6, 1.2e7),  # 1 to 4 ms at 2 to 3 GHz

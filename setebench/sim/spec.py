@@ -66,12 +66,12 @@ class Noise(Table, frozen=True, kw_only=True):
     interrupt_lines: int = 32  # lines that an interrupt brings into the core's caches
     stall_interval_cycles: float = 0.0  # mean cycles between short stalls (steal, refresh); 0 = none
     stall_cycles: float = 200.0  # cycles a stall takes
-    tenant_interval_cycles: float = 0.0
+    co_runner_interval_cycles: float = 0.0
     # mean cycles until an unseen SMT co-runner starts on another thread of the core; for each thread; 0 = never
-    tenant_cycles: float = 1e8  # mean cycles that this lasts (exponential)
-    tenant_entries: int = 2  # level-1 miss entries that it holds all the time; fewer than there are
-    tenant_issue_share: float = 0.4  # fraction of the issue slots that it takes, 0 to 0.9
-    tenant_line_interval_cycles: float = 0.0
+    co_runner_cycles: float = 1e8  # mean cycles that this lasts (exponential)
+    co_runner_entries: int = 2  # level-1 miss entries that it holds all the time; fewer than there are
+    co_runner_issue_share: float = 0.4  # fraction of the issue slots that it takes, 0 to 0.9
+    co_runner_line_interval_cycles: float = 0.0
     # cycles between two lines that it brings into the core's caches, which come in batches; 0 = it brings none
     steal_interval_cycles: float = 0.0
     # mean cycles between two steals by the hypervisor, within an episode (exponential); 0 = never

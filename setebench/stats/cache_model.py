@@ -74,31 +74,29 @@ def _random(c: Lines, below: int) -> int:
 
 
 @compiled
-def _raise(state: Lines, first: int, ways: int, way: int, rule: int) -> None:
+def _raise(state: Lines, ways: int, way: int, rule: int) -> None:
     """Raise ages where none is the oldest; `way` was just used, -1 for none."""
-    oldest = 0
-    for each in range(ways):
-        oldest = max(oldest, state[first + each])
+    oldest = state[:ways].max()
     if oldest == OLDEST:
         return
     step = OLDEST - oldest if rule < 2 else 1
     for each in range(ways):
         if each != way or rule % 2 == 0:
-            state[first + each] = min(OLDEST, state[first + each] + step)
+            state[each] = min(OLDEST, state[each] + step)
 
 
 @compiled
-def _tree(state: Lines, first: int, ways: int, way: int) -> int:
+def _tree(state: Lines, ways: int, way: int) -> int:
     """Point a tree's nodes away from a way; with way -1, the way that they point to."""
     size, low, node = 1, 0, 1
     while size < ways:
         size *= 2
     while size > 1:
         size //= 2
-        right = state[first + node] == 1 and low + size < ways
+        right = state[node] == 1 and low + size < ways
         if way >= 0:
             right = way >= low + size
-            state[first + node] = 0 if right else 1
+            state[node] = 0 if right else 1
         if right:
             low += size
         node = 2 * node + right
@@ -106,96 +104,52 @@ def _tree(state: Lines, first: int, ways: int, way: int) -> int:
 
 
 @compiled
-def _set_bit(state: Lines, first: int, ways: int, way: int) -> None:
-    """Set a way's bit; when all are set, clear the others."""
-    state[first + way] = 1
-    for each in range(ways):
-        if state[first + each] == 0:
-            return
-    for each in range(ways):
-        state[first + each] = 1 if each == way else 0
-
-
-@compiled
-def _touch(state: Lines, first: int, ways: int, way: int, c: Lines, new: bool) -> None:
+def _touch(state: Lines, ways: int, way: int, c: Lines, new: bool) -> None:
     kind = c[KIND]
     if kind == LRU or (kind == FIFO and new):
         c[CLOCK] += 1
-        state[first + way] = c[CLOCK]
+        state[way] = c[CLOCK]
     elif kind == TREE:
-        _tree(state, first, ways, way)
+        _tree(state, ways, way)
     elif kind == BITS:
-        _set_bit(state, first, ways, way)
+        state[way] = 1
+        if state[:ways].all():
+            state[:ways] = 0
+            state[way] = 1
     elif kind == AGES:
-        age = state[first + way]
+        age = state[way]
         if new:
             age = c[INSERT] if c[ONE_IN] <= 1 or _random(c, c[ONE_IN]) == 0 else OLDEST
         elif age == OLDEST:
             age = c[HIT_OLDEST]
         else:
             age = c[HIT_OLD] if age == OLDEST - 1 else 0
-        state[first + way] = age
+        state[way] = age
         if not c[ON_MISS]:
-            _raise(state, first, ways, way, c[UPDATE])
+            _raise(state, ways, way, c[UPDATE])
 
 
 @compiled
-def _victim(tags: Lines, state: Lines, first: int, at: int, ways: int, c: Lines) -> int:
+def _victim(tags: Lines, state: Lines, ways: int, c: Lines) -> int:
     kind = c[KIND]
     found = -1
     for way in range(ways):
-        if tags[at + way] < 0 and (found < 0 or (kind == AGES and c[VICTIM] == 2)):
+        if tags[way] < 0 and (found < 0 or (kind == AGES and c[VICTIM] == 2)):
             found = way
     if found >= 0:
         return found
     if kind == RANDOM:
         return _random(c, ways)
     if kind == TREE:
-        return _tree(state, first, ways, -1)
+        return _tree(state, ways, -1)
+    if kind <= FIFO:
+        return int(state[:ways].argmin())
     if kind == AGES and c[ON_MISS]:
-        _raise(state, first, ways, -1, c[UPDATE])
-    found = 0
-    for way in range(ways - 1, -1, -1):
-        one = state[first + way]
-        if kind <= FIFO:
-            found = way if one < state[first + found] else found
-        elif one == (OLDEST if kind == AGES else 0):
-            found = way
-    return found
-
-
-@compiled
-def _access(tags: Lines, state: Lines, ways: int, c: Lines, number: int, line: int) -> int:
-    """Look a line up in a set of that number and put it there: the line that leaves, -1 for none, -2 for a hit."""
-    at, first = number * ways, number * 2 * MOST_WAYS
+        _raise(state, ways, -1, c[UPDATE])
     for way in range(ways):
-        if tags[at + way] == line:
-            _touch(state, first, ways, way, c, False)
-            return -2
-    way = _victim(tags, state, first, at, ways, c)
-    gone = int(tags[at + way])
-    tags[at + way] = line
-    _touch(state, first, ways, way, c, True)
-    return gone
-
-
-@compiled
-def _one_set(tags: Lines, state: Lines, ways: int, c: Lines, lines: Lines, found: Lines) -> None:
-    for at in range(len(lines)):
-        found[at] = _access(tags, state, ways, c, 0, lines[at]) == -2
-
-
-def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
-    """1 for each access of a sequence (line numbers, shape (n,)) to a set that begins empty which hits, else 0."""
-    found = np.zeros(len(lines), dtype=np.int64)
-    state = np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
-    _one_set(np.full(ways, -1, dtype=np.int64), state, ways, policy.words(seed), lines.astype(np.int64), found)
-    return found
-
-
-KEPT, INCLUSIVE, EXCLUSIVE = range(3)
-"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, or it holds
-only what the one before gave up."""
+        if state[way] == (OLDEST if kind == AGES else 0):
+            return way
+    return 0
 
 
 @compiled
@@ -204,6 +158,42 @@ def _place_of(tags: Lines, line: int) -> int:
         if tags[way] == line:
             return way
     return -1
+
+
+@compiled
+def _access(tags: Lines, state: Lines, ways: int, c: Lines, line: int) -> int:
+    """Look a line up in a set and put it there: the line that leaves, -1 for none, -2 for a hit."""
+    way = _place_of(tags, line)
+    if way >= 0:
+        _touch(state, ways, way, c, False)
+        return -2
+    way = _victim(tags, state, ways, c)
+    gone = int(tags[way])
+    tags[way] = line
+    _touch(state, ways, way, c, True)
+    return gone
+
+
+@compiled
+def _hits(tags: Lines, state: Lines, c: Lines, lines: Lines) -> Lines:
+    found = np.zeros(len(lines), dtype=np.int64)
+    for at in range(len(lines)):
+        found[at] = _access(tags, state, len(tags), c, lines[at]) == -2
+    return found
+
+
+def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
+    """1 for each access of a sequence (line numbers, shape (n,)) to a set that begins empty which hits, else 0."""
+    return _hits(np.full(ways, -1, dtype=np.int64), _untouched(policy), policy.words(seed), lines.astype(np.int64))
+
+
+def _untouched(policy: Policy) -> Lines:
+    return np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
+
+
+KEPT, INCLUSIVE, EXCLUSIVE = range(3)
+"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, or it holds
+only what the one before gave up."""
 
 
 @compiled
@@ -222,15 +212,15 @@ def _both(tags: Lines, state: Lines, rules: Lines, shape: Lines, lines: Lines) -
                 if there:
                     tags[1][way] = -1
             else:
-                gone = _access(tags[1], state[1], outer_ways, rules[1], 0, line)
+                gone = _access(tags[1], state[1], outer_ways, rules[1], line)
                 there = gone == -2
                 above = _place_of(tags[0], gone) if kind == INCLUSIVE and gone >= 0 else -1
                 if above >= 0:
                     tags[0][above] = -1
             beyond += counts and not there
-        gone = _access(tags[0], state[0], inner_ways, rules[0], 0, line)
+        gone = _access(tags[0], state[0], inner_ways, rules[0], line)
         if kind == EXCLUSIVE and 0 <= gone < own:
-            _access(tags[1], state[1], outer_ways, rules[1], 0, gone)
+            _access(tags[1], state[1], outer_ways, rules[1], gone)
     return near, beyond
 
 
@@ -247,7 +237,7 @@ def served(inner: Cache, outer: Cache, lines: Lines, counted: tuple[int, int], s
     a set of the inner one; of the outer one, which holds all others, those with numbers below the first of `counted`
     do. The second is how many loads count. Both sets begin empty."""
     own, timed = counted
-    state = np.array([np.full(2 * MOST_WAYS, OLDEST if each.policy.kind == AGES else 0) for each in (inner, outer)])
+    state = np.array([_untouched(each.policy) for each in (inner, outer)])
     rules = np.array([each.policy.words(seed) for each in (inner, outer)])
     # beyond the ways of either lies what is no line
     tags = np.array([np.where(np.arange(MOST_WAYS) < each.ways, -1, -3) for each in (inner, outer)])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
-from setebench.stats.estimate import CONFIDENCE, Estimate
+from setebench.stats.estimate import CONFIDENCE, Estimate, over_undisturbed_epochs
 
 LEAST_ROUNDS = 4
 """Fewer rounds say nothing of drift."""
@@ -35,9 +35,6 @@ those from what is shared do; the other two thirds are spread evenly over the or
 RATIOS = np.concatenate([[0.0], np.logspace(-4, 1, 26)])
 """Variance of flicker over that of independent noise in a round. Below, a hundred rounds are independent to a tenth
 of their error; above, a round is all drift. A fifth of an order of magnitude apart, which no run can distinguish."""
-
-TRIMMED = 0.25
-"""Of the epochs at either end, which are left out of the mean: bursts shorter than an epoch raise some of them."""
 
 
 def allan_variances(series: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -94,26 +91,17 @@ def _half_width(weights: NDArray[np.float64], errors: NDArray[np.float64], degre
 
 def over_time(values: ArrayLike, *, shared: bool = False) -> Estimate:
     """The mean of epochs in the order of time (shape (n,)), with room for drift that is slower than the run, as far as
-    what the run saw foretells it, and at least as much as it couldn't see of what is `shared` with others.
-
-    Trimmed, with the error of winsorised values (Yuen 1974, Biometrika 61:165): bursts reach into few epochs."""
+    what the run saw foretells it, and at least as much as it couldn't see of what is `shared` with others."""
     series = np.asarray(values, dtype=np.float64)
-    if len(series) < 2:
-        return Estimate(value=float(series.mean()) if len(series) else np.nan, error=np.inf, degrees=0)
-    count, cut = len(series), int(TRIMMED * len(series)) if len(series) > LEAST_ROUNDS else 0
-    ordered = np.sort(series)
-    kept = ordered[cut : count - cut]
-    squares = float(((np.clip(ordered, kept[0], kept[-1]) - np.clip(ordered, kept[0], kept[-1]).mean()) ** 2).sum())
-    estimate = Estimate(
-        value=float(kept.mean()), error=(squares / (len(kept) * (len(kept) - 1))) ** 0.5, degrees=len(kept) - 1
-    )
+    estimate = over_undisturbed_epochs(series)
     if len(series) < LEAST_ROUNDS:
         return estimate
     drift = drift_half_width(np.clip(series, *np.quantile(series, (CUT, 1.0 - CUT))), shared)
     if drift <= estimate.half_width:
         return estimate
+    degrees = len(series) - 1
     return Estimate(
-        value=estimate.value, error=drift / float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)), degrees=count - 1
+        value=estimate.value, error=drift / float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)), degrees=degrees
     )
 
 

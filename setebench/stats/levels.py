@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from setebench.stats.served import Intervals, density
+from setebench.stats.served import Intervals, density, extrapolated
 
 Numbers = NDArray[np.float64]
 
@@ -279,8 +279,7 @@ class _State:
         self.weights = np.column_stack([(1 - share) * self.weights, np.full(len(self.weights), share)])
 
     def settle(self) -> None:
-        """Turns until latencies hardly move; accelerated (SQUAREM, Varadhan and Roland 2008, Scand. J. Stat. 35:335),
-        as weights and latencies trade off on a coarse clock."""
+        """Turns until latencies hardly move; accelerated, as weights and latencies trade off on a coarse clock."""
         for blur in self.params.blurs:
             self._turn(blur)
         for _ in range(self.params.leaps):
@@ -289,10 +288,7 @@ class _State:
             for _ in range(2):
                 self._turn(0.0)
                 path.append(self._vector())
-            first, change = path[1] - path[0], path[2] - 2 * path[1] + path[0]
-            length = float(np.linalg.norm(first)) / max(float(np.linalg.norm(change)), 1e-300)
-            stride = min(max(length, 1.0), self.params.stride)
-            self._set(path[0] + 2 * stride * first + stride**2 * change)
+            self._set(extrapolated(path, 1.0, self.params.stride))
             self._turn(0.0)
             if np.all(np.abs(self.cycles - before) <= self.params.still * before):
                 break

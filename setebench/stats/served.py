@@ -107,6 +107,17 @@ def density(reading: Numbers, duration: Numbers, jitter2: Numbers | float, step:
     return found
 
 
+def extrapolated(path: Sequence[Numbers], scale: Numbers | float, most: float) -> Numbers:
+    """Where two turns of expectation maximisation lead to, from the states before, between and after them, by at most
+    `most` times their length (SQUAREM, Varadhan and Roland 2008, Scand. J. Stat. 35:335); `scale` makes the parts of a
+    state alike."""
+    first, change = path[1] - path[0], path[2] - 2 * path[1] + path[0]
+    length = float(np.linalg.norm(first / scale)) / max(float(np.linalg.norm(change / scale)), 1e-300)
+    stride = min(max(length, 1.0), most)
+    found: Numbers = path[0] + 2 * stride * first + stride**2 * change
+    return found
+
+
 def fit(
     epochs: Sequence[Intervals], start: float, others: Numbers, overhead: Numbers | None, params: ServedParams
 ) -> Served:
@@ -159,16 +170,13 @@ class _Fit:
                 self.overhead[number] = float(np.median(one.ticks[one.count == fewest])) - own
 
     def leap(self) -> None:
-        """Two turns, extrapolated along their path, and one more (SQUAREM, Varadhan and Roland 2008, Scand. J. Stat.
-        35:335): alone they creep where weights and latency trade off."""
+        """Two turns, extrapolated along their path, and one more: alone they creep where weights and latency trade
+        off."""
         path = [self._state()]
         for _ in range(2):
             self.turn()
             path.append(self._state())
-        first, change = path[1] - path[0], path[2] - 2 * path[1] + path[0]
-        length = float(np.linalg.norm(first / self._scale)) / max(float(np.linalg.norm(change / self._scale)), 1e-300)
-        stride = min(max(length, 1.0), self.params.stride)
-        self._set(path[0] + 2 * stride * first + stride**2 * change)
+        self._set(extrapolated(path, self._scale, self.params.stride))
         self.turn()
 
     @property

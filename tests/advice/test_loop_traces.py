@@ -9,12 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from setebench.errors import UnsupportedError, UsageError
+from setebench.experiments.calibrate import cycles_per_tick
 from setebench.loops import Policy
-from setebench.loops.running import TracedLoops, cycles_per_tick
+from setebench.loops.running import TracedLoops
 from setebench.loops.shapes import shape, sized
 from setebench.loops.traces import Span, trace
 from setebench.machine import open_machine
 from setebench.probe import Kind, Probe
+from setebench.scenario import Context
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 
@@ -78,7 +80,7 @@ def test_a_size_scales_all_streams() -> None:
 def test_traces_run_on_a_machine_without_loops_of_its_own() -> None:
     machine = open_machine("sim:plain")
     loops = TracedLoops(machine)
-    assert cycles_per_tick(machine) == pytest.approx(1.0, rel=0.01)
+    assert cycles_per_tick(Context(machine=machine)) == pytest.approx(1.0, rel=0.01)
     described = loops.describe_loop("list")
     assert described.measured_cycles > 5 * described.cycles_per_iteration > 0
     ticks = loops.run_loop("list", (NONE, Policy(l1_distance=16)), 3)

@@ -83,19 +83,6 @@ class FakeKernel:
         """Leader and members in the order of opening."""
         return [leader, *(fd for fd, event in self.events.items() if event.leader == leader)]
 
-    def reset(self, fd: int, group: bool = False) -> None:
-        """Counts to zero."""
-        for member in self.members(fd) if group else [fd]:
-            self.events[member].count = 0
-
-    def refresh(self, fd: int, overflows: int) -> None:
-        """As enabling."""
-        self.events[fd].on = True
-
-    def event_id(self, fd: int) -> int:
-        """Numbers that are not descriptors."""
-        return fd + 10_000
-
     def happen(self, config: int, times: int, ns: int = 1000, cpu: int = -1, type: int | None = None) -> None:
         """So many events of one kind happen in so many nanoseconds, to threads or on one CPU."""
         for fd, event in self.events.items():

@@ -64,22 +64,19 @@ def test_events_start_at_rest_and_are_added_by_their_factors() -> None:
     assert not kernel.events
 
 
-def test_a_counter_that_took_turns_is_said_to_and_never_scaled() -> None:
-    kernel = FakeKernel(fraction=0.25)
+def _counted(fraction: float) -> Count:
+    """By a counter that ran for such a fraction of the time."""
+    kernel = FakeKernel(fraction=fraction)
     counters = _open(kernel, [_raw("some", Term(attributes=CORE, pmu="cpu"))])
     counters.start()
     kernel.happen(0x48, 100)
-    count = counters.read()["some"]
+    return counters.read()["some"]
+
+
+def test_a_counter_that_took_turns_is_said_to_and_never_scaled() -> None:
+    count, never = _counted(0.25), _counted(0.0)
     assert count.value == 25 and count.shared and (count.enabled, count.running) == (1000, 250)
-
-
-def test_a_counter_that_never_ran_has_no_value() -> None:
-    kernel = FakeKernel(fraction=0.0)
-    counters = _open(kernel, [_raw("none", Term(attributes=CORE, pmu="cpu"))])
-    counters.start()
-    kernel.happen(0x48, 100)
-    count = counters.read()["none"]
-    assert count.value is None and "no counter is free" in count.reason
+    assert never.value is None and "no counter is free" in never.reason
 
 
 def test_events_of_a_socket_are_opened_on_its_cpus() -> None:

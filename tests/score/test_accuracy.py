@@ -91,8 +91,8 @@ def test_classes_of_noise_follow_the_machine_file() -> None:
         noise_class(calm),
         classed(interrupt_interval_cycles=1e6),
         classed(interrupt_interval_cycles=1e6, stall_interval_cycles=1e6),
-        classed(interrupt_interval_cycles=1e6, tenant_interval_cycles=1e9),
-        classed(tenant_interval_cycles=1e9, steal_interval_cycles=1e7),
+        classed(interrupt_interval_cycles=1e6, co_runner_interval_cycles=1e9),
+        classed(co_runner_interval_cycles=1e9, steal_interval_cycles=1e7),
     ]
     assert tuple(found) == NOISE_CLASSES
     assert described("zen-like", "guest").noise == "guest"

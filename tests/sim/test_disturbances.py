@@ -49,11 +49,11 @@ def test_steal_costs_the_core_its_lines() -> None:
 @pytest.mark.parametrize("interval", [0.0, 200.0])
 def test_a_co_runner_brings_lines(interval: float) -> None:
     noise = spec.Noise(
-        tenant_interval_cycles=1.0,
-        tenant_cycles=1e12,
-        tenant_entries=0,
-        tenant_issue_share=0.0,
-        tenant_line_interval_cycles=interval,
+        co_runner_interval_cycles=1.0,
+        co_runner_cycles=1e12,
+        co_runner_entries=0,
+        co_runner_issue_share=0.0,
+        co_runner_line_interval_cycles=interval,
     )
     machine = quiet(noise=noise)
     region = machine.allocate(HUGE, HUGE)

@@ -18,11 +18,11 @@ FIRST_LINES, SECOND_LINES, FOURTH = 512, 2048, 120.0
 SHAPES: dict[str, Any] = {"l2": {"sets": 512, "ways": 4}, "l3": {"sets": 1024, "ways": 8}}
 OPEN_ROWS = spec.Memory(latency_cycles=MEMORY, banks=16, row_bytes=1024, row_hit_saves_cycles=70)
 BESIDE = spec.Noise(
-    tenant_interval_cycles=1.0,
-    tenant_cycles=1e13,
-    tenant_entries=0,
-    tenant_issue_share=0.0,
-    tenant_line_interval_cycles=400.0,
+    co_runner_interval_cycles=1.0,
+    co_runner_cycles=1e13,
+    co_runner_entries=0,
+    co_runner_issue_share=0.0,
+    co_runner_line_interval_cycles=400.0,
 )
 
 

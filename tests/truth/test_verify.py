@@ -206,7 +206,9 @@ def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
 
 def test_a_co_runner_is_seen_and_waited_for(tmp_path: Path) -> None:
     """It takes half of the issue slots for a while; additions that wait for each other keep their pace."""
-    noise = spec.Noise(tenant_interval_cycles=4e7, tenant_cycles=2e7, tenant_issue_share=0.5, tenant_entries=1)
+    noise = spec.Noise(
+        co_runner_interval_cycles=4e7, co_runner_cycles=2e7, co_runner_issue_share=0.5, co_runner_entries=1
+    )
     (tmp_path / "shared.toml").write_text(dump(msgspec.structs.replace(small(), noise=noise)))
     machine = open_machine(f"sim:{tmp_path / 'shared.toml'}", seed=1)
     try:

@@ -53,23 +53,18 @@ def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
     return alone, core, []
 
 
-def test_work_on_a_free_core_is_done_once() -> None:
-    alone, core, done = alone_on()
+@pytest.mark.parametrize(
+    ("later", "clock", "times", "pauses"),
+    [((), 1.0, 1, 0), ((False, True, True, True), 1.0, 2, 2), ((), 2.0, 1, 0)],
+    ids=["free", "free later", "another clock rate"],
+)
+def test_work_is_done_again_once_the_core_is_free(
+    later: tuple[bool, ...], clock: float, times: int, pauses: int
+) -> None:
+    alone, core, done = alone_on(*later)
+    core.clock = clock
     alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.co_runner_fraction) == (1, 0, 0.0)
-
-
-def test_work_is_done_again_once_the_core_is_free() -> None:
-    alone, core, done = alone_on(False, True, True, True)
-    alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.co_runner_fraction) == (2, 2, 0.0)
-
-
-def test_another_clock_rate_is_nobody_beside() -> None:
-    alone, core, done = alone_on()
-    core.clock = 2.0
-    alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses) == (1, 0)
+    assert (len(done), core.pauses, alone.co_runner_fraction) == (times, pauses, 0.0)
 
 
 def test_patience_ends_and_what_was_shared_is_counted() -> None:

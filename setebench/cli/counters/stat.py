@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ import click
 import msgspec
 
 from setebench import store
+from setebench.cli.options import child_status_option, duration_option, program_argument
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted, Event, Run
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.errors import SetebenchError, UsageError
 from setebench.report.counted import render
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 FORMS = ("table", "json", "csv")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
-KILLED = 128
-"""Added to a signal's number it is the status that shells give to what the signal ended."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,24 +50,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
 @click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a running process instead of a program.")
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after this time at the latest.",
-)
+@duration_option
 @click.option(
     "--regions-only",
     is_flag=True,
     help="Use the CPU's counters only for the regions that PROGRAM marks, not for all of it.",
 )
-@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@child_status_option
 @click.option(
     "--format", "form", type=click.Choice(FORMS), help="Form of the counts.  [default: table, or by FILE's extension]"
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the counts to FILE instead of standard error.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@program_argument
 @click.pass_context
 def stat(ctx: click.Context, /, **options: Any) -> None:
     """Run PROGRAM and count its events, and those of all threads and processes that it starts.
@@ -85,7 +78,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     target.check()
     counted = _counted(request, ctx)
     _deliver(counted, target)
-    ctx.exit(_status(counted, request.child_status))
+    ctx.exit(counted.runs[-1].shell_status(request.child_status))
 
 
 def _target(options: dict[str, Any]) -> Output:
@@ -166,12 +159,3 @@ def _deliver(counted: Counted, target: Output) -> None:
         raise
     except OSError as error:
         raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
-
-
-def _status(counted: Counted, child_status: bool) -> int:
-    if counted.asked:
-        return INTERRUPTED if counted.asked == signal.SIGINT else KILLED + counted.asked
-    last = counted.runs[-1]
-    if not child_status:
-        return 0
-    return KILLED + last.signal if last.signal else last.status or 0

@@ -14,6 +14,7 @@ import click
 
 from setebench import registry
 from setebench.campaign import NAME
+from setebench.cli.options import folder_option
 from setebench.cli.progress import Progress
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.fleet import engine, launch
@@ -48,15 +49,7 @@ class _Place:
     help="The nodes of a Slurm partition, one job for each.",
 )
 @click.option("--hosts", metavar="FILE", type=click.Path(path_type=Path), help="Hosts to reach by ssh, one a line.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Write the results to DIR.",
-)
+@folder_option
 @click.option(
     "--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated).  [default: all]"
 )

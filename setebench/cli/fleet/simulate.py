@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from setebench import registry
+from setebench.cli.options import folder_option
 from setebench.cli.progress import Progress
 from setebench.errors import UsageError
 from setebench.score import fleet as made
@@ -51,15 +52,7 @@ from setebench.score.noise import NOISES
     type=click.Path(path_type=Path),
     help="Draw from the runs in FILE, the recorded.json of another fleet, instead of running machines.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Write the results to DIR.",
-)
+@folder_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def simulate(**values: Any) -> None:
     """Make a fleet of simulated nodes with known odd ones, to try `fleet compare` on.

@@ -159,7 +159,6 @@ def _load(sample: SampleRecord, place: Place, seconds: float) -> Load:
         latency_cycles=weights.latency_cycles if weights is not None else 0,
         level=source.level if source is not None else "",
         tlb_hit={"hit": True, "miss": False}.get(tlb),
-        modified_elsewhere=source is not None and source.snoop == "hitm",
         address=sample.address or 0,
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from setebench.diagnose.observing.memory import Memory, mapped_now
 from setebench.diagnose.observing.profile import Profile
-from setebench.diagnose.observing.work import online_cpus
+from setebench.diagnose.observing.work import online_cpus, permitted
 from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
 from setebench.native.perf.attributes import Attributes, Sample, Software, Type
@@ -21,8 +21,6 @@ from setebench.native.perf.sampling import LoadEvent, LoadSampler, Record, Sampl
 from setebench.native.perf.sysfs import Pmu
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
-MONOTONIC = 1
-"""CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,24 +57,26 @@ class TimeSampling:
     def open(self, process: int, counters: Counters) -> None:
         """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
         threads that it has now."""
+        if self._attached:
+            self._unless_refused(lambda: self._open_threads(process, threads_of(process), ()))
+        else:
+            self._unless_refused(lambda: self._add(self._event(inherit=True, on_exec=True), process, online_cpus()))
+
+    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
+        """Sample these threads of a process, and what those among `parents` start from now on."""
+        self._unless_refused(lambda: self._open_threads(process, threads, parents))
+
+    def _unless_refused(self, opening: Callable[[], None]) -> None:
+        """Where the kernel refuses there are no samples."""
         if self._hz:
             try:
-                self._open(process)
+                opening()
             except UnsupportedError as error:
                 self.reason = str(error)
                 self.close()
         self.begin_ns = time.monotonic_ns()
 
-    def _open(self, process: int) -> None:
-        if not self._attached:
-            self._add(self._event(inherit=True, on_exec=True), process, online_cpus())
-            return
-        self.open_threads(process, threads_of(process))
-
-    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
-        """Sample these threads of a process, and what those among `parents` start from now on.
-
-        Raises `UnsupportedError` where the kernel refuses."""
+    def _open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int]) -> None:
         self._memories[process] = mapped_now(process)
         for thread in threads:
             inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
@@ -90,12 +90,7 @@ class TimeSampling:
         return msgspec.structs.replace(event, mmap_data=self._load_event is not None)
 
     def _add(self, attributes: Attributes, thread: int, cpus: tuple[int, ...]) -> None:
-        """Open the event, without the kernel's part where this user may not see it."""
-        try:
-            self._samplers.append(Sampler(attributes, thread, cpus, kernel=self._kernel))
-        except UnsupportedError:
-            user = msgspec.structs.replace(attributes, exclude_kernel=True, exclude_hv=True)
-            self._samplers.append(Sampler(user, thread, cpus, kernel=self._kernel))
+        self._samplers.append(permitted(attributes, lambda event: Sampler(event, thread, cpus, kernel=self._kernel)))
         if self._load_event is not None:
             loads = for_program(self._load_event, attributes)
             with suppress(UnsupportedError):  # without a right to them there are none, and findings say so
@@ -148,5 +143,5 @@ def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attr
         task=True,
         sample_id_all=True,
         use_clockid=True,
-        clockid=MONOTONIC,
+        clockid=time.CLOCK_MONOTONIC,  # as `time.monotonic_ns` has it: records and intervals have one time
     )

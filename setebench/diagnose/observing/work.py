@@ -8,7 +8,8 @@ switches between them. It has what is left of the sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,16 +69,12 @@ class WorkByThread:
             task=True,
         )
         try:
-            self._sampler = self._opened(event, process)
+            self._sampler = permitted(event, partial(self._opened, process))
         except UnsupportedError:
             self._sampler = None
 
-    def _opened(self, event: Attributes, process: int) -> Sampler:
-        try:
-            return Sampler(event, process, online_cpus(), Params().record_pages, self._kernel)
-        except UnsupportedError:
-            user = msgspec.structs.replace(event, exclude_kernel=True, exclude_hv=True)
-            return Sampler(user, process, online_cpus(), Params().record_pages, self._kernel)
+    def _opened(self, process: int, event: Attributes) -> Sampler:
+        return Sampler(event, process, online_cpus(), Params().record_pages, self._kernel)
 
     def tick(self, now: float) -> None:
         """Empty the buffers."""
@@ -121,6 +118,14 @@ class WorkByThread:
         rest = [whole - sum(part) for whole, part in zip(total, _columns(others), strict=True)]
         # the sum of times enabled is that of both CPUs' events, so it says nothing of one thread
         return Sums(rest[0], rest[2], rest[2])
+
+
+def permitted(event: Attributes, opened: Callable[[Attributes], Sampler]) -> Sampler:
+    """A sampler of the event, without the kernel's part where this user may not see it. Raises `UnsupportedError`."""
+    try:
+        return opened(event)
+    except UnsupportedError:
+        return opened(msgspec.structs.replace(event, exclude_kernel=True, exclude_hv=True))
 
 
 class Sums(NamedTuple):

@@ -96,29 +96,25 @@ class Place:
         if level != MEMORY:
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
             self._walk = by_windows(lay(ground, walk.bytes, self._rng), self._rng)
-            context.machine.link(region, self._walk)
         self.long = self.steps > LONG_WALK
         self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
         groups = LONG_GROUPS if self.long else 1
         self.chain_lengths = groups * MIXED_CHAINS
         self._group = group(self._rng, region.line_size, groups * GROUP_PAGES)
         self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, groups * GROUP_PAGES)
-        self._link(context)
+        self.settle(context)
 
     def settle(self, context: Context) -> None:
-        """Link the lines again, which other places may have used meanwhile."""
+        """Link the lines, again where other places may have used them meanwhile."""
         if len(self._walk):
             context.machine.link(self._region, self._walk)
-        self._link(context)
+        targets = self._bases[:, None] + np.array(self._group.targets)
+        context.machine.link(self._region, targets.ravel())
 
     @property
     def steps(self) -> int:
         """Steps of the walk in one repetition."""
         return len(self._walk) * self._turns
-
-    def _link(self, context: Context) -> None:
-        targets = self._bases[:, None] + np.array(self._group.targets)
-        context.machine.link(self._region, targets.ravel())
 
     @property
     def line_size(self) -> int:
@@ -181,24 +177,19 @@ class Place:
         The additions are the baseline: what a bracket costs depends on what comes right before it (a fence, on some
         cores), so it is measured in the same place."""
         probe = self.placed()
-        interval = 0
         for number, target in enumerate(self.targets):
-            if number % 2 == 0:
-                probe = self.ready(probe, number, 1).start(interval).load(target, size).stop(interval)
-                interval += 1
-            else:
-                probe = self.ready(probe, number, 1).start(interval).add(BASELINE_ADDITIONS).stop(interval)
-                interval += 1
+            probe = self.ready(probe, number, 1).start(number)
+            probe = (probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(target, size)).stop(number)
         return probe
 
-    def chains(self, size: int, lengths: tuple[int, ...] = CHAINS, settle_cycles: int = 0) -> Probe:
-        """Every target placed, then timed in chains of dependent loads of these `lengths`."""
-        return self._chained(self.placed(), 0, size, lengths, settle_cycles)
+    def chains(self, size: int) -> Probe:
+        """Every target placed, then timed in `CHAINS` of dependent loads."""
+        return self._chained(self.placed(), size, dict(enumerate(CHAINS)), 0)
 
-    def _chained(self, probe: Probe, interval: int, size: int, lengths: tuple[int, ...], settle_cycles: int) -> Probe:
-        """`probe`, then chains, the first of which is timed as `interval`."""
+    def _chained(self, probe: Probe, size: int, lengths: dict[int, int], settle_cycles: int) -> Probe:
+        """`probe`, then chains of so many steps, by the number of the interval that times them."""
         first = 0
-        for number, steps in enumerate(lengths, interval):
+        for number, steps in lengths.items():
             begin = TARGETS + self._group.targets[first]
             probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps, size).stop(number)
             first += steps
@@ -210,7 +201,7 @@ class Place:
         Additions are timed first and forgotten: the first interval behind a walk takes a cycle longer than those after
         it, and that would count as a part of the steps of whichever chain comes first."""
         probe = self.ready(self.placed(), 0, 0).start(0).add(BASELINE_ADDITIONS).stop(0)
-        probe = self._chained(probe, 1, 8, self.chain_lengths, SETTLE_CYCLES)
+        probe = self._chained(probe, 8, dict(enumerate(self.chain_lengths, 1)), SETTLE_CYCLES)
         ticks = context.machine.run(probe, self.placements(count + self.warmup), cpu=context.cpu, warmup=self.warmup)[
             :, 1:
         ]

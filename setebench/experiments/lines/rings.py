@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import cycles_per_tick as cycles_per_tick
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -28,23 +29,7 @@ rounds until lines that don't belong to the ring are gone."""
 WARM_ROUNDS = 4
 """Whole rounds before anything is timed."""
 
-TICK_RATE_ADDITIONS, TICK_RATE_ROUNDS, TICK_RATE_TURNS = 1000, (4, 40), 6
-"""A loop of chained additions, short and long, whose difference in ticks is exact to a tenth of a percent even where
-the clock moves in steps."""
-
 Lines = NDArray[np.int64]
-
-
-def cycles_per_tick(context: Context) -> float:
-    """Core cycles per tick right now."""
-    body = Probe().add(TICK_RATE_ADDITIONS)
-    least = [
-        float(
-            np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), TICK_RATE_TURNS, cpu=context.cpu))
-        )
-        for rounds in TICK_RATE_ROUNDS
-    ]
-    return TICK_RATE_ADDITIONS * (TICK_RATE_ROUNDS[1] - TICK_RATE_ROUNDS[0]) / max(least[1] - least[0], 1.0)
 
 
 def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS) -> float:

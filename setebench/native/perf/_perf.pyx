@@ -51,8 +51,7 @@ cdef extern from "sys/mman.h":
     void *MAP_FAILED
 
 cdef extern from "linux/perf_event.h":
-    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_REFRESH, PERF_EVENT_IOC_RESET
-    unsigned long PERF_EVENT_IOC_ID, PERF_EVENT_IOC_SET_OUTPUT, PERF_IOC_FLAG_GROUP
+    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_OUTPUT, PERF_IOC_FLAG_GROUP
 
 cdef extern from "errno.h":
     int E2BIG, EINVAL
@@ -162,27 +161,9 @@ def disable(int fd, bint group=False):
     _call(fd, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP if group else 0)
 
 
-def reset(int fd, bint group=False):
-    """See `Kernel.reset`."""
-    _call(fd, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP if group else 0)
-
-
-def refresh(int fd, int overflows):
-    """See `Kernel.refresh`."""
-    _call(fd, PERF_EVENT_IOC_REFRESH, overflows)
-
-
 def set_output(int fd, int other):
     """Records of `fd` go to the ring buffer of `other` from now on."""
     _call(fd, PERF_EVENT_IOC_SET_OUTPUT, other)
-
-
-def event_id(int fd):
-    """See `Kernel.event_id`."""
-    cdef uint64_t number = 0
-    if ioctl(fd, PERF_EVENT_IOC_ID, &number) < 0:
-        raise PerfError(errno)
-    return number
 
 
 def close(int fd):

@@ -33,11 +33,6 @@ class EventPage(Protocol):
     """The page that the kernel keeps about one open event, with its ring buffer where one was asked for."""
 
     @property
-    def capabilities(self) -> int:
-        """The capability bits as they are; 0x4 is cap_user_rdpmc."""
-        ...
-
-    @property
     def index(self) -> int:
         """1 more than the hardware counter that the event has now; 0 where it has none."""
         ...
@@ -80,18 +75,6 @@ class Kernel(Protocol):
 
     def disable(self, fd: int, group: bool = False) -> None:
         """Stop counting; the count stays."""
-        ...
-
-    def reset(self, fd: int, group: bool = False) -> None:
-        """Set the count to zero; the times go on."""
-        ...
-
-    def refresh(self, fd: int, overflows: int) -> None:
-        """Let a sampling event count for so many overflows."""
-        ...
-
-    def event_id(self, fd: int) -> int:
-        """The number by which records and group reads name this event."""
         ...
 
     def read_values(self, fd: int, count: int) -> Reading | None:

@@ -41,15 +41,14 @@ class Pmu(msgspec.Struct, frozen=True, kw_only=True):
     """One PMU.
 
     `formats`: where each term's value goes, lowest bits first. `cpus`: on which CPUs an event of everybody is opened
-    (one a socket, as a rule); None for a PMU that follows threads. `core_cpus`: the CPUs of this kind of core, None
-    where there is one kind. `caps`: what the kernel says the PMU is capable of, as text. `rdpmc`: the kernel's setting
-    of reading counters by an instruction (0 never, 1 with an open event, 2 always), None where it has none."""
+    (one a socket, as a rule); None for a PMU that follows threads. `caps`: what the kernel says the PMU
+    is capable of, as text. `rdpmc`: the kernel's setting of reading counters by an instruction (0 never, 1 with an open
+    event, 2 always), None where it has none."""
 
     name: str
     type: int
     formats: dict[str, tuple[Bits, ...]] = {}
     cpus: tuple[int, ...] | None = None
-    core_cpus: tuple[int, ...] | None = None
     events: dict[str, PmuEvent] = {}
     caps: dict[str, str] = {}
     rdpmc: int | None = None
@@ -95,7 +94,6 @@ def _pmu(tree: Tree, name: str) -> Pmu | None:
         type=number,
         formats=_formats(tree, f"{place}/format"),
         cpus=tree.value(f"{place}/cpumask", parse_cpu_list),
-        core_cpus=tree.value(f"{place}/cpus", parse_cpu_list),
         events=_events(tree, f"{place}/events"),
         caps={cap: tree.text(f"{place}/caps/{cap}") or "" for cap in tree.names(f"{place}/caps", _WORD) or ()},
         rdpmc=tree.value(f"{place}/rdpmc", parse_number),

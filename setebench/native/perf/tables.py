@@ -202,11 +202,6 @@ def why_none(processor: Processor, role: str = "") -> str:
     return table.absent.get(role, f"{table.title} has no event for it in our table")
 
 
-def conflicts() -> list[Dispute]:
-    """Everything that sources disagree about, in the order of tables and roles."""
-    return [dispute for name, table in load_tables().items() for dispute in disputes(name, table)]
-
-
 def disputes(name: str, table: Table) -> Iterator[Dispute]:
     """What sources disagree about in one table."""
     for role, spec in table.roles.items():

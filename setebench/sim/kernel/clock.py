@@ -1,4 +1,4 @@
-"""Reading the clock, and fences: what waits for what before time is told."""
+"""Reading the clock, and fences: what waits for what before time is read."""
 
 from __future__ import annotations
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.ledger import begin_chain, begins
 from setebench.sim.layout import (
+    C_CO_RUNNER_ISSUE,
     C_COUNTING,
     C_ISSUE,
     C_OUT_OF_ORDER,
-    C_TENANT_ISSUE,
     C_THREADS,
     C_WINDOW,
     C_WINDOW_RING,
     T_CLOCK,
+    T_CO_RUNNER_LEAVES,
     T_COMPLETE,
     T_RETIRED,
-    T_TENANT_LEAVES,
     T_WINDOW_POS,
     T_WORDS,
 )
@@ -33,7 +33,7 @@ def enter(c: Ints, s: Ints, cpu: int) -> int:
     t = s[th + T_CLOCK]
     if c[C_OUT_OF_ORDER]:
         t = max(t, s[c[C_WINDOW_RING] + cpu * c[C_WINDOW] + s[th + T_WINDOW_POS]])
-    s[th + T_CLOCK] = t + c[C_ISSUE] + (c[C_TENANT_ISSUE] if t < s[th + T_TENANT_LEAVES] else 0)
+    s[th + T_CLOCK] = t + c[C_ISSUE] + (c[C_CO_RUNNER_ISSUE] if t < s[th + T_CO_RUNNER_LEAVES] else 0)
     return t
 
 

@@ -9,6 +9,10 @@ from setebench.sim.kernel.caches import find, first_way, purge, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.ledger import mark
 from setebench.sim.layout import (
+    C_CO_RUNNER,
+    C_CO_RUNNER_ENTRIES,
+    C_CO_RUNNER_EVERY,
+    C_CO_RUNNER_LINES,
     C_COUNTING,
     C_EPISODE,
     C_EPISODE_EVERY,
@@ -24,11 +28,8 @@ from setebench.sim.layout import (
     C_STEAL,
     C_STEAL_EVERY,
     C_STEAL_LINES,
-    C_TENANT,
-    C_TENANT_ENTRIES,
-    C_TENANT_EVERY,
-    C_TENANT_LINES,
     C_THREADS,
+    CO_RUNNER_BATCH,
     EXECUTES,
     L_ENTRIES,
     L_LINES,
@@ -44,16 +45,15 @@ from setebench.sim.layout import (
     NEVER,
     OWNED,
     T_CLOCK,
+    T_CO_RUNNER,
+    T_CO_RUNNER_LEAVES,
     T_DISTURBED,
     T_EPISODE_ENDS,
     T_INTERRUPT,
     T_LOSS,
     T_STALL,
     T_STEAL,
-    T_TENANT,
-    T_TENANT_LEAVES,
     T_WORDS,
-    TENANT_BATCH,
 )
 
 HANDLER_PAGES, OTHERS_PAGES = 16, 512
@@ -81,8 +81,8 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
         _pollute(c, s, core, c[C_INTERRUPT_LINES], HANDLER_PAGES)
     if t >= s[th + T_STEAL]:
         t = _steal(c, s, th, core, t)
-    if t >= s[th + T_TENANT]:
-        _run_tenant(c, s, cpu, t)
+    if t >= s[th + T_CO_RUNNER]:
+        _run_co_runner(c, s, cpu, t)
     if t >= s[th + T_LOSS]:
         _lose_lines(c, s, th, core, t)
     _note_next(s, th)
@@ -92,13 +92,13 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 @compiled
 def _note_next(s: Ints, th: int) -> None:
     """Note when the next disturbance is due."""
-    first = min(min(s[th + T_INTERRUPT], s[th + T_STALL]), min(s[th + T_TENANT], s[th + T_STEAL]))
+    first = min(min(s[th + T_INTERRUPT], s[th + T_STALL]), min(s[th + T_CO_RUNNER], s[th + T_STEAL]))
     s[th + T_DISTURBED] = min(first, s[th + T_LOSS])
 
 
 @compiled
 def _steal(c: Ints, s: Ints, th: int, core: int, t: int) -> int:
-    """The hypervisor runs somebody else, if this is an episode; else one begins at a time from now on."""
+    """The hypervisor runs another guest, if this is an episode; else one begins at a time from now on."""
     if t >= s[th + T_EPISODE_ENDS]:
         begins = t + random_exponential(s, c[C_EPISODE_EVERY]) if c[C_EPISODE_EVERY] else t
         s[th + T_EPISODE_ENDS] = begins + random_exponential(s, c[C_EPISODE])
@@ -112,21 +112,21 @@ def _steal(c: Ints, s: Ints, th: int, core: int, t: int) -> int:
 
 
 @compiled
-def _run_tenant(c: Ints, s: Ints, cpu: int, t: int) -> None:
-    """Somebody comes to another thread of the core, brings lines while he is there, or has left."""
+def _run_co_runner(c: Ints, s: Ints, cpu: int, t: int) -> None:
+    """A co-runner comes to another thread of the core, brings lines while it is there, or has left."""
     th = c[C_THREADS] + cpu * T_WORDS
-    leaves = s[th + T_TENANT_LEAVES]
+    leaves = s[th + T_CO_RUNNER_LEAVES]
     if t < leaves:
-        _pollute(c, s, core_of(c, cpu), TENANT_BATCH, OTHERS_PAGES)
+        _pollute(c, s, core_of(c, cpu), CO_RUNNER_BATCH, OTHERS_PAGES)
     else:
-        leaves = t + random_exponential(s, c[C_TENANT])
-        s[th + T_TENANT_LEAVES] = leaves
+        leaves = t + random_exponential(s, c[C_CO_RUNNER])
+        s[th + T_CO_RUNNER_LEAVES] = leaves
         _share_entries(c, s, cpu, t, leaves)
-    lines = t + c[C_TENANT_LINES]
-    if c[C_TENANT_LINES] and lines < leaves:
-        s[th + T_TENANT] = lines
+    lines = t + c[C_CO_RUNNER_LINES]
+    if c[C_CO_RUNNER_LINES] and lines < leaves:
+        s[th + T_CO_RUNNER] = lines
     else:
-        s[th + T_TENANT] = leaves + random_exponential(s, c[C_TENANT_EVERY])
+        s[th + T_CO_RUNNER] = leaves + random_exponential(s, c[C_CO_RUNNER_EVERY])
 
 
 @compiled
@@ -153,11 +153,11 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
 
 @compiled
 def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
-    """A tenant on another thread of the core holds some of its level-1 miss entries until he leaves."""
+    """A co-runner on another thread of the core holds some of its level-1 miss entries until it leaves."""
     owner = core_of(c, cpu) if c[C_LEVEL + L_SHARED] else cpu
     base = c[C_LEVEL + L_SLOTS] + owner * c[C_LEVEL + L_SLOT_WORDS]
     entries = c[C_LEVEL + L_ENTRIES]
-    for _ in range(min(c[C_TENANT_ENTRIES], entries - 1)):
+    for _ in range(min(c[C_CO_RUNNER_ENTRIES], entries - 1)):
         hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
 
 
@@ -175,11 +175,11 @@ def _pollute(c: Ints, s: Ints, core: int, lines: int, pages: int) -> None:
 
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, stall, tenant, steal and loss of lines, NEVER where there are none."""
+    """Set a thread's first interrupt, stall, co-runner, steal and loss of lines, NEVER where there are none."""
     th = c[C_THREADS] + cpu * T_WORDS
     s[th + T_INTERRUPT] = NEVER
     s[th + T_STALL] = NEVER
-    s[th + T_TENANT] = NEVER
+    s[th + T_CO_RUNNER] = NEVER
     s[th + T_STEAL] = NEVER
     s[th + T_LOSS] = NEVER
     now = s[th + T_CLOCK]
@@ -187,8 +187,8 @@ def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
         s[th + T_INTERRUPT] = now + random_exponential(s, c[C_INTERRUPT_EVERY])
     if c[C_STALL_EVERY]:
         s[th + T_STALL] = now + random_exponential(s, c[C_STALL_EVERY])
-    if c[C_TENANT_EVERY]:
-        s[th + T_TENANT] = now + random_exponential(s, c[C_TENANT_EVERY])
+    if c[C_CO_RUNNER_EVERY]:
+        s[th + T_CO_RUNNER] = now + random_exponential(s, c[C_CO_RUNNER_EVERY])
     if c[C_STEAL_EVERY]:
         s[th + T_STEAL] = now + 1
     if c[C_LOSS_EVERY]:

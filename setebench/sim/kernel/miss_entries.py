@@ -44,7 +44,7 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
 
 @inlined
 def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
-    """Wait for a miss entry: (when it is had, and what `keep_entry` must be told once the release time is known)."""
+    """Wait for a miss entry: (when it is had, and what `keep_entry` must get once the release time is known)."""
     base, entries, own, limit = slots_of(c, level, cpu, cause)
     if entries == 0:
         return t, 0, 0

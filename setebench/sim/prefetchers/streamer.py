@@ -187,7 +187,7 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
     own = 0
     fits = -1
     other = -1
-    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 1 else NEVER  # two streams of a page are told apart by nearness
+    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 1 else NEVER  # two streams of a page differ by nearness
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
         if s[record] != key + 1:

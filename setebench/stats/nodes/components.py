@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from setebench.stats.nodes import robust
 
@@ -153,16 +153,12 @@ def smallest_change(found: Components, runs: Runs, probability: float, power: fl
     spread = np.sqrt(found.between + found.within / count)
     if spread == 0:
         return float(limits.max())
-    low, high = 0.0, float(limits.max() + 10 * spread)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        reached = special.ndtr((middle - limits) / spread).mean() >= power
-        low, high = (low, middle) if reached else (middle, high)
-    return high
+
+    def missing(distance: float) -> float:
+        return power - float(special.ndtr((distance - limits) / spread).mean())
+
+    return float(optimize.brentq(missing, 0.0, float(limits.max() + 10 * spread))) if missing(0.0) > 0 else 0.0
 
 
 _POINTS = 64
 """Of the distribution of a node's own variance: the power is then right to a third of a percent."""
-
-_HALVINGS = 30
-"""Of the range that a power's limit lies in, which is then known to 1e-9 of it."""

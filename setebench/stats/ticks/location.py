@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
-from setebench.stats.estimate import CONFIDENCE, Interval
+from setebench.stats.estimate import Interval, over_undisturbed_epochs
 
 STALL_SPANS = 4.0
 """A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
@@ -66,23 +65,10 @@ def groups(
     return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
-def over_replicates(values: ArrayLike, cut: float = 0.25) -> Interval:
-    """Trimmed mean over replicates (whole measurements repeated), with Yuen's interval (winsorised spread).
-
-    A replicate is a mean already, so trimming some cannot bias a quantised sample; it keeps a neighbour's burst from
-    carrying the result, while the winsorised spread still pays for it. Needs at least two values.
-    """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    count = len(ordered)
-    trimmed = int(cut * count) if count >= 5 else 0
-    kept = ordered[trimmed : count - trimmed]
-    winsorised = np.clip(ordered, kept[0], kept[-1])
-    value = float(kept.mean())
-    if count < 2:
-        return Interval(value, -np.inf, np.inf)
-    error = (float(((winsorised - winsorised.mean()) ** 2).sum()) / (len(kept) * (len(kept) - 1))) ** 0.5
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(kept) - 1)) * error
-    return Interval(value, value - half, value + half)
+def over_replicates(values: ArrayLike) -> Interval:
+    """Trimmed mean over replicates (whole measurements repeated) with its interval; infinite for a single one."""
+    found = over_undisturbed_epochs(values)
+    return Interval(found.value, found.low, found.high)
 
 
 def histogram(ticks: NDArray[np.int64]) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from setebench.native.perf.attributes import Attributes, ReadFormat, Sample
@@ -237,12 +238,8 @@ def _thread_count(cursor: _Cursor, _misc: int, attributes: Attributes) -> Thread
 _TIMES = (ReadFormat.TIME_ENABLED, ReadFormat.TIME_RUNNING)
 
 
-def _throttled(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
-    return Throttled(on=True, time=cursor.word(), id=cursor.word())
-
-
-def _unthrottled(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
-    return Throttled(on=False, time=cursor.word(), id=cursor.word())
+def _throttled(on: bool, cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
+    return Throttled(on=on, time=cursor.word(), id=cursor.word())
 
 
 def _renamed(cursor: _Cursor, misc: int, attributes: Attributes) -> Renamed:
@@ -251,20 +248,17 @@ def _renamed(cursor: _Cursor, misc: int, attributes: Attributes) -> Renamed:
     return Renamed(pid=pid, tid=tid, name=_text(cursor), of_exec=bool(misc & _OF_EXEC), who=who)
 
 
-def _started(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Started:
+def _of_thread(kind: type[Started], cursor: _Cursor, _misc: int, _attributes: Attributes) -> Started:
     pid, parent_pid, tid, parent_tid = cursor.take(_QUAD)
-    return Started(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
+    return kind(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
 
 
-def _ended(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Ended:
-    pid, parent_pid, tid, parent_tid = cursor.take(_QUAD)
-    return Ended(pid=pid, parent_pid=parent_pid, tid=tid, parent_tid=parent_tid, time=cursor.word())
-
-
-def _mapped(cursor: _Cursor, misc: int, attributes: Attributes) -> Mapped:
-    """Older records of mapped files name their protection by one bit alone: set for data."""
+def _mapped(cursor: _Cursor, misc: int, attributes: Attributes, *, protected: bool = False) -> Mapped:
+    """Older records of mapped files name their protection by one bit alone, set for data; those that are `protected`
+    name it in full, behind device and inode, or the file's build id, which are passed over: 24 bytes either way."""
     who = _who(cursor, attributes)
     pid, tid, address, size_bytes, offset_bytes = cursor.take(_MAP)
+    executable = bool(cursor.take(_MAP2)[0] & _PROT_EXEC) if protected else not misc & _OF_EXEC
     return Mapped(
         pid=pid,
         tid=tid,
@@ -272,24 +266,7 @@ def _mapped(cursor: _Cursor, misc: int, attributes: Attributes) -> Mapped:
         size_bytes=size_bytes,
         offset_bytes=offset_bytes,
         path=_text(cursor),
-        executable=not misc & _OF_EXEC,
-        who=who,
-    )
-
-
-def _mapped2(cursor: _Cursor, _misc: int, attributes: Attributes) -> Mapped:
-    """The device and inode, or the file's build id, are passed over: 24 bytes either way."""
-    who = _who(cursor, attributes)
-    pid, tid, address, size_bytes, offset_bytes = cursor.take(_MAP)
-    protection, _ = cursor.take(_MAP2)
-    return Mapped(
-        pid=pid,
-        tid=tid,
-        address=address,
-        size_bytes=size_bytes,
-        offset_bytes=offset_bytes,
-        path=_text(cursor),
-        executable=bool(protection & _PROT_EXEC),
+        executable=executable,
         who=who,
     )
 
@@ -298,13 +275,13 @@ _PARSERS: dict[int, Callable[[_Cursor, int, Attributes], Record]] = {
     1: _mapped,
     2: _lost,
     3: _renamed,
-    4: _ended,
-    5: _throttled,
-    6: _unthrottled,
-    7: _started,
+    4: partial(_of_thread, Ended),
+    5: partial(_throttled, True),
+    6: partial(_throttled, False),
+    7: partial(_of_thread, Started),
     8: _thread_count,
     9: _sample,
-    10: _mapped2,
+    10: partial(_mapped, protected=True),
     13: _lost_samples,
 }
 """By the kernel's number of the record's kind (enum perf_event_type)."""

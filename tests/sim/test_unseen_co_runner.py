@@ -1,4 +1,4 @@
-"""A co-runner on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is reported of them
+"""A co-runner on the other thread of a core, which no list of CPUs shows, takes miss entries: what is reported of them
 then."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from setebench.sim.machine import SimulatedMachine, open_machine_file
 pytestmark = pytest.mark.long(7)
 
 ENTRIES, HELD = 10, 2
-COMES_AND_GOES: dict[str, Any] = {"tenant_interval_cycles": 2e7, "tenant_cycles": 6e7, "tenant_entries": HELD}
-STAYS: dict[str, Any] = COMES_AND_GOES | {"tenant_interval_cycles": 5e7, "tenant_cycles": 1e13}
+COMES_AND_GOES: dict[str, Any] = {"co_runner_interval_cycles": 2e7, "co_runner_cycles": 6e7, "co_runner_entries": HELD}
+STAYS: dict[str, Any] = COMES_AND_GOES | {"co_runner_interval_cycles": 5e7, "co_runner_cycles": 1e13}
 NOPS = 2000
 
 
@@ -36,7 +36,7 @@ def with_co_runner(**noise: Any) -> SimulatedMachine:
 
 
 def reported(**noise: Any) -> dict[str, Finding]:
-    """Findings of a machine on which he is there for three quarters of the time, or once he came."""
+    """Findings of a machine on which it is there for three quarters of the time, or from some time on."""
     return findings("mshr", swept(with_co_runner(**noise), fast=True, options={"level": "L1"}))
 
 
@@ -56,17 +56,17 @@ def test_one_who_stays_leaves_bounds() -> None:
 
 
 def test_work_is_done_again_where_other_came_meanwhile() -> None:
-    """Work that sees him, as he takes issue slots, seldom does so when it is run this way."""
-    opened = quiet(noise=spec.Noise(tenant_interval_cycles=1e7, tenant_cycles=2e7))
+    """Work that sees it, as it takes issue slots, seldom does so when it is run this way."""
+    opened = quiet(noise=spec.Noise(co_runner_interval_cycles=1e7, co_runner_cycles=2e7))
     nops = Probe().start(dither=False).nop(NOPS).stop()
     free_ticks = int(opened.run(nops, 1).item())  # nobody has come yet
 
-    def meets_him() -> bool:
+    def meets_it() -> bool:
         opened.run(Probe().wait(1_000_000), 1)
         return int(opened.run(nops, 1).item()) > 1.2 * free_ticks
 
     alone = Alone(Context(machine=opened, fast=True))
-    plain, chosen = ([how() for _ in range(400)] for how in (meets_him, lambda: alone.run(meets_him)))
+    plain, chosen = ([how() for _ in range(400)] for how in (meets_it, lambda: alone.run(meets_it)))
     opened.close()
     assert np.mean(plain) > 0.4 and np.mean(chosen) < 0.02
     assert alone.co_runner_fraction < 0.02
