@@ -134,6 +134,15 @@ class _Stream:
         """Instructions per line, those of the loop included."""
         return self._accesses + LOOP_INSTRUCTIONS * self.machine.line_size_bytes / BLOCK_BYTES
 
+    @property
+    def _later(self) -> float:
+        """Cycles for which the core waits on for a load whose line is there: for its width, and for its siblings."""
+        core = self.machine.core
+        if self.kernel.writes:
+            return 0.0
+        wide = getattr(core.vector_load_extra, f"bytes{self.width}", 0.0)
+        return wide + (core.smt_extra_cycles if self._per_core > 1 else 0.0)
+
     def _latency(self, number: int, best: bool = False) -> float:
         """Of a level or memory; the best that memory does is an access to an open row."""
         levels, memory = self.machine.levels, self.machine.memory
@@ -149,10 +158,10 @@ class _Stream:
         limits = [
             self._instructions / core.issue_width,
             self._per_core * accesses / first.ports,
-            accesses * first.latency_cycles / queued,
+            accesses * (first.latency_cycles + self._later) / queued,
         ]
         if core.out_of_order and not self.kernel.writes:
-            limits.append(self._instructions * first.latency_cycles / core.reorder_window)
+            limits.append(self._instructions * (first.latency_cycles + self._later) / core.reorder_window)
         return max(limits)
 
     def _transfers(self) -> float:
@@ -200,17 +209,20 @@ class _Stream:
 
     def _queued(self, best: bool = False) -> float:
         """What the core's load or store queue and its window allow while they wait for lines."""
-        core, latency = self.machine.core, self._latency(self.number, best)
+        core, latency = self.machine.core, self._latency(self.number, best) + self._later
         if self.kernel.writes:
             return latency * self._accesses / core.store_queue
         window = self._instructions / core.reorder_window if core.out_of_order else 0.0
         return latency * max(self._accesses / core.load_queue, window)
 
     def _core_waits(self, best: bool) -> float:
-        """What the core itself allows while it waits for lines."""
+        """What the core itself allows while it waits for lines. One that blocks begins with the rest of a line's
+        instructions when the line is there."""
         core = self.machine.core
-        blocks = core.blocking_store if self.kernel.writes else core.blocking_load
-        return max(self._queued(best), self._latency(self.number, best) + self._pipeline() if blocks else 0.0)
+        if not (core.blocking_store if self.kernel.writes else core.blocking_load):
+            return self._queued(best)
+        latency = self._latency(self.number, best) + self._later
+        return max(self._queued(best), latency + self._pipeline() - 1 / core.issue_width)
 
     def _translation(self) -> float:
         """Cycles per line of a TLB miss on every page."""
