@@ -160,8 +160,9 @@ Most parameters are a field's value. These are not:
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU, are the
   narrowest limit: issue, ports, fills, memory's interval, the core's queues, misses in flight over latency. It is a
   range where prefetchers or TLB misses may matter, and left out where that is more than a factor of two, past level 3
-  of a machine with four, and for kernels that mix loads and stores. `loaded_latency.peak_bandwidth` is reported where
-  memory has an `interval_cycles` and the miss queues can keep it busy.
+  of a machine with four, and for kernels that mix loads and stores. `loaded_latency.peak_bandwidth` is the narrowest
+  of what cores share (memory's interval and banks; ports, fills and miss queue of level 3, which nobody outside can
+  tell from memory), where the cores' own queues can keep that busy; a range where these are nearly as narrow.
 - `counter.ROLE.verdict` lists the faults of the event that can be observed on the machine. `no_counter` is
   `unavailable`; `no_stores`, `background` and `nonlinear` are `untrusted`. `unavailable`, then `zero`, then
   `multiplexed` hide all else; `untrusted` hides all else but `wraps`. Where none of these four holds, `.scale` is one
