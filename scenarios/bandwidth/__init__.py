@@ -36,7 +36,6 @@ from setebench.stats import decide
 
 from .findings import evidence_of, findings_of
 from .levels import DataSets, levels_of, sets_of
-from .levels import Team as Threads
 from .params import PARAMS
 from .prefetched import why_dropped
 from .sweep import Case, Sweep, between, in_rounds, plotted
@@ -84,7 +83,7 @@ def _cases(context: Context) -> list[Case]:
     memory = tuple(options.get("memory") or ("local", "remote"))
     groups = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
     cases = [
-        Case(kernel, width, cpus, where == "remote", facts.siblings)
+        Case(kernel, width, cpus, where == "remote")
         for cpus in groups
         for where in memory
         for kernel in kernels
@@ -119,13 +118,13 @@ def _data_sets(context: Context, cases: list[Case], room: int) -> dict[tuple[int
     """Data sets of every team of CPUs, up to where a pass over memory's would take more than its part of the time.
 
     What one thread alone does not find is no level: what is behind it may have another number."""
-    levels, budget = levels_of(context), _budget(context)
+    levels, asked = levels_of(context), int(context.options.get("largest") or 0) << 20
+    lines = _budget(context).bytes(1.0 / max(len(cases), 1))
     alone = choose_cpus(context.machine.facts, context.cpu, 1)
-    found: dict[tuple[int, ...], DataSets] = {}
-    for cpus, own in {alone: [], **_by_cpus(cases)}.items():
-        part = budget.bytes(1.0 / max(len(cases), 1)) / (2 * PARAMS.widest * len(cpus))
-        team = Threads(len(cpus), own[0].per_core if own else 1)
-        found[cpus] = sets_of(context, levels, cpus, team, min(int(part), room))
+    found = {
+        cpus: sets_of(context, levels, cpus, asked or min(int(lines / (2 * PARAMS.widest * len(cpus))), room))
+        for cpus in dict.fromkeys([alone, *(case.cpus for case in cases)])
+    }
     lacking = next((n for n, name in enumerate(levels.caches) if not found[alone].caches[name]), len(levels.caches))
     context.evidence["after_a_pass"] = {
         "ticks": {str(len(cpus)): {str(size): each for size, each in own.ticks.items()} for cpus, own in found.items()},
@@ -133,13 +132,6 @@ def _data_sets(context: Context, cases: list[Case], room: int) -> dict[tuple[int
         "level_ticks": dict(levels.ticks),
     }
     return {cpus: own.without(levels.caches[lacking:]) for cpus, own in found.items()}
-
-
-def _by_cpus(cases: list[Case]) -> dict[tuple[int, ...], list[Case]]:
-    found: dict[tuple[int, ...], list[Case]] = {}
-    for case in cases:
-        found.setdefault(case.cpus, []).append(case)
-    return found
 
 
 def _budget(context: Context) -> Budget:
@@ -204,7 +196,7 @@ SCENARIO = Scenario(
         PLACEMENT,
         MEMORY,
         Option(
-            name="largest", help="Largest data set of a thread in MiB. Default: eight times the last level.", type=int
+            name="largest", help="Largest data set of a thread in MiB. Default: one that outgrows all caches.", type=int
         ),
         Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
         Option(name="seconds", help="Time to spend on sweeps. Default: 18, or 6 with --fast.", type=float),

@@ -20,14 +20,6 @@ Ask = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class Team:
-    """So many threads at once, so many of them on the core that has most."""
-
-    threads: int = 1
-    per_core: int = 1
-
-
-@dataclass(frozen=True)
 class Levels:
     """All levels, nearest first and memory last: ticks of a load from each, and the bytes at which each cache ends
     (missing for one that was not outgrown); `flushed` are ticks of a line of memory after a flush."""
@@ -41,10 +33,11 @@ class Levels:
         """All levels but memory."""
         return [name for name in self.ticks if name != MEMORY]
 
-    def end(self, cache: str, team: Team) -> float:
-        """Bytes of each thread at which a cache ends, if all that may share it do; 0 where that is not known."""
+    def end(self, cache: str, threads: int, per_core: int) -> float:
+        """Bytes of each of so many threads, so many of them on a core, at which a cache ends, if all that may share it
+        do; 0 where that is not known."""
         shared = kind_of(cache, self.caches) is not Kind.PRIVATE
-        return self.ends.get(cache, 0.0) / (team.threads if shared else team.per_core)
+        return self.ends.get(cache, 0.0) / (threads if shared else per_core)
 
     def serves(self, name: str, ticks: float) -> int:
         """-1 where lines that take so long come from nearer levels to more than is allowed, 1 where they come from
@@ -94,37 +87,35 @@ def levels_of(context: Context) -> Levels:
     return Levels(ticks, found.ends_bytes, flushed_ticks(context))
 
 
-def sets_of(context: Context, levels: Levels, cpus: Sequence[int], team: Team, most: int) -> DataSets:
+def sets_of(context: Context, levels: Levels, cpus: Sequence[int], most: int) -> DataSets:
     """Data sets of a team of threads on these CPUs, of up to `most` bytes each."""
     budget = Budget(context.machine.facts, PARAMS.sizing_seconds)
-    first = _parts(levels, team)
+    threads = len(cpus)
+    per_core = max((sum(cpu in group for cpu in cpus) for group in context.machine.facts.siblings), default=1)
+    ends = {name: levels.end(name, threads, per_core) for name in levels.caches}
+    first, *further = levels.caches
     later = 0.0
     ticks: dict[int, float] = {}
 
     def ask(size: int) -> float:
-        passes = PARAMS.passes if size * len(cpus) <= PARAMS.fine else 1
-        context.progress(f"what answers behind a pass of {len(cpus)} over {size >> 10} KiB")
+        passes = PARAMS.passes if size * threads <= PARAMS.fine else 1
+        context.progress(f"what answers behind a pass of {threads} over {size >> 10} KiB")
         found = after_a_pass(context, size, passes, cpus) - later
         ticks[size] = min(found, ticks.get(size, found))
-        budget.spend(passes * size * len(cpus))
+        budget.spend(passes * size * threads)
         return ticks[size]
 
-    if team.per_core > 1 and first:
-        later = max(ask(first[-1]) - after_a_pass(context, first[-1], PARAMS.passes, cpus[:1]), 0.0)
-    caches = {levels.caches[0]: first}
-    above = levels.end(levels.caches[0], team)
-    for name in levels.caches[1:]:
+    caches = {first: tuple(_whole(part * ends[first]) for part in PARAMS.parts_of_first if ends[first])}
+    if per_core > 1 and caches[first]:  # siblings make every load take longer
+        size = caches[first][-1]
+        later = max(ask(size) - after_a_pass(context, size, PARAMS.passes, cpus[:1]), 0.0)
+    above = ends[first]
+    for name in further:
         caches[name] = _inside(levels, name, PARAMS.step * above, ask)
-        above = max(caches[name], default=levels.end(name, team))
-    above = max(above, levels.end(levels.caches[-1], team) or PARAMS.largest_end / team.threads)
+        above = max(caches[name], default=ends[name])
+    above = max(above, ends[levels.caches[-1]] or PARAMS.largest_end / threads)
     outgrown = _outgrowing(levels, PARAMS.step * above, most, lambda each: ask(each) if budget.left > 0 else 0.0)
     return DataSets(caches, outgrown, ticks)
-
-
-def _parts(levels: Levels, team: Team) -> tuple[int, ...]:
-    """Data sets that fill a small part of the first level, and so lie there."""
-    end = levels.end(levels.caches[0], team)
-    return tuple(_whole(part * end) for part in PARAMS.parts_of_first) if end else ()
 
 
 def _inside(levels: Levels, name: str, size: float, ask: Ask) -> tuple[int, ...]:

@@ -27,17 +27,11 @@ class Case:
     width: str
     cpus: tuple[int, ...]
     remote: bool = False
-    siblings: tuple[tuple[int, ...], ...] = ()
 
     @property
     def threads(self) -> int:
         """Number of threads."""
         return len(self.cpus)
-
-    @property
-    def per_core(self) -> int:
-        """Threads on the core that has most of them."""
-        return max(sum(cpu in group for cpu in self.cpus) for group in self.siblings) if self.siblings else 1
 
     @property
     def access_bytes(self) -> int:
@@ -83,11 +77,8 @@ class Sweep:
 
     def first_round(self, budget: Budget, sizes: Sequence[int] = ()) -> None:
         """Every data set that the budget lasts for once; others than those of findings where `sizes` are given."""
-        arrays = {
-            array * self._case.kernel.arrays: array for array in (array_bytes_for(self._case.kernel, s) for s in sizes)
-        }
-        self._announce("the first round" if not sizes else "for the plot", budget)
-        for total, array in (arrays or self._arrays).items():
+        self._announce("for the plot" if sizes else "the first round", budget)
+        for total, array in (_arrays(self._case.kernel, sizes) or self._arrays).items():
             if total not in self._points and 2 * total * self._case.threads <= budget.bytes(1.0):
                 self._forms(array, total, [Point(total, [], rolled=rolled) for rolled in self._case.kernel.forms])
 

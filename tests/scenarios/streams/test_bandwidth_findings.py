@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from setebench.scenarios.bandwidth.findings import findings_of
-from setebench.scenarios.bandwidth.levels import DataSets, Levels, Team
+from setebench.scenarios.bandwidth.levels import DataSets, Levels
 from setebench.scenarios.bandwidth.sweep import Case, between
 
 from setebench.experiments.streams.budget import Budget
@@ -117,8 +117,7 @@ def test_lines_after_a_pass_say_which_level_serves_a_stream() -> None:
 
 def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
     """A second of three levels is a core's own, the last may be everybody's."""
-    team = Team(threads=8, per_core=2)
-    assert (LEVELS.end("l1", team), LEVELS.end("l2", team), LEVELS.end("l3", team)) == (16384.0, 0.0, 1048576.0)
+    assert [LEVELS.end(name, 8, 2) for name in LEVELS.caches] == [16384.0, 0.0, 1048576.0]
 
 
 def reported(points: list[Point], sets: DataSets = SETS, *cpus: int) -> dict[str, Finding]:
