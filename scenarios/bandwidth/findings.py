@@ -47,8 +47,10 @@ def _points_of(level: str, case: Case, points: list[Point], sets: DataSets) -> t
         return [], f"no data set of {case.threads} threads has outgrown the level before and fits this one"
     if not own:
         return [], "no time for data sets that lie in this level; use --seconds"
-    if len(sizes) == 1 or any(_agree(_best(own), other) for other in own):
+    if any(_agree(_best(own), other) for other in own):
         return own, ""
+    if len(own) == 1:
+        return [], "only one data set lies in this level, or there was time for one, and none shows that it fits"
     return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
 
 

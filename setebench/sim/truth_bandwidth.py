@@ -64,7 +64,12 @@ def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float]]:
         hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
         slow, fast = _norm(*shared, own), max(shared)
         low, high = (machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
-        yield low, high
+        yield low * (1 - _change(machine)), high * (1 + _change(machine))
+
+
+def _change(machine: spec.Machine) -> float:
+    """By what fraction the core clock is faster or slower at times: a rate holds at the time of measuring."""
+    return machine.clock.drift + machine.clock.jump
 
 
 def _norm(*cycles: float) -> float:
@@ -97,6 +102,7 @@ def _rates_of(stream: _Stream) -> Iterator[Finding]:
         return
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
+    low, high = low * (1 - _change(machine)), high * (1 + _change(machine))
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
     name = _name(level, stream.kernel.name, stream.width, stream.threads)
     names = {name: 1.0}

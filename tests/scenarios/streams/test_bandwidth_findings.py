@@ -135,15 +135,18 @@ def test_the_largest_data_set_alone_is_memory_s() -> None:
     assert "surely outgrows" in str(unknown.reason)
 
 
-@pytest.mark.parametrize("others", [[], [Point(262144, [50.0], 1.0)], [Point(300032, [100.0], 1.0)]])
+@pytest.mark.parametrize("others", [[Point(262144, [50.0], 1.0)], [Point(262144, [120.0], 1.0)]])
 def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_reported(others: list[Point]) -> None:
     found = reported([Point(131072, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "differ in bandwidth" in str(found.reason)
 
 
-def test_a_level_that_one_data_set_alone_lies_in_has_its_rate() -> None:
-    assert reported([Point(2097152, [50.0], 1.0)])["bandwidth.l3.load.64.threads_1"].value == 50.0
+def test_one_data_set_alone_does_not_show_that_it_fits() -> None:
+    """Seen on random machines: sets of a level with hardly room for one reached half of its rate."""
+    found = reported([Point(2097152, [50.0], 1.0)])["bandwidth.l3.load.64.threads_1"]
+    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
+    assert "only one data set" in str(found.reason)
 
 
 def test_a_level_that_no_data_set_lies_in_has_none() -> None:
