@@ -86,6 +86,8 @@ def _peak(case: Case, level: str, points: Sequence[Point]) -> Iterator[Finding]:
     estimate = peak(point.best, reached, shared)
     apart = case.threads > 1 and point.overlap < ROUNDS.overlap
     reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared)
+    if not (reason or estimate or shared):  # a pass over memory is long: what else runs is a small part of it
+        reason = "there was time for one round, which says nothing of what else ran meanwhile; use --seconds"
     if reason:
         yield decide.unresolved(name, "GB/s", reason)
         return

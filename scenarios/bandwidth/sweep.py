@@ -136,9 +136,12 @@ def in_rounds(sweeps: Sequence[Sweep], budget: Budget, rounds: int) -> None:
     What else goes on in a machine comes and goes over seconds: it would be in all rounds of a sweep that has them one
     right after the other, and the interval would not show it. The dearest data sets are left out of rounds that the
     budget does not last for."""
+    first = budget.part(PARAMS.first_fraction)
+    budget.left -= first.left
     for place, sweep in enumerate(sweeps):
         # more than an even share: what one does not use is there for the next
-        _within(budget, min(1.0, 3 / (len(sweeps) - place)), sweep.first_round)
+        _within(first, min(1.0, 3 / (len(sweeps) - place)), sweep.first_round)
+    budget.left += first.left
     for number in range(1, rounds):
         costs = np.sort([cost for sweep in sweeps for cost in sweep.costs.values()])
         lasting = costs[np.cumsum(costs) <= budget.left]

@@ -156,15 +156,23 @@ def test_a_level_that_no_data_set_lies_in_has_none() -> None:
     assert "has outgrown the level before and fits this one" in str(found.reason)
 
 
+def test_one_round_of_a_cache_says_nothing_of_what_else_ran() -> None:
+    points = [Point(4096, [9.0], 1.0), Point(8192, [8.9], 1.0)]
+    found = reported(points)["bandwidth.l1.load.64.threads_1"]
+    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
+    assert "one round" in str(found.reason)
+    assert reported([*points, Point(1 << 27, [5.0], 1.0)])["bandwidth.memory.load.64.threads_1"].value == 5.0
+
+
 def test_threads_that_hardly_ran_at_once_report_nothing() -> None:
     found = reported([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "50% of the time only" in str(found.reason)
-    both = [Point(4096, [9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9], overlap=0.99)]
+    both = [Point(4096, [9.0, 9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9, 8.9], overlap=0.99)]
     found = reported(both, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.value == 9.0
     assert "started within 0.25 us, all at once 99% of the time" in found.method
-    rolled = [Point(4096, [9.0], 0.99, rolled=True), Point(8192, [8.9], 0.99)]
+    rolled = [Point(4096, [9.0, 9.0], 0.99, rolled=True), Point(8192, [8.9, 8.9], 0.99)]
     assert "over 4 KiB a thread, rolled, " in reported(rolled, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
 
 
