@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from itertools import groupby
 from typing import Any
 
+from setebench.calibration import MEMORY as MEMORY_LEVEL
 from setebench.errors import UnsupportedError, UsageError
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
@@ -35,10 +35,10 @@ from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
 from .findings import evidence_of, findings_of
-from .levels import Levels, levels_of
+from .levels import DataSets, levels_of, sets_of
 from .params import PARAMS
 from .prefetched import why_dropped
-from .sweep import Case, Sweep, affordable, in_rounds, remote_sizes, sizes_for
+from .sweep import Case, Sweep, between, in_rounds, plotted
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 
@@ -58,19 +58,19 @@ def answer(context: Context) -> Iterator[Finding]:
     for case in cases:
         if case.name in wrong:
             yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
-    levels = levels_of(context, room)
+    cases = [case for case in cases if case.name not in wrong]
+    sets = _data_sets(context, cases, room)
     drawn: list[dict[str, Any]] = []
     context.evidence["bandwidth"] = {
-        "outgrown_bytes": levels.outgrown,
-        "levels": dict(levels.caches),
+        "data_sets": {str(len(cpus)): {**own.caches, MEMORY_LEVEL: own.memory} for cpus, own in sets.items()},
         "peak_gb_per_s": context.options.get("peak"),
         "sweeps": drawn,
     }
-    for case, points, without in _measured(context, [case for case in cases if case.name not in wrong], levels, room):
+    for case, points, without in _measured(context, cases, sets, room):
         drawn.append(evidence_of(case, points))
         if not without and case.kernel.fetches:
             without = why_dropped(context, case.kernel)
-        yield from findings_of(case, points, levels, without)
+        yield from findings_of(case, points, sets[case.cpus], without)
 
 
 def _cases(context: Context) -> list[Case]:
@@ -83,7 +83,7 @@ def _cases(context: Context) -> list[Case]:
     memory = tuple(options.get("memory") or ("local", "remote"))
     groups = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
     cases = [
-        Case(kernel, width, cpus, where == "remote", facts.siblings)
+        Case(kernel, width, cpus, where == "remote")
         for cpus in groups
         for where in memory
         for kernel in kernels
@@ -114,13 +114,37 @@ def _room(context: Context, cases: list[Case]) -> int:
     return room
 
 
+def _data_sets(context: Context, cases: list[Case], room: int) -> dict[tuple[int, ...], DataSets]:
+    """Data sets of every team of CPUs, up to where a pass over memory's would take more than its part of the time.
+
+    What one thread alone does not find is no level: what is behind it may have another number."""
+    levels, asked = levels_of(context), int(context.options.get("largest") or 0) << 20
+    lines = _budget(context).bytes(1.0 / max(len(cases), 1))
+    alone = choose_cpus(context.machine.facts, context.cpu, 1)
+    found = {
+        cpus: sets_of(context, levels, cpus, asked or min(int(lines / (2 * PARAMS.widest * len(cpus))), room))
+        for cpus in dict.fromkeys([alone, *(case.cpus for case in cases)])
+    }
+    lacking = next((n for n, name in enumerate(levels.caches) if not found[alone].caches[name]), len(levels.caches))
+    context.evidence["after_a_pass"] = {
+        "ticks": {str(len(cpus)): {str(size): each for size, each in own.ticks.items()} for cpus, own in found.items()},
+        "flushed_ticks": levels.flushed,
+        "level_ticks": dict(levels.ticks),
+    }
+    return {cpus: own.without(levels.caches[lacking:]) for cpus, own in found.items()}
+
+
+def _budget(context: Context) -> Budget:
+    seconds = context.options.get("seconds") or (PARAMS.fast_seconds if context.fast else PARAMS.seconds)
+    return Budget(context.machine.facts, seconds)
+
+
 def _measured(
-    context: Context, cases: list[Case], levels: Levels, room: int
+    context: Context, cases: list[Case], sets: dict[tuple[int, ...], DataSets], room: int
 ) -> Iterator[tuple[Case, list[Point], str]]:
     """Sweep all cases at once, round by round: the points of each, or why there are none."""
-    facts = context.machine.facts
-    budget = Budget(facts, context.options.get("seconds") or (PARAMS.fast_seconds if context.fast else PARAMS.seconds))
-    chosen = _data_sets(context, cases, levels, room, budget)
+    budget, asked = _budget(context), int(context.options.get("largest") or 0) << 20
+    chosen = {case: _sizes(case, sets[case.cpus], room, asked) for case in cases}
     sweeps: dict[Case, Sweep] = {}
     missing: dict[bool, str] = {}
     with ExitStack() as memory:
@@ -134,25 +158,20 @@ def _measured(
                 missing[remote] = str(error)
                 continue
             team.fill_all()
-            sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes, levels) for case, sizes in own.items()}
-        rounds = PARAMS.fast_rounds if context.fast else PARAMS.rounds
-        in_rounds([sweeps[case] for case in cases if case in sweeps], budget, rounds)
+            sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes) for case, sizes in own.items()}
+        in_rounds(list(sweeps.values()), budget, PARAMS.fast_rounds if context.fast else PARAMS.rounds)
+        local = {case: sweep for case, sweep in sweeps.items() if not case.remote}
+        plotted({sweep: between(chosen[case], context.fast) for case, sweep in local.items()}, budget)
     for case in cases:
         yield case, sweeps[case].points if case in sweeps else [], missing.get(case.remote, "")
 
 
-def _data_sets(context: Context, cases: list[Case], levels: Levels, room: int, budget: Budget) -> dict[Case, list[int]]:
-    """The sizes of the data sets of each case, in the order of their worth, as far as one round may afford them."""
-    asked = int(context.options.get("largest") or 0) << 20
-    chosen: dict[Case, list[int]] = {}
-    left = len(cases)
-    for (_, remote), group in groupby(cases, key=lambda case: (case.cpus, case.remote)):
-        own = list(group)
-        sizes = sizes_for(levels, own[0], room, asked or None, context.fast)
-        sizes = remote_sizes(levels, sizes) if remote else sizes
-        chosen |= {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in own}
-        left -= len(own)
-    return chosen
+def _sizes(case: Case, sets: DataSets, room: int, asked: int) -> list[int]:
+    """Data sets that findings of a case come from: of caches, for which it makes no difference where memory lies, and
+    of memory."""
+    largest = asked or min(int(PARAMS.widest * sets.memory), room)
+    inside = [size for name in sets.caches for size in sets.caches[name] if not (case.remote or case.kernel.bypass)]
+    return [*inside, *([largest] if largest else [])]
 
 
 def _team(context: Context, chosen: dict[Case, list[int]], remote: bool) -> Team:
@@ -177,10 +196,10 @@ SCENARIO = Scenario(
         PLACEMENT,
         MEMORY,
         Option(
-            name="largest", help="Largest data set of a thread in MiB. Default: eight times the last level.", type=int
+            name="largest", help="Largest data set of a thread in MiB. Default: one that outgrows all caches.", type=int
         ),
         Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
-        Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),
+        Option(name="seconds", help="Time to spend on sweeps. Default: 18, or 6 with --fast.", type=float),
     ),
     plot=bandwidth_figure,
     order=70,

@@ -9,53 +9,48 @@ from typing import Any
 from setebench.calibration import MEMORY
 from setebench.experiments.streams.points import PARAMS as ROUNDS
 from setebench.experiments.streams.points import Point
+from setebench.experiments.streams.team import array_bytes_for
 from setebench.results import Finding
 from setebench.stats import decide
 from setebench.stats.bandwidth.peaks import SLOWED, beside_others, peak, why_no_rate
 
-from .levels import Levels
+from .levels import DataSets
 from .params import PARAMS
 from .sweep import Case
 
 EVIDENCE = "bandwidth"
 
 
-def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
+def findings_of(case: Case, points: list[Point], sets: DataSets, without: str) -> Iterator[Finding]:
     """The peak of every level, as findings; `without` says why there is none ("" where there may be)."""
     kernel = case.kernel
-    for level in (MEMORY,) if case.remote else levels.names:
+    for level in (MEMORY,) if case.remote else sets.names:
         if (kernel.bypass and level != MEMORY) or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
-        own = _own(level, case, points, levels)
-        clear, reason = _points_of(level, case, own, levels)
-        if without or not clear:
+        own, reason = _points_of(level, case, points, sets)
+        if without or not own:
             yield decide.unresolved(case.parameter(level), "", without or reason)
-            continue
-        yield from _peak(case, level, clear, _best(own).best)
+        else:
+            yield from _peak(case, level, own)
 
 
-def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Point]:
-    """Data sets that lie in a level."""
-    low, high = levels.sizes(level, case.threads, case.per_core)
-    own = [point for point in points if PARAMS.almost * low <= point.size_bytes <= high]
-    # of memory's the largest alone: what a cache still holds of smaller ones makes them faster
-    return own[-1:] if level == MEMORY else own
-
-
-def _points_of(level: str, case: Case, own: list[Point], levels: Levels) -> tuple[list[Point], str]:
-    """Of the data sets that lie in a level those that say most of it, and why there are none."""
-    low, _ = levels.sizes(level, case.threads, case.per_core)
-    if level == MEMORY and not levels.outgrown:
-        return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
+def _points_of(level: str, case: Case, points: list[Point], sets: DataSets) -> tuple[list[Point], str]:
+    """The data sets that lie in a level, and why there are none that show its rate."""
     if level == MEMORY:
-        return own, "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+        own = [point for point in points if 0 < sets.memory <= point.size_bytes][-1:]
+        if sets.memory:
+            return own, "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+        return own, "no data set was found that surely outgrows the last level, in the memory and time there were"
+    sizes = {array_bytes_for(case.kernel, size) * case.kernel.arrays for size in sets.caches[level]}
+    own = [point for point in points if point.size_bytes in sizes]
+    if not sizes:
+        return [], f"no data set of {case.threads} threads has outgrown the level before and fits this one"
     if not own:
-        reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
-        return [], f"{reason} this one, which they may share"
-    for least in (PARAMS.clear * low, low):
-        clear = [point for point in own if point.size_bytes >= PARAMS.almost * least]
-        if clear and any(_agree(_best(clear), other) for other in clear):
-            return clear, ""
+        return [], "no time for data sets that lie in this level; use --seconds"
+    if any(_agree(_best(own), other) for other in own):
+        return own, ""
+    if len(own) == 1:
+        return [], "only one data set lies in this level, or there was time for one, and none shows that it fits"
     return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
 
 
@@ -82,15 +77,17 @@ def _rounds(points: Sequence[Point]) -> list[float]:
     return [max(rates) for rates in zip_longest(*alike, fillvalue=0.0)]
 
 
-def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Iterator[Finding]:
-    """The best of some data sets of a level; `most` is what any reached that is seen to lie there, and how far up the
-    interval reaches. What neighbours take of memory drifts slower than a run; the rate of a cache, shared or not, is
-    mostly that of the core's own port to it: 100 GB/s from the L3 of a guest in runs a day apart."""
+def _peak(case: Case, level: str, points: Sequence[Point]) -> Iterator[Finding]:
+    """The best of some data sets of a level. What neighbours take of memory drifts slower than a run; the rate of a
+    cache, shared or not, is mostly that of the core's own port to it: 100 GB/s from the L3 of a guest in runs a day
+    apart."""
     name, point, shared = case.parameter(level), _best(points), level == MEMORY
     reached = _rounds(points)
-    estimate = peak(point.best, reached, shared, most)
+    estimate = peak(point.best, reached, shared)
     apart = case.threads > 1 and point.overlap < ROUNDS.overlap
     reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared)
+    if not (reason or estimate or shared):  # a pass over memory is long: what else runs is a small part of it
+        reason = "there was time for one round, which says nothing of what else ran meanwhile; use --seconds"
     if reason:
         yield decide.unresolved(name, "GB/s", reason)
         return

@@ -2,134 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from setebench.calibration import MEMORY, Kind, kind_of
 from setebench.experiments.calibrate import quick_cycles_per_tick
-from setebench.experiments.levels import find_walks, working_memory
+from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.streams.after_a_pass import PARAMS as AFTER
 from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.experiments.streams.budget import Budget
-from setebench.experiments.streams.choice import WIDTHS, widths_of
 from setebench.scenario import Context
-from setebench.stats.plateaus import rising
 
 from .params import PARAMS
+
+Ask = Callable[[int], float]
+"""Ticks of a line of so large a data set after a pass over all of it."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The smallest and the largest data set, in bytes, that were seen to lie in each cache, nearest first (None for a
-    level that none lies in), and one that outgrows the last (0 where none was found)."""
+    """All levels, nearest first and memory last: ticks of a load from each, and the bytes at which each cache ends
+    (missing for one that was not outgrown); `flushed` are ticks of a line of memory after a flush."""
 
-    caches: Mapping[str, tuple[float, float] | None]
-    outgrown: int
+    ticks: Mapping[str, float]
+    ends: Mapping[str, float]
+    flushed: float
+
+    @property
+    def caches(self) -> list[str]:
+        """All levels but memory."""
+        return [name for name in self.ticks if name != MEMORY]
+
+    def end(self, cache: str, threads: int, per_core: int) -> float:
+        """Bytes of each of so many threads, so many of them on a core, at which a cache ends, if all that may share it
+        do; 0 where that is not known."""
+        shared = kind_of(cache, self.caches) is not Kind.PRIVATE
+        return self.ends.get(cache, 0.0) / (threads if shared else per_core)
+
+    def serves(self, name: str, ticks: float) -> int:
+        """-1 where lines that take so long come from nearer levels to more than is allowed, 1 where they come from
+        further ones, 0 where from this cache."""
+        order = list(self.ticks)
+        number = order.index(name)
+        near, own, far = (self.ticks[each] for each in order[number - 1 : number + 2])
+        if ticks < near + (1 - PARAMS.left) * (own - near):
+            return -1
+        return int(ticks > min(PARAMS.same_latency * own, own + PARAMS.beyond * (far - own)))
+
+    def is_memory(self, ticks: float) -> bool:
+        """Whether lines that take so long come from memory."""
+        return ticks > AFTER.outgrown * self.flushed
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """Bytes of each thread of a team: in `caches` what was seen to lie in each, nearest first, in ascending order, and
+    in `memory` what outgrows all of them (0 where nothing was found). `ticks` by size are those of lines after a pass.
+    """
+
+    caches: Mapping[str, Sequence[int]]
+    memory: int
+    ticks: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All levels, memory last."""
         return (*self.caches, MEMORY)
 
-    def shared(self, name: str) -> bool:
-        """Whether other cores may use a level as well."""
-        return kind_of(name, list(self.caches)) is not Kind.PRIVATE
-
-    def sizes(self, name: str, threads: int, per_core: int = 1) -> tuple[float, float]:
-        """The smallest and the largest data set of each of so many threads, so many of them on a core, that lies in a
-        level; the largest is less than the smallest where there is none. Levels that may be shared are by all threads,
-        the others by those of a core."""
-        if name == MEMORY:
-            return (float(self.outgrown) if self.outgrown else np.inf), np.inf
-        low, high = self.caches[name] or (np.inf, 0.0)
-        return low, high / (threads if self.shared(name) else per_core)
-
-    def in_a_cache(self, size: int, threads: int, per_core: int = 1) -> bool:
-        """Whether data sets of this size of each of so many threads lie in any cache."""
-        ranges = (self.sizes(name, threads, per_core) for name in self.caches)
-        return any(PARAMS.almost * low <= size <= high for low, high in ranges)
-
-    def middles(self, threads: int, per_core: int = 1) -> list[int]:
-        """Two data sets inside each cache that has room for them: that they agree shows that both fit."""
-        found = []
-        for name in self.caches:
-            low, high = self.sizes(name, threads, per_core)
-            low = max(low, high / 16)
-            if low <= high:
-                found += [int(low * (high / low) ** share) for share in (1 / 3, 2 / 3)]
-        return found
+    def without(self, caches: Sequence[str]) -> DataSets:
+        """The same with nothing in some caches."""
+        return replace(self, caches={name: () if name in caches else own for name, own in self.caches.items()})
 
 
-def levels_of(context: Context, room: int) -> Levels:
-    """Levels of this machine; `room` is the memory that a data set may take at most."""
+def levels_of(context: Context) -> Levels:
+    """Levels of this machine."""
     context.progress("where the levels end")
     region = working_memory(context)
     try:
-        names = list(find_walks(context, region))
+        found = find_levels(context, region)
     finally:
         context.machine.release(region)
     per_tick = quick_cycles_per_tick(context)
-    ticks = [context.calibration.level_cycles[name] / per_tick for name in names]
-    flushed = flushed_ticks(context)
-    passed = _passed_ticks(context, room, flushed)
-    context.evidence["after_a_pass"] = {
-        "ticks": {str(size): each for size, each in passed.items()},
-        "flushed_ticks": flushed,
-        "level_ticks": dict(zip(names, ticks, strict=True)),
-    }
-    return ranges(names, ticks, passed, flushed)
+    ticks = {name: cycles / per_tick for name, cycles in found.cycles.items()}
+    return Levels(ticks, found.ends_bytes, flushed_ticks(context))
 
 
-def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], flushed: float) -> Levels:
-    """Data sets of every level, from its latency (`names` and `ticks`, memory last) and that of lines of growing data
-    sets (`passed`, by bytes) after a pass."""
-    sizes = sorted(passed)
-    steps = rising(np.array([passed[size] for size in sizes]))  # whatever disturbs a chase only slows it down
-    caches: dict[str, tuple[float, float] | None] = {}
-    for number, name in enumerate(names[:-1]):
-        if number:
-            fastest = _between(ticks[number - 1], ticks[number], 1 - PARAMS.left)
-            slowest = min(PARAMS.same_latency * ticks[number], _between(ticks[number], ticks[number + 1], PARAMS.left))
-        else:  # of which the smallest data sets lie there for sure
-            fastest, slowest = 0.0, _between(ticks[0], ticks[1], PARAMS.left)
-        own = [size for size, each in zip(sizes, steps, strict=True) if fastest <= each <= slowest]
-        if ticks[number] > AFTER.outgrown * flushed:
-            own = []  # no cache, but memory that was disturbed when levels were looked for
-        # a level without any may not be one, and then those behind have other numbers
-        if not own or None in caches.values():
-            caches[name] = None
-        else:
-            caches[name] = (float(own[0]) if number else 0.0, float(own[-1]))
-    outgrown = [size for size, each in zip(sizes, steps, strict=True) if each > AFTER.outgrown * flushed]
-    return Levels(caches, outgrown[0] if outgrown else 0)
-
-
-def _between(near: float, far: float, share: float) -> float:
-    return near + share * (far - near)
-
-
-def _sizes(most: int) -> Iterator[int]:
-    size = float(PARAMS.smallest)
-    while size <= most:
-        yield int(size) // PARAMS.smallest * PARAMS.smallest
-        size *= 2**0.5 if size < PARAMS.fine else 2.0
-
-
-def _passed_ticks(context: Context, most: int, flushed: float) -> dict[int, float]:
-    """Ticks of a random line of data sets of growing size over all of which a stream has just passed, by bytes, until
-    they answer as slowly as flushed ones."""
+def sets_of(context: Context, levels: Levels, cpus: Sequence[int], most: int) -> DataSets:
+    """Data sets of a team of threads on these CPUs, of up to `most` bytes each."""
     budget = Budget(context.machine.facts, PARAMS.sizing_seconds)
-    width = WIDTHS[widths_of(context.machine.facts)[0]]
-    found: dict[int, float] = {}
-    for size in _sizes(most):
-        if budget.left <= 0:
-            break
-        context.progress(f"what answers behind a pass over {size >> 10} KiB")
-        passes = PARAMS.passes if size <= PARAMS.fine else 1
-        found[size] = after_a_pass(context, size, width, passes)
-        budget.spend((1 + passes) * size)
-        if found[size] > AFTER.outgrown * flushed:
-            break
-    return found
+    threads = len(cpus)
+    per_core = max((sum(cpu in group for cpu in cpus) for group in context.machine.facts.siblings), default=1)
+    ends = {name: levels.end(name, threads, per_core) for name in levels.caches}
+    first, *further = levels.caches
+    later = 0.0
+    ticks: dict[int, float] = {}
+
+    def ask(size: int) -> float:
+        passes = PARAMS.passes if size * threads <= PARAMS.fine else 1
+        context.progress(f"what answers behind a pass of {threads} over {size >> 10} KiB")
+        found = after_a_pass(context, size, passes, cpus) - later
+        ticks[size] = min(found, ticks.get(size, found))
+        budget.spend(passes * size * threads)
+        return ticks[size]
+
+    caches = {first: tuple(_whole(part * ends[first]) for part in PARAMS.parts_of_first if ends[first])}
+    if per_core > 1 and caches[first]:  # siblings make every load take longer
+        size = caches[first][-1]
+        later = max(ask(size) - after_a_pass(context, size, PARAMS.passes, cpus[:1]), 0.0)
+    above = ends[first]
+    for name in further:
+        caches[name] = _inside(levels, name, PARAMS.step * above, ask)
+        above = max(caches[name], default=ends[name])
+    above = max(above, ends[levels.caches[-1]] or PARAMS.largest_end / threads)
+    outgrown = _outgrowing(levels, PARAMS.step * above, most, lambda each: ask(each) if budget.left > 0 else 0.0)
+    return DataSets(caches, outgrown, ticks)
+
+
+def _inside(levels: Levels, name: str, size: float, ask: Ask) -> tuple[int, ...]:
+    """From `size` upwards the smallest data set that lies in a cache, as the nearer one serves nothing of it, and one
+    twice as large, or half an octave where the cache ends before; nothing where further levels serve too much first."""
+    if not size or levels.is_memory(levels.ticks[name]):
+        return ()  # no cache, but memory that was disturbed when levels were looked for
+    while size <= PARAMS.largest_end and (where := levels.serves(name, ask(_whole(size)))) <= 0:
+        if where == 0:
+            larger = (_whole(2 * size), _whole(PARAMS.step * size))
+            second = next((each for each in larger if levels.serves(name, ask(each)) == 0), None)
+            return (_whole(size), second) if second else (_whole(size),)
+        size *= PARAMS.step
+    return ()
+
+
+def _outgrowing(levels: Levels, size: float, most: int, ask: Ask) -> int:
+    """The smallest of data sets half an octave apart, from `size` upwards, that outgrows all caches; 0 where none
+    does."""
+    while 0 < size <= most:
+        # asked twice: what disturbs a chase makes it slow, too
+        if levels.is_memory(ask(_whole(size))) and levels.is_memory(ask(_whole(size))):
+            return _whole(size)
+        size *= PARAMS.step
+    return 0
+
+
+def _whole(size: float) -> int:
+    return max(int(size) // PARAMS.whole, 1) * PARAMS.whole

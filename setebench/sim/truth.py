@@ -13,7 +13,7 @@ from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.capacity import usable_lines, usable_ways
 from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
-from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
+from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths, memory_peak
 from setebench.sim.truth_counters import counters, events_left_open
 from setebench.sim.truth_finding import between, count, exact
 from setebench.sim.truth_prefetchers import prefetchers, prefetches_train, unjudged
@@ -240,13 +240,5 @@ def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
     ways = ("loaded_latency", "loaded_latency.prefetchers_off")[: 1 + machine.core.prefetcher_switches]
     for way in ways:
         yield exact(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
-        if memory.interval_cycles and _saturates(machine):
-            peak = machine.line_size_bytes / memory.interval_cycles * hertz / 1e9
-            yield exact(f"{way}.peak_bandwidth", peak, "GB/s")
-
-
-def _saturates(machine: spec.Machine) -> bool:
-    """Whether the miss queues of all cores hold clearly more than keeps memory busy for one latency (Little's law)."""
-    per_core = max(demand_in_flight(machine, 2), prefetches_in_flight(machine, 2) or 0)
-    needed = machine.memory.latency_cycles / machine.memory.interval_cycles
-    return machine.core.cores * per_core > 1.2 * needed
+        for low, high in memory_peak(machine):
+            yield between(f"{way}.peak_bandwidth", low, low, high, "GB/s")

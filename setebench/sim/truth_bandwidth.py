@@ -18,6 +18,7 @@ from itertools import product
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
 from setebench.results import Finding
 from setebench.sim import spec
+from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight
 from setebench.sim.truth_finding import METHOD
 
 WIDEST_RANGE = 2.0
@@ -31,6 +32,9 @@ PAGE_BYTES, HUGE_BYTES = 4096, 2097152
 NEIGHBOURS = 8
 """Two places that are equally narrow, with requests in bursts between, give a twelfth less than one (the norm of their
 times of this order); one that is half as narrow gives nothing less."""
+
+CLEARLY = 1.2
+"""What is so many times as narrow as all else limits."""
 
 REPORTED = ("load", "store")
 """Kernels with one kind of access. In others a store waits for loads, and their queues limit each other."""
@@ -46,6 +50,31 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
         for kernel in (KERNELS[name] for name in REPORTED):
             for number in _known_levels(machine):
                 yield from _rates_of(_Stream(machine, kernel, width, threads, number))
+
+
+def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float]]:
+    """GB/s that all cores together get from memory, from and to, where what they share is what limits them: memory
+    itself, or the third level's queue and fills in front of it, which nobody outside can tell from memory. Nothing
+    where the cores' own queues hardly keep that busy (Little's law)."""
+    stream = _Stream(machine, KERNELS["load"], 8, machine.core.cores, len(machine.levels) + 1)
+    shared = stream.shared_cycles()
+    per_core = max(demand_in_flight(machine, 2), prefetches_in_flight(machine, 2) or 0)
+    own = machine.memory.latency_cycles / (machine.core.cores * per_core)
+    if max(shared) > CLEARLY * own:
+        hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
+        slow, fast = _norm(*shared, own), max(shared)
+        low, high = (machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
+        yield low * (1 - _change(machine)), high * (1 + _change(machine))
+
+
+def _change(machine: spec.Machine) -> float:
+    """By what fraction the core clock is faster or slower at times: a rate holds at the time of measuring."""
+    return machine.clock.drift + machine.clock.jump
+
+
+def _norm(*cycles: float) -> float:
+    """Of places that get in each other's way."""
+    return float(sum(each**NEIGHBOURS for each in cycles) ** (1 / NEIGHBOURS))
 
 
 def _known_levels(machine: spec.Machine) -> range:
@@ -73,6 +102,7 @@ def _rates_of(stream: _Stream) -> Iterator[Finding]:
         return
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
+    low, high = low * (1 - _change(machine)), high * (1 + _change(machine))
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
     name = _name(level, stream.kernel.name, stream.width, stream.threads)
     names = {name: 1.0}
@@ -110,7 +140,7 @@ class _Stream:
         places that are about equally narrow get in each other's way."""
         places = (self._pipeline(), self._transfers(), self._in_flight(prefetched=False))
         queued = self._queued() if self.number > 1 else 0.0
-        together = float(sum(cycles**NEIGHBOURS for cycles in (*places, queued)) ** (1 / NEIGHBOURS))
+        together = _norm(*places, queued)
         together += self._looked_up() if self.number > 1 else 0.0
         in_memory = self.number > len(self.machine.levels)
         if in_memory or (self.number > 1 and not self.machine.core.out_of_order):
@@ -134,6 +164,15 @@ class _Stream:
         """Instructions per line, those of the loop included."""
         return self._accesses + LOOP_INSTRUCTIONS * self.machine.line_size_bytes / BLOCK_BYTES
 
+    @property
+    def _later(self) -> float:
+        """Cycles for which the core waits on for a load whose line is there: for its width, and for its siblings."""
+        core = self.machine.core
+        if self.kernel.writes:
+            return 0.0
+        wide = getattr(core.vector_load_extra, f"bytes{self.width}", 0.0)
+        return wide + (core.smt_extra_cycles if self._per_core > 1 else 0.0)
+
     def _latency(self, number: int, best: bool = False) -> float:
         """Of a level or memory; the best that memory does is an access to an open row."""
         levels, memory = self.machine.levels, self.machine.memory
@@ -149,10 +188,10 @@ class _Stream:
         limits = [
             self._instructions / core.issue_width,
             self._per_core * accesses / first.ports,
-            accesses * first.latency_cycles / queued,
+            accesses * (first.latency_cycles + self._later) / queued,
         ]
         if core.out_of_order and not self.kernel.writes:
-            limits.append(self._instructions * first.latency_cycles / core.reorder_window)
+            limits.append(self._instructions * (first.latency_cycles + self._later) / core.reorder_window)
         return max(limits)
 
     def _transfers(self) -> float:
@@ -174,6 +213,15 @@ class _Stream:
             if len(levels) > 2:
                 limits.append(self.threads * levels[2].fill_interval_cycles)
         return max(limits)
+
+    def shared_cycles(self) -> list[float]:
+        """Cycles between two lines of all threads that each place allows which all cores share on the way to memory."""
+        memory, levels = self.machine.memory, self.machine.levels
+        limits = [memory.interval_cycles, memory.bank_busy_cycles / memory.banks if memory.banks else 0.0]
+        for level in levels[2:3]:
+            queue = memory.latency_cycles / level.mshr_entries if level.mshr_entries else 0.0
+            limits += [level.fill_interval_cycles, 1 / level.ports, queue]
+        return limits
 
     def _looked_up(self) -> float:
         """Cycles per line for which prefetchers of the first level keep the second one's ports, where they look every
@@ -200,17 +248,20 @@ class _Stream:
 
     def _queued(self, best: bool = False) -> float:
         """What the core's load or store queue and its window allow while they wait for lines."""
-        core, latency = self.machine.core, self._latency(self.number, best)
+        core, latency = self.machine.core, self._latency(self.number, best) + self._later
         if self.kernel.writes:
             return latency * self._accesses / core.store_queue
         window = self._instructions / core.reorder_window if core.out_of_order else 0.0
         return latency * max(self._accesses / core.load_queue, window)
 
     def _core_waits(self, best: bool) -> float:
-        """What the core itself allows while it waits for lines."""
+        """What the core itself allows while it waits for lines. One that blocks begins with the rest of a line's
+        instructions when the line is there."""
         core = self.machine.core
-        blocks = core.blocking_store if self.kernel.writes else core.blocking_load
-        return max(self._queued(best), self._latency(self.number, best) + self._pipeline() if blocks else 0.0)
+        if not (core.blocking_store if self.kernel.writes else core.blocking_load):
+            return self._queued(best)
+        latency = self._latency(self.number, best) + self._later
+        return max(self._queued(best), latency + self._pipeline() - 1 / core.issue_width)
 
     def _translation(self) -> float:
         """Cycles per line of a TLB miss on every page."""

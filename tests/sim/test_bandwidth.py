@@ -9,6 +9,7 @@ import pytest
 from asked import findings
 from quiet_machines import LINE, MEMORY, quiet
 
+from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.machine import open_machine
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
@@ -67,6 +68,29 @@ def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any
     assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
     assert (", rolled" in in_memory.method) == rolled
     assert ", unrolled" in in_l1.method  # where the loop itself takes time
+
+
+@pytest.mark.parametrize("core", [{"cores": 3}, {"cores": 1, "threads_per_core": 2, "smt_extra_cycles": 4.0}])
+def test_a_level_of_the_core_s_own_has_a_rate_for_all_threads(core: dict[str, Any]) -> None:
+    """Which data sets of all threads lie in a level is seen with all of them, and not taken from what one has."""
+    shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}, "l3": None}
+    machine = quiet(
+        memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), core=spec.Core(**core), **shape
+    )
+    found = answers("bandwidth", machine, kernel=["load"], width=["64"], seconds=10.0)
+    one, several = (rate(found, f"bandwidth.l2.load.64.threads_{n}") for n in (1, machine.facts.cpus[-1] + 1))
+    assert one == pytest.approx(LINE / 4.0 * _per_ns(), rel=0.05)
+    assert several == pytest.approx(core["cores"] * one, rel=0.05)
+    whole = [rate(found, f"bandwidth.memory.load.64.threads_{n}") for n in (1, machine.facts.cpus[-1] + 1)]
+    assert whole == pytest.approx([LINE / INTERVAL * _per_ns()] * 2, rel=0.05)
+
+
+def test_a_stream_finds_nothing_of_a_data_set_twice_as_large_as_a_cache() -> None:
+    """That replaces the longest unused line; random lines would find half of it there."""
+    context = Context(machine=quiet(**{**SMALL, "l3": None}), fast=True)
+    flushed = flushed_ticks(context)
+    assert after_a_pass(context, 3 << 15, 2) < 0.2 * flushed
+    assert after_a_pass(context, 1 << 18, 2) > 0.9 * flushed
 
 
 def loaded(cores: int, interval: float) -> dict[str, Finding]:

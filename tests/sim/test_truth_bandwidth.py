@@ -58,8 +58,37 @@ def test_misses_in_flight_over_latency() -> None:
 
 def test_a_blocking_core_has_one() -> None:
     found = rates(out_of_order=False, blocking_load=True, issue_width=1)
-    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(64 / (200 + 1.5))
+    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(
+        64 / (200 + 0.5)
+    )  # its own issue waits with it
     assert highest(found["bandwidth.memory.store.64.threads_1"]) == pytest.approx(640 / 200)
+
+
+def test_wide_loads_and_siblings_hold_a_blocking_core_up_and_stores_don_t_wait_for_them() -> None:
+    core = {"out_of_order": False, "blocking_load": True, "blocking_store": True, "issue_width": 1}
+    found = rates(**core, threads_per_core=2, smt_extra_cycles=4.0, vector_load_extra=spec.VectorExtra(bytes64=3.0))
+    for threads, extra in ((1, 3.0), (2, 7.0)):
+        each = threads * 64 / (14 + 0.5 + extra)
+        assert highest(found[f"bandwidth.l2.load.64.threads_{threads}"]) == pytest.approx(each)
+        assert highest(found[f"bandwidth.l2.store.64.threads_{threads}"]) == pytest.approx(threads * 64 / (14 + 0.5))
+
+
+@pytest.mark.parametrize(("entries", "most"), [(128, 32.0), (32, 32 * 64 / 200), (20 * 4, None)])
+def test_the_peak_of_memory_is_that_of_all_that_cores_share_on_the_way(entries: int, most: float | None) -> None:
+    """Nobody outside can tell the queue of a last level from memory behind it; ten entries of each core are their own
+    limit."""
+    third = spec.Level(sets=4096, ways=16, latency_cycles=40.0, fill_interval_cycles=0.0, mshr_entries=entries)
+    cores = 4 if most is None else 16
+    machine = spec.Machine(
+        name="by hand",
+        clock=spec.Clock(ticks_per_second=1e9),
+        core=spec.Core(cores=cores),
+        levels=(FIRST, SECOND, third),
+        memory=spec.Memory(latency_cycles=200.0, interval_cycles=2.0 if entries == 128 else 0.0),
+        tlb=TLB,
+    )
+    found = [each for each in truth(machine) if each.parameter == "loaded_latency.peak_bandwidth"]
+    assert [highest(each) for each in found] == ([] if most is None else [pytest.approx(most)])
 
 
 def test_all_cores_share_memory_and_stores_move_every_line_twice() -> None:

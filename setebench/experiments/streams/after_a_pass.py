@@ -1,9 +1,12 @@
-"""How slowly random lines of a data set answer right behind a streaming pass over all of it: what caches keep of it.
+"""How slowly lines of a data set answer right behind a streaming pass over all of it: what serves the next pass.
 
-Found by following pointers, and never taken from what the system says."""
+Found by following pointers, and never taken from what the system says. The lines are those that were passed first, as
+the next pass begins with them: of a data set somewhat larger than a cache that replaces the longest unused line, random
+lines would still find most of it there, and a stream finds nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,72 +24,104 @@ from setebench.scenario import Context
 class Params:
     """What is chased, and what it says.
 
-    Lines over `sampled_bytes` are followed: 1,024 of them, whose mean is known to a few percent. A data set has
-    outgrown all caches when its lines answer `outgrown` times as slowly as flushed ones. The search for one begins at
-    `first_bytes`: last levels of less are no longer built. Flushed lines are followed `passes` times, and the least
-    counts, as whatever disturbs only slows down."""
+    Lines over `sampled_bytes` are followed (1,024 of them, whose mean is known to a few percent), or over
+    `sampled_part` of a small data set, which lie in its first half; those of a large one lie in its `first_part`. A
+    data set has outgrown all caches when its lines answer `outgrown` times as slowly as flushed ones. The search for
+    one begins at `first_bytes`: last levels of less are no longer built. Flushed lines are followed `passes` times, and
+    the least counts, as whatever disturbs only slows down."""
 
     sampled_bytes: int = 1 << 16
+    sampled_part: float = 0.1
+    first_part: float = 0.25
     outgrown: float = 0.85
     first_bytes: int = 1 << 20
     passes: int = 3
 
 
 PARAMS = Params()
-SWEPT, CHASED = Base("swept"), Base("chased")
+CHASED = Base("chased")
 
 
 def outgrowing_bytes(context: Context, room: int, seconds: float) -> int:
     """The smallest power of two such that behind a pass over so many bytes random lines answer as slowly as flushed;
     0 where none up to `room` does, or none within the budget of `seconds`."""
     budget = Budget(context.machine.facts, seconds)
-    width = WIDTHS[widths_of(context.machine.facts)[0]]
     flushed, size = flushed_ticks(context), PARAMS.first_bytes
     found: dict[str, float] = {}
     context.evidence["after_a_pass"] = {"ticks": found, "flushed_ticks": flushed}
     while size <= room and budget.left > 0:
         context.progress(f"what answers behind a pass over {size >> 10} KiB")
-        found[str(size)] = after_a_pass(context, size, width, 1)
+        found[str(size)] = after_a_pass(context, size, 1)
         if found[str(size)] > PARAMS.outgrown * flushed:  # asked again: what disturbs a chase makes it slow, too
-            found[str(size)] = min(found[str(size)], after_a_pass(context, size, width, 1))
-        budget.spend((1 + 1) * size)
+            found[str(size)] = min(found[str(size)], after_a_pass(context, size, 1))
+        budget.spend(size)
         if found[str(size)] > PARAMS.outgrown * flushed:
             return size
         size *= 2
     return 0
 
 
-def after_a_pass(context: Context, size: int, width: int, passes: int) -> float:
-    """Ticks of a random line of a data set, in pages as streams have them, right behind a pass over all of it."""
-    machine = context.machine
-    page = max(machine.facts.page_sizes)
-    region = machine.allocate(size, page, populate=False)
+def after_a_pass(context: Context, size: int, passes: int, cpus: Sequence[int | None] = ()) -> float:
+    """Ticks of a line of a data set of `size` bytes, in pages as streams have them, right behind a pass over all of it.
+
+    Of several `cpus` each passes over a data set of its own, all at once, and then the first follows lines of its."""
+    machine, cpus = context.machine, tuple(cpus) or (context.cpu,)
+    page, width = max(machine.facts.page_sizes), WIDTHS[widths_of(machine.facts)[0]]
+    swept = [Base(f"swept{number}") for number in range(len(cpus))]
+    regions: list[Region] = []
     try:
-        # stored to first: pages that were only read may all be one page of zeros
-        machine.run(Probe().stream(SWEPT, "store", size, width).fence(), {SWEPT: [region.address]}, cpu=context.cpu)
-        used = Region(region.address, size, page, region.line_size)
-        order = by_windows(lay(used, min(PARAMS.sampled_bytes, size // 5), context.rng(5)), context.rng(6))
-        machine.link(region, order)
-        return _chase_ticks(context, region, order, Probe().stream(SWEPT, "load", size, width), passes)
+        for cpu in cpus:
+            regions.append(machine.allocate(size, page, populate=False))
+            _touch(context, regions[-1], cpu)
+        sampled = min(PARAMS.sampled_bytes, int(PARAMS.sampled_part * size))
+        first = max(span_bytes(sampled, machine.facts.line_size), int(PARAMS.first_part * size))
+        order = by_windows(
+            lay(Region(regions[0].address, first, page, machine.facts.line_size), sampled, context.rng(5)),
+            context.rng(6),
+        )
+        machine.link(regions[0], order)
+        before = {cpu: Probe().stream(base, "load", size, width) for cpu, base in zip(cpus, swept, strict=True)}
+        placements = {base: region.address for base, region in zip(swept, regions, strict=True)}
+        return _chase_ticks(context, before, placements, order, passes)
     finally:
-        machine.release(region)
+        for region in regions:
+            machine.release(region)
+
+
+def _touch(context: Context, region: Region, cpu: int | None) -> None:
+    """A store to every page: those that were only read may all be one page of zeros."""
+    base, page = Base("page"), min(context.machine.facts.page_sizes)
+    stores = Probe().repeat(region.size // page, Probe().store(base), advance=page)
+    context.machine.run(stores, {base: [region.address]}, cpu=cpu)
 
 
 def flushed_ticks(context: Context) -> float:
     """Ticks of a random line that was flushed."""
-    line = context.machine.facts.line_size
+    line, base = context.machine.facts.line_size, Base("flushed")
     region = context.machine.allocate(span_bytes(PARAMS.sampled_bytes, line), min(context.machine.facts.page_sizes))
-    away = Probe().repeat(region.size // line, Probe().flush(SWEPT), advance=line).fence().wait(SETTLE_CYCLES)
+    away = Probe().repeat(region.size // line, Probe().flush(base), advance=line).fence().wait(SETTLE_CYCLES)
     order = by_windows(lay(region, PARAMS.sampled_bytes, context.rng(5)), context.rng(6))
     try:
         context.machine.link(region, order)
-        return _chase_ticks(context, region, order, away, PARAMS.passes)
+        return _chase_ticks(context, {context.cpu: away}, {base: region.address}, order, PARAMS.passes)
     finally:
         context.machine.release(region)
 
 
-def _chase_ticks(context: Context, region: Region, order: Ticks, before: Probe, passes: int) -> float:
-    """Ticks per line of a chase over linked lines, the least of a few, each time right behind `before`."""
-    probe = before.fence().start().chase(CHASED, len(order)).stop()
-    placements = {SWEPT: np.full(passes, region.address), CHASED: np.repeat(order[:1], passes)}
-    return float(context.machine.run(probe, placements, cpu=context.cpu).min()) / len(order)
+def _chase_ticks(
+    context: Context, before: Mapping[int | None, Probe], places: Mapping[Base, int], order: Ticks, passes: int
+) -> float:
+    """Ticks per line of a chase over linked lines on the first CPU, the least of a few, each time right behind what all
+    of them do `before`."""
+    several = {cpu: probe.fence() for cpu, probe in before.items()}
+    if len(several) > 1:
+        several = {cpu: probe.barrier() for cpu, probe in several.items()}
+    first = next(iter(several))
+    several[first] = several[first].start().chase(CHASED, len(order)).stop()
+    placements = {base: np.full(passes, place) for base, place in {**places, CHASED: int(order[0])}.items()}
+    if len(several) == 1:
+        ticks = context.machine.run(several[first], placements, cpu=first)
+    else:
+        together = {cpu: probe for cpu, probe in several.items() if cpu is not None}
+        ticks = context.machine.run_together(together, placements)[first or 0]
+    return float(ticks.min()) / len(order)

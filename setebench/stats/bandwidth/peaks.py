@@ -79,14 +79,10 @@ def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0, shar
     )
 
 
-def peak(best: float, rounds: Sequence[float], shared: bool, most: float = 0.0) -> Interval | None:
-    """The best of all rounds, with an interval that holds it and `most`, what other data sets of the level reached, as
-    far as runs differ. None for a single round."""
-    found, params = best_of_rounds(rounds, shared), PARAMS
-    if found is None:
-        return None
-    low, high = min(found.low, best * (1 - params.run_to_run)), max(found.high, most * (1 + params.run_to_run))
-    return Interval(best, low, high)
+def peak(best: float, rounds: Sequence[float], shared: bool) -> Interval | None:
+    """The best of all rounds, with an interval that holds it as far as runs differ. None for a single round."""
+    found = best_of_rounds(rounds, shared)
+    return found and Interval(best, min(found.low, best * (1 - PARAMS.run_to_run)), found.high)
 
 
 SLOWED = (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from setebench.scenarios import loaded_latency
 from setebench.scenarios.bandwidth.findings import findings_of
-from setebench.scenarios.bandwidth.levels import Levels
+from setebench.scenarios.bandwidth.levels import DataSets
 from setebench.scenarios.bandwidth.params import PARAMS
 from setebench.scenarios.bandwidth.sweep import Case, Sweep, in_rounds
 from setebench.scenarios.loaded_latency.chase import LoadedChase, Reading
@@ -29,8 +29,8 @@ from setebench.scenario import Context
 from setebench.stats.bandwidth.peaks import Params, best_of_rounds, too_far_apart
 
 FACTS = Facts(name="drifting", kind="sim", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=1e9)
-LEVELS = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 1048576.0)}, 1 << 25)
-SIZES = [12288, 24576, 276480, 399360, 1 << 26]
+SETS = DataSets({"l1": (12288, 24576), "l2": (276480, 552960)}, 1 << 25)
+SIZES = [12288, 24576, 276480, 552960, 1 << 26]
 KERNEL_NAMES = ("load", "store", "copy", "triad")
 
 
@@ -108,10 +108,10 @@ def reported(slow: Callable[[int], bool]) -> dict[str, Finding]:
     cases = [Case(KERNELS[name], "64", cpus) for cpus, name in product(((0,), (0, 1)), KERNEL_NAMES)]
     context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
     teams = [cast(Team, Drifting(case.cpus, slow, clock)) for case in cases]
-    sweeps = [Sweep(context, case, team, SIZES, LEVELS) for case, team in zip(cases, teams, strict=True)]
+    sweeps = [Sweep(context, case, team, SIZES) for case, team in zip(cases, teams, strict=True)]
     in_rounds(sweeps, Budget(FACTS, 100.0), PARAMS.fast_rounds)
     pairs = zip(cases, sweeps, strict=True)
-    return {each.parameter: each for case, sweep in pairs for each in findings_of(case, sweep.points, LEVELS, "")}
+    return {each.parameter: each for case, sweep in pairs for each in findings_of(case, sweep.points, SETS, "")}
 
 
 def apart(one: dict[str, Finding], other: dict[str, Finding]) -> list[str]:
@@ -149,34 +149,26 @@ def test_a_peak_is_that_of_threads_that_ran_at_once() -> None:
 
 
 def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> None:
-    points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, 50.0], 1.0)]
-    found = next(iter(findings_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
+    points = [Point(12288, [100.0, 50.0, 99.0], 1.0), Point(24576, [50.0, 100.0, 50.0], 1.0)]
+    found = next(iter(findings_of(Case(KERNELS["load"], "64", (0,)), points, SETS, "")))
     assert found.low is not None
     assert found.low > 90.0
 
 
 def test_a_rate_beside_a_co_runner_in_all_rounds_is_a_bound() -> None:
-    point = Point(4096, [])
+    point = Point(12288, [])
     ticks = np.array([[100]])
     for alone in (False, False):
         point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9, alone))
     found = next(
-        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, ""))
+        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=24576)], SETS, ""))
     )
     assert (found.value, found.outcome) == (pytest.approx(9.7), Outcome.AT_LEAST)
     point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9))
     found = next(
-        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, ""))
+        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=24576)], SETS, ""))
     )
     assert (found.value, found.outcome) == (10.0, Outcome.MEASURED)
-
-
-def test_the_interval_reaches_up_to_what_other_data_sets_of_the_level_reached() -> None:
-    points = [Point(size, [rate, rate], 1.0) for size, rate in ((131072, 100.0), (400000, 82.0), (800000, 80.0))]
-    found = next(
-        each for each in findings_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "") if ".l2." in each.parameter
-    )
-    assert (found.value, found.high) == (82.0, pytest.approx(103.0))
 
 
 # -- latency under load -----------------------------------------------------------------------------------------------
