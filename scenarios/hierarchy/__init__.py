@@ -15,6 +15,7 @@ from setebench.experiments.levels import find_walks, working_memory
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats.estimate import CONFIDENCE
 
 from .cores import other_cores, sibling_threads, thread_starts
 from .faults import FirstTouches, fault_finding
@@ -81,7 +82,7 @@ def _data_caches(context: Context, known: Known, region: Region, caches: list[st
         before.append(found)
     for number, sets in _outer_sets(context, first, region, len(caches)):
         name = caches[number - 1]
-        if sets.names:  # its ways explain what sequences cost
+        if max(sets.names.values(), default=0.0) >= CONFIDENCE:  # its ways explain what sequences cost
             known.outer[name] = known.outer[name].with_ways(sets.ways)
         yield from known.outer[name].findings()
         yield from sets.findings(number)

@@ -212,7 +212,7 @@ class OuterCaches:
         enough = int(params.evictors * inner.ways * (1 + by_chance))
         # lines fall into sets of the inner cache by chance
         evictors = enough + int(stats.nbinom.ppf(CONFIDENCE, enough, 1 / self._colours))
-        found = self._sets.next(Gap(*cycles[1:]), params.pool * evictors)
+        found = self._sets.next(Gap(*cycles[1:]), evictors)
         if found is None:
             return OuterFound(reason="no lines that share a set were found")
         near = (cycles[1] - cycles[0]) / (cycles[2] - cycles[1])

@@ -37,10 +37,10 @@ TARGET, SPARE, RING = Base("target"), Base("spare"), Base("ring")
 @dataclass(frozen=True, kw_only=True)
 class SearchParams:
     """Others pass as often as the first of `rounds` that makes it clear: as many as the ways push a line out `surely`,
-    and one less in no more than `never` of the repetitions, which is what disturbances do. A random replacement of 16
-    ways loses a line to 16 others in 0.2, 0.65 and 0.98 of them. A line counts as pushed out that is missing in `gone`
-    of the repetitions; these are `repetitions` at a time until the mean lies `sigmas` errors from that, `most` at most.
-    A set has up to `most_ways`.
+    and one less in no more than `never` of the repetitions, which is what disturbances do, if they pass as often as the
+    last one. A random replacement of 16 ways loses a line to 16 others in 0.2, 0.65 and 0.98 of them. A line counts as
+    pushed out that is missing in `gone` of the repetitions; these are `repetitions` at a time until the mean lies
+    `sigmas` errors from that, `most` at most. A set has up to `most_ways`.
 
     Further lines are asked for `batch` at a time, so that no more are asked than needed: all with `repetitions`, and
     those that may be in the set with `most`. Candidates are `first` and then twice as many each time, until a
@@ -109,10 +109,16 @@ class Search:
                 own, rest = np.append(own, rest[fewest - 1]), rest[: fewest - 1]
                 fewest = self._fewest(own, rest, others)
                 others = np.append(others, rest[fewest:])
-            one_less = np.append(own[1:], others[: self._evictors])
-            if not fewest and self._gone_after(one_less).mean() < PARAMS.never:
+            if not fewest and self._kept_beside(np.append(own[1:], others[: self._evictors])):
                 return SameSet(len(own), np.append(self._pool[:1], own), others, everything[first:])
         return None
+
+    def _kept_beside(self, ring: Lines) -> bool:
+        """Whether a ring doesn't push the pool's first line out, however often it goes round."""
+        rounds, self._rounds = self._rounds, PARAMS.rounds[-1]
+        kept = self._gone_after(ring).mean() < PARAMS.never
+        self._rounds = rounds
+        return bool(kept)
 
     def _fewest(self, own: Lines, rest: Lines, others: Lines) -> int:
         """How many first ones of the rest are enough behind those in front, if all are."""
@@ -126,7 +132,7 @@ class Search:
     def more(self, found: SameSet, wanted: int) -> SameSet:
         """The same with so many lines of the set in all, or as many as there are."""
         own, others, further = found.own, found.others, found.further
-        ring = np.append(own[1 : 1 + found.ways], others[: self._evictors])
+        ring = np.append(own[1 : 1 + found.ways], self.resident(others, self._evictors))
         self._prepare(ring)
         while len(own) < wanted and len(further):
             some, further = further[: PARAMS.batch], further[PARAMS.batch :]
@@ -138,8 +144,8 @@ class Search:
 
     def resident(self, lines: Lines, wanted: int) -> Lines:
         """So many of these lines that the cache holds all of them at once, or as many as there are."""
-        own = lines[: self._evictors]
-        for line in lines[self._evictors :]:
+        own = lines[:1]
+        for line in lines[1:]:
             if len(own) >= wanted:
                 break
             self._context.machine.link(self._region, own)
@@ -186,8 +192,9 @@ class Search:
 
 @cache
 def _probe(steps: int) -> Probe:
-    """Load a line, then others, then time it, and additions; what is flushed in its page warms the translation."""
-    probe = Probe().load(TARGET).fence().chase(RING, steps).fence()
+    """Load a line that no cache has, as some keep those longer that are used again, then others, then time it, and
+    additions; what is flushed in its page warms the translation."""
+    probe = Probe().flush(TARGET).fence().load(TARGET).fence().chase(RING, steps).fence()
     probe = probe.flush(SPARE).fence().start(0).load(TARGET).stop(0)
     return probe.flush(SPARE).fence().start(1).add(BASELINE_ADDITIONS).stop(1)
 
