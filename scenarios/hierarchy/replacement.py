@@ -1,9 +1,9 @@
 """Which line of a set gives way: sequences of loads of lines that share a set, compared with what each policy does.
 
-Sequences are chosen among hundreds of random ones by how many misses they separate the candidates, timed behind others
-that set all of them to the same state, and compared by likelihood. Behind the first cache nothing is seen of what that
-one still holds. So half of the sequences there have other lines of its set after each of their own, which push that
-out; the other half show whether both caches hold the same lines or different ones.
+Sequences are chosen among many random ones by how many misses they separate the candidates, begin in an empty set, and
+are compared by likelihood. An outer cache sees nothing of what those before it still hold: lines that share the set of
+the cache before, but not of this one, are traversed behind each load and push its line out there. In half of the
+sequences of the second cache none are, which shows whether both caches hold the same lines or different ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, POLICIES, VICTIM, Cache, Policy, hits, served
+from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, OF_VICTIMS, POLICIES, Cache, Policy, hits, served
 from setebench.stats.decide import one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
@@ -41,9 +41,9 @@ class Params:
     behind `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses
     squared) keeps a pair that no sequence distinguishes yet from counting for all. What is left to chance is drawn
     `draws` times (`trial_draws` of outer caches while sequences are chosen). Behind the first cache `evictors` times
-    its ways of other lines follow each load, twice as many where it replaces at random, and come again after `pool`
-    times as many; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more than
-    what disturbs.
+    the ways of the cache before of other lines follow each load, twice as many where that may replace at random, in
+    `pool` groups by turns; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more
+    than what disturbs.
 
     Errors: `count_error` of the misses of a sequence and `cycles` of it; with the heavy tail of Student's t of `tail`
     degrees of freedom, for disturbed samples. What a miss costs is a nuisance: of the first cache what it costs cyclic
@@ -102,7 +102,7 @@ def _trials(ways: int, count: int, params: Params, rng: np.random.Generator) -> 
 
 def chosen(missed: Numbers, params: Params) -> list[int]:
     """Sequences that distinguish candidates, by the misses of each under each, shape (sequences, candidates, runs):
-    runs differ by what came before, and by chance where a policy does."""
+    runs differ where a policy has a part of chance."""
     found: list[int] = []
     means = missed.mean(axis=2)
     apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
@@ -159,18 +159,9 @@ def first_replacement(
     return dict(zip(rivals, found.tolist(), strict=True))
 
 
-def _behind(lines: int, ways: int, rng: np.random.Generator) -> Lines:
-    """Loads of any of these lines, which leave a set in one of the states that it may be in before a sequence."""
-    return rng.permutation(lines)[rng.integers(0, lines, 4 * ways)]
-
-
 def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
-    """Timed loads that miss, of several runs behind different lines."""
-    runs, rng = [], np.random.default_rng(6)
-    for run in range(params.draws):
-        found = hits(policy, ways, np.concatenate([_behind(int(sequence.max()) + 1, ways, rng), sequence]), run + 1)
-        runs.append(timed - int(found[-timed:].sum()))
-    return runs
+    """Timed loads that miss, of several runs that chance makes different, in a set that is empty at first."""
+    return [timed - int(hits(policy, ways, sequence, run)[-timed:].sum()) for run in range(1, params.draws + 1)]
 
 
 # -- the caches behind it ----------------------------------------------------------------------------------------------
@@ -199,7 +190,7 @@ class OuterCaches:
     share a set of all caches before. `inner` is the cache before the next one, the first one to begin with."""
 
     def __init__(self, context: Context, region: Region, inner: KnownCache) -> None:
-        self._context, self._region, self._inner, self._level = context, region, inner, 2
+        self._context, self._inner, self._level = context, inner, 2
         self._sets = Sets(context, region, context.rng(44))
         # of pages at one offset, which all candidates have, not all share a set where a way is larger than a page
         self._colours = max(1, inner.sets * region.line_size // TLB_PAGE_BYTES)
@@ -221,8 +212,8 @@ class OuterCaches:
         ring, control = np.split(self._sets.beside(needed + asked.own), [needed])
         answer = OuterFound(reason="too few lines that share a set, or don't, fit into memory", ways=found.ways)
         if len(found.own) >= asked.own == len(control):
-            self._context.machine.link(self._region, ring)
-            places = Congruent(found.own, ring.reshape(params.pool, evictors), control)
+            self._sets.prepare(ring)
+            places = Congruent(found.own[: asked.own], ring.reshape(params.pool, evictors), control)
             answer = self._compared(asked, places, cycles[2] - cycles[1])
         self._inner, self._colours = KnownCache(1, found.ways, answer.policy), 1
         self._level += 1
@@ -273,7 +264,7 @@ class _Asked(NamedTuple):
         """What is asked of a cache with so many ways; `where` is its number, and how many sets of the inner one all
         lines lie in. What the first cache keeps is known only as that of the cache right behind it."""
         params, (level, sets) = Params(), where
-        kinds = (KEPT, INCLUSIVE, EXCLUSIVE) if level == 2 else (KEPT, EXCLUSIVE, VICTIM)
+        kinds = (KEPT, INCLUSIVE, EXCLUSIVE) if level == 2 else (KEPT, EXCLUSIVE, OF_VICTIMS)
         rivals = list(itertools.product(fitting(range(len(POLICIES)), ways), kinds))
         first = Cache(POLICIES[max(0, inner.policy)], inner.ways)
         own, timed = 2 * ways + params.extra + 1, int(params.length_per_way * ways)
@@ -300,14 +291,13 @@ class _Asked(NamedTuple):
         return np.array([[self._runs(each, one, draws) for one in self.rivals] for each in asked])
 
     def _runs(self, sequence: Lines, rival: tuple[int, int], draws: int) -> list[float]:
-        """Timed loads that miss, of several runs behind different lines."""
+        """Timed loads that miss, of several runs that chance makes different, in sets that are empty at first."""
         outer, cleared = Cache(POLICIES[rival[0]], self.ways, rival[1]), self._cleared(sequence)
         # a group of evictors clears the inner cache, as one line does one of a single way
         inner = Cache(POLICIES[0], 1) if cleared else self.inner
-        runs, rng, counted = [], np.random.default_rng(6), (self.own, self.last(sequence))
+        runs, counted = [], (self.own, self.last(sequence))
         for run in range(1, draws + 1):
-            whole = np.concatenate([_behind(self.own, self.ways, rng), sequence])
-            near, beyond = served(inner, outer, whole, counted, run)
-            usual = near if cleared else served(inner, outer._replace(kind=KEPT), whole, counted, run)[0]
+            near, beyond = served(inner, outer, sequence, counted, run)
+            usual = near if cleared else served(inner, outer._replace(kind=KEPT), sequence, counted, run)[0]
             runs.append(beyond + self.near * (usual - near))
         return runs

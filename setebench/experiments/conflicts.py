@@ -65,7 +65,7 @@ def sequence_excess(
     """Cycles that the last so many parts of each sequence (`timed`) take above their control's, shape (sequences,).
 
     Sequences hold numbers of lines, from 0 on, the last ones of groups of evictors: which line of which set a number
-    stands for is drawn anew for every repetition."""
+    stands for is drawn anew for every repetition. All lines are flushed first, so that their set is empty."""
     rng = context.rng(41)
     own = len(places[0].control) or max(int(each.max()) for each in sequences) + 1
     lines, spread = ([Base(f"{name}_{number}") for number in range(own)] for name in ("line", "other"))
@@ -74,7 +74,7 @@ def sequence_excess(
     pairs = list(zip(sequences, timed, strict=True))
     probes = [_chain(each, (chosen, behind, steps), last) for each, last in pairs for chosen in (lines, spread)]
     drawn = [places[int(each)] for each in rng.integers(len(places), size=repetitions)]
-    at = np.array([rng.permutation(each.own)[:own] for each in drawn])
+    at = np.array([rng.permutation(each.own[:own]) for each in drawn])
     page = at - at % TLB_PAGE_BYTES
     others = page + (at - page + (1 + np.arange(own)) * context.machine.facts.line_size) % TLB_PAGE_BYTES
     if len(places[0].control):
@@ -91,6 +91,9 @@ def sequence_excess(
 def _chain(sequence: Lines, bases: tuple[Sequence[Base], Sequence[Base], int], timed: int) -> Probe:
     """Loads of lines and traversals of groups of evictors, which take so many steps, one after the other."""
     (lines, behind, steps), probe = bases, Probe()
+    for line in lines:
+        probe = probe.flush(line)
+    probe = probe.fence()
     for at, number in enumerate(sequence.tolist()):
         if at == len(sequence) - timed:
             probe = probe.fence().start()

@@ -241,6 +241,12 @@ class Sets:
         assert self.found is not None
         return self._search.resident(self.found.others, wanted)
 
+    def prepare(self, ring: Lines) -> None:
+        """Link a ring, and take all lines that share the set out of every cache."""
+        assert self.found is not None
+        self._context.machine.link(self._region, ring)
+        self._context.machine.run(Probe().flush(TARGET), {TARGET: self.found.own}, cpu=self._context.cpu)
+
     def _sharing(self, count: int) -> tuple[Lines, Lines]:
         """So many lines that share a set of all caches before, near each other so that they lie in few large pages,
         and others that are known to."""

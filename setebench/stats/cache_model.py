@@ -193,7 +193,7 @@ def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
     return found
 
 
-KEPT, INCLUSIVE, EXCLUSIVE, VICTIM = range(4)
+KEPT, INCLUSIVE, EXCLUSIVE, OF_VICTIMS = range(4)
 """What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, it holds only
 what the one before gave up, or is filled by that and keeps what is used again."""
 
