@@ -15,6 +15,7 @@ from setebench.experiments.levels import find_walks, working_memory
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats.estimate import CONFIDENCE
 
 from .cores import other_cores, sibling_threads, thread_starts
 from .faults import FirstTouches, fault_finding
@@ -28,7 +29,7 @@ from .outer_caches import OuterCache, outer_cache
 from .outer_caches import Params as OuterParams
 from .private_walk import Params as WalkParams
 from .private_walk import private_walk
-from .replacement import OuterFound, outer_replacement
+from .replacement import OuterCaches, OuterFound
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
 from .twice import merged
 
@@ -78,10 +79,13 @@ def _data_caches(context: Context, known: Known, region: Region, caches: list[st
     for name in caches[1:]:
         found = outer_cache(context, region, name, before, OuterParams())
         known.outer[name] = found
-        yield from found.findings()
         before.append(found)
-    for number in range(2, len(caches) + 1):
-        yield from _outer_replacement(context, first, known, number).findings(number)
+    for number, sets in _outer_sets(context, first, region, len(caches)):
+        name = caches[number - 1]
+        if max(sets.names.values(), default=0.0) >= CONFIDENCE:  # its ways explain what sequences cost
+            known.outer[name] = known.outer[name].with_ways(sets.ways)
+        yield from known.outer[name].findings()
+        yield from sets.findings(number)
     takes, second = False, known.outer[caches[1]].likely_lines if len(caches) > 1 else 0
     for level in range(2, len(caches) + 1):
         outer = known.outer[caches[level - 1]]
@@ -91,17 +95,24 @@ def _data_caches(context: Context, known: Known, region: Region, caches: list[st
         yield finding
 
 
-def _outer_replacement(context: Context, first: FirstCache, known: Known, number: int) -> OuterFound:
-    cycles = list(context.calibration.level_cycles.values())
-    found = list(known.outer.values())[number - 2]
-    if number > 2:
-        return OuterFound(reason="which lines share a set of a cache that may be in slices is not known by addresses")
-    if first.level is None:
-        return OuterFound(reason="what the first cache keeps in front of it is not known")
-    if found.level is None:
-        return OuterFound(reason="its sets are not known, or a hash chooses them")
-    context.progress(f"which lines level {number} replaces")
-    return outer_replacement(context, first.level, found.level, (cycles[0], cycles[1], cycles[2]))
+def _outer_sets(context: Context, first: FirstCache, region: Region, caches: int) -> Iterator[tuple[int, OuterFound]]:
+    """Which lines of a set give way in all caches but the first, by their number."""
+    if first.shape is None:
+        unknown = OuterFound(reason="which lines push others out of the first cache is not known")
+        yield from ((number, unknown) for number in range(2, caches + 1))
+        return
+    # within large pages lines of a set lie in few translations
+    own = context.machine.allocate(region.size, max(context.machine.facts.page_sizes))
+    try:
+        outer, cycles = OuterCaches(context, own, first.shape), list(context.calibration.level_cycles.values())
+        found = OuterFound()
+        for number in range(2, caches + 1):
+            if not found.reason or found.ways:
+                context.progress(f"which lines level {number} replaces")
+                found = outer.next((cycles[number - 2], cycles[number - 1], cycles[number]))
+            yield number, found
+    finally:
+        context.machine.release(own)
 
 
 def _again(context: Context, known: Known) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from scipy import special
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
-from setebench.experiments.conflicts import Conflicting, Congruent, Ring, ring_excess
+from setebench.experiments.conflicts import Congruent, Ring, ring_excess
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
@@ -93,7 +93,7 @@ class Candidate:
 class FirstCache:
     """What was found: posteriors of sets times ways, of ways, of the index and of the replacement, by value; each empty
     where no candidate explains what was measured, for `reason`; then `least` lines at least. `line` is the bytes of a
-    line; `level` what sequences of loads in sets behind this cache have to know of it, if all of that is known."""
+    line; `shape` is its sets, ways and policy, as far as that is known, where the first two are."""
 
     line: int
     lines: dict[int, float] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class FirstCache:
     least: int = 0
     reason: str = ""
     policy_reason: str = ""
-    level: KnownCache | None = None
+    shape: KnownCache | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Size, ways, index and replacement."""
@@ -165,7 +165,9 @@ def _found(context: Context, region: Region, expected: float, params: Params) ->
         # which lines share a set, and so how many fit, depends on how their pages happen to lie
         why = "a hashed index shows no lines that share a set"
         return FirstCache(region.line_size, index=index, reason=why)
-    found = FirstCache(region.line_size, lines, ways, index)
+    sure = min(lines[best.sets * best.ways], ways[best.ways]) >= CONFIDENCE
+    shape = KnownCache(best.sets, best.ways) if sure else None
+    found = FirstCache(region.line_size, lines, ways, index, shape=shape)
     if len(group := _group_of(best)) == 1:
         policies = {group[0]: posterior[best]}
     elif best.index == "linear":
@@ -174,9 +176,10 @@ def _found(context: Context, region: Region, expected: float, params: Params) ->
     else:
         return replace(found, policy_reason="lines that share a set are not known by their addresses")
     likely = max(policies, key=lambda each: policies[each])
-    known = best.index == "linear" and min(posterior[best], policies[likely]) >= CONFIDENCE
     names = summed(policies, lambda each: POLICIES[each].name)
-    return replace(found, replacement=names, level=KnownCache(best.sets, best.ways, likely) if known else None)
+    if shape and best.index == "linear" and min(posterior[best], policies[likely]) >= CONFIDENCE:
+        shape = shape._replace(policy=likely)
+    return replace(found, replacement=names, shape=shape)
 
 
 def ring_shapes(params: Params) -> list[Ring]:
@@ -308,11 +311,11 @@ def _group_of(found: Candidate) -> tuple[int, ...]:
     return next(each for each in _ring_policies() if found.policy in each)
 
 
-def _places(region: Region, found: Candidate, draws: int, rng: np.random.Generator) -> Conflicting:
+def _places(region: Region, found: Candidate, draws: int, rng: np.random.Generator) -> list[Congruent]:
     """Sets of a first cache whose index is of address bits."""
     stride = max(found.sets * region.line_size, TLB_PAGE_BYTES)
     sets = []
     for _ in range(draws):
         first = int(rng.integers(0, stride // region.line_size)) * region.line_size
         sets.append(Congruent(region.address + first + rng.permutation(region.size // stride) * stride))
-    return Conflicting(sets)
+    return sets

@@ -35,10 +35,12 @@ from setebench.stats.decide import at_least, number_of, one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
 from .filling_model import Candidate, Curve, Known, ModelParams, binned, overflow, size_posterior
-from .replacement import KnownCache
 
 Numbers = NDArray[np.float64]
 METHOD = "lines that are left while a cache is filled"
+
+UNLIKELY = 1e-3
+"""Posterior probability below which another way to measure is not believed either."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,14 +124,15 @@ class Params:
 
 @dataclass(frozen=True)
 class OuterCache:
-    """What was found of a level: the posteriors of its lines, ways and index, what it holds at least, and why it is not
-    known better; `by_age` whether the lines loaded first are those that leave; `bound_only` where nothing says how many
-    lines there are at most."""
+    """What was found of a level: the posteriors of its lines and ways, of both together and of its index, what it holds
+    at least, and why it is not known better; `by_age` whether the lines loaded first are those that leave; `bound_only`
+    where nothing says how many lines there are at most."""
 
     name: str
     line: int
     lines: dict[int, float] = field(default_factory=dict)
     ways: dict[int, float] = field(default_factory=dict)
+    both: dict[tuple[int, int], float] = field(default_factory=dict)
     index: dict[str, float] = field(default_factory=dict)
     least: int = 0
     by_age: bool = False
@@ -142,12 +145,14 @@ class OuterCache:
         sizes = all(each and max(each.values()) >= confidence for each in (self.lines, self.ways))
         return sizes and max(self.index.values(), default=1.0) >= CONFIDENCE
 
-    @property
-    def level(self) -> KnownCache | None:
-        """Sets and ways, where they are known and may be of address bits."""
-        sure = self.lines and self.sure(CONFIDENCE) and self.index.get("hashed", 0.0) < CONFIDENCE
-        ways = max(self.ways, key=lambda each: self.ways[each], default=1)
-        return KnownCache(self.likely_lines // ways, ways) if sure else None
+    def with_ways(self, ways: int) -> OuterCache:
+        """The same where so many ways are known to make a set, if what was found allows for them."""
+        if not self.ways:
+            return replace(self, ways={ways: 1.0})
+        if (likely := self.ways.get(ways, 0.0)) < UNLIKELY:
+            return self
+        lines = {n: p / likely for (n, each), p in self.both.items() if each == ways}
+        return replace(self, lines=lines, ways={ways: 1.0})
 
     @property
     def likely_lines(self) -> int:
@@ -413,7 +418,8 @@ def _inferred(plain: OuterCache, draws: list[Curve], known: Known, params: Param
         why = "fillings differ by more than chance: others use it"
         return replace(plain, least=_least(mean, known, params), reason=why)
     lines, ways = summed(posterior, lambda each: each.lines), summed(posterior, lambda each: each.ways)
-    found = replace(plain, lines=lines, ways=ways)
+    both = summed(posterior, lambda each: (each.lines, each.ways))
+    found = replace(plain, lines=lines, ways=ways, both=both)
     together = np.array([each.together for each in draws])
     index = _index(together, _least_together(mean.pages, best, known.page_lines))
     if known.shared and index["linear"] > index["hashed"]:

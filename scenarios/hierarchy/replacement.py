@@ -1,28 +1,31 @@
 """Which line of a set gives way: sequences of loads of lines that share a set, compared with what each policy does.
 
-Sequences are chosen among hundreds of random ones by how many misses they separate the candidates, timed behind others
-that set all of them to the same state, and compared by likelihood. Behind the first cache nothing is seen of what that
-one still holds. So half of the sequences there have other lines of its set after each of their own, which push that
-out; the other half show whether both caches hold the same lines or different ones.
+Sequences are chosen among many random ones by how many misses they separate the candidates, begin in an empty set, and
+are compared by likelihood. An outer cache sees nothing of what those before it still hold: lines that share the set of
+the cache before, but not of this one, are traversed behind each load and push its line out there. In half of the
+sequences of the second cache none are, which shows whether both caches hold the same lines or different ones.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from setebench.experiments.conflicts import Conflicting, Congruent, sequence_excess
+from setebench.experiments.conflicts import Congruent, sequence_excess
+from setebench.experiments.congruent import Gap, Sets
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, POLICIES, Cache, Policy, hits, served
+from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, OF_VICTIMS, POLICIES, Cache, Policy, hits, served
 from setebench.stats.decide import one_of, summed
+from setebench.stats.estimate import CONFIDENCE
 
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
@@ -38,20 +41,19 @@ class Params:
     behind `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses
     squared) keeps a pair that no sequence distinguishes yet from counting for all. What is left to chance is drawn
     `draws` times (`trial_draws` of outer caches while sequences are chosen). Behind the first cache `evictors` times
-    its ways of other lines follow each load, twice as many where it replaces at random, and come again after `pool`
-    times as many; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more than
-    what disturbs.
+    the ways of the cache before of other lines follow each load, twice as many where that may replace at random, in
+    `pool` groups by turns; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more
+    than what disturbs.
 
     Errors: `count_error` of the misses of a sequence and `cycles` of it; with the heavy tail of Student's t of `tail`
     degrees of freedom, for disturbed samples. What a miss costs is a nuisance: of the first cache what it costs cyclic
     chases within `gap_step`, of an outer one what levels lie apart within the ratio `gap_ratio` (rows of memory that
     are open answer sooner), in `gaps` steps. Errors are larger than thought where the `typical` quantile of sequences
-    is more than one off under the best candidate, which is none of them where it is `most_left` off. Memory has `room`
-    times the lines that are used."""
+    is more than one off under the best candidate, which is none of them where it is `most_left` off."""
 
     sequences: int = 12
     trials: int = 300
-    outer_trials: int = 30
+    outer_trials: int = 60
     length_per_way: float = 4.0
     before_per_way: int = 4
     extra: int = 3
@@ -70,7 +72,6 @@ class Params:
     gaps: int = 25
     typical: float = 0.75
     most_left: float = 2.0
-    room: int = 2
 
 
 class KnownCache(NamedTuple):
@@ -101,7 +102,7 @@ def _trials(ways: int, count: int, params: Params, rng: np.random.Generator) -> 
 
 def chosen(missed: Numbers, params: Params) -> list[int]:
     """Sequences that distinguish candidates, by the misses of each under each, shape (sequences, candidates, runs):
-    runs differ by what came before, and by chance where a policy does."""
+    runs differ where a policy has a part of chance."""
     found: list[int] = []
     means = missed.mean(axis=2)
     apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
@@ -138,7 +139,7 @@ def posterior(excess: Numbers, missed: Numbers, gaps: Numbers, params: Params) -
 
 
 def first_replacement(
-    context: Context, places: Conflicting, ways: int, rivals: list[int], gap: float
+    context: Context, places: Sequence[Congruent], ways: int, rivals: list[int], gap: float
 ) -> dict[int, float]:
     """The posterior of policies of a first cache of so many ways, a miss costing `gap` cycles."""
     params, rng = Params(), context.rng(42)
@@ -158,18 +159,9 @@ def first_replacement(
     return dict(zip(rivals, found.tolist(), strict=True))
 
 
-def _behind(lines: int, ways: int, rng: np.random.Generator) -> Lines:
-    """Loads of any of these lines, which leave a set in one of the states that it may be in before a sequence."""
-    return rng.permutation(lines)[rng.integers(0, lines, 4 * ways)]
-
-
 def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
-    """Timed loads that miss, of several runs behind different lines."""
-    runs, rng = [], np.random.default_rng(6)
-    for run in range(params.draws):
-        found = hits(policy, ways, np.concatenate([_behind(int(sequence.max()) + 1, ways, rng), sequence]), run + 1)
-        runs.append(timed - int(found[-timed:].sum()))
-    return runs
+    """Timed loads that miss, of several runs that chance makes different, in a set that is empty at first."""
+    return [timed - int(hits(policy, ways, sequence, run)[-timed:].sum()) for run in range(1, params.draws + 1)]
 
 
 # -- the caches behind it ----------------------------------------------------------------------------------------------
@@ -178,11 +170,13 @@ def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params
 @dataclass(frozen=True)
 class OuterFound:
     """Posteriors of the policy's name and of whether the cache holds only what the one before it gave up; or why there
-    are none."""
+    are none. `ways` of its set, 0 where none was found, and its policy, if that is known, as a number in `POLICIES`."""
 
     names: dict[str, float] = field(default_factory=dict)
     exclusive: dict[bool, float] = field(default_factory=dict)
     reason: str = ""
+    ways: int = 0
+    policy: int = -1
 
     def findings(self, level: int) -> Iterator[Finding]:
         """Of a cache with that number."""
@@ -191,104 +185,119 @@ class OuterFound:
             yield one_of("cache.l2.exclusive_of_l1", self.exclusive, "bool", SEQUENCES, self.reason)
 
 
-def outer_replacement(
-    context: Context, inner: KnownCache, outer: KnownCache, cycles: tuple[float, float, float]
-) -> OuterFound:
-    """The same of a cache behind the first one, `inner`; `cycles` of a load from that, from this, and from behind it.
-    Lines of a set are those that lie so many sets apart, within pages that are as large."""
-    params, rng = Params(), context.rng(44)
-    page, line = max(context.machine.facts.page_sizes), context.machine.facts.line_size
-    stride, span = outer.sets * line, max(inner.sets * line, TLB_PAGE_BYTES)
-    if stride > page:
-        return OuterFound(reason="which lines share a set is not known within pages smaller than a way")
-    if stride < 4 * span:
-        return OuterFound(reason="hardly more sets than the first cache has: nothing pushes single lines out of that")
-    asked = _Asked.of(inner, outer, (cycles[1] - cycles[0]) / (cycles[2] - cycles[1]))
-    sequences, predicted = asked.sequences(params, rng)
-    region = context.machine.allocate(-(-params.room * asked.own * stride // page) * page, page)
-    try:
-        places = _outer_places(region, (stride, span), asked, rng)
-        excess = sequence_excess(
-            context, places, sequences, [asked.last(each) for each in sequences], params.outer_repetitions
+class OuterCaches:
+    """Asks the same of one cache after another, all but the first: lines of a set of each are searched among those that
+    share a set of all caches before. `inner` is the cache before the next one, the first one to begin with."""
+
+    def __init__(self, context: Context, region: Region, inner: KnownCache) -> None:
+        self._context, self._inner, self._level = context, inner, 2
+        self._sets = Sets(context, region, context.rng(44))
+        # of pages at one offset, which all candidates have, not all share a set where a way is larger than a page
+        self._colours = max(1, inner.sets * region.line_size // TLB_PAGE_BYTES)
+
+    def next(self, cycles: tuple[float, float, float]) -> OuterFound:
+        """The posterior of the next cache, `cycles` being those of a load from the one before it, from it, and from
+        behind it."""
+        params, inner = Params(), self._inner
+        by_chance = inner.policy < 0 or POLICIES[inner.policy].by_chance
+        enough = int(params.evictors * inner.ways * (1 + by_chance))
+        # lines fall into sets of the inner cache by chance
+        evictors = enough + int(stats.nbinom.ppf(CONFIDENCE, enough, 1 / self._colours))
+        found = self._sets.next(Gap(*cycles[1:]), evictors)
+        if found is None:
+            return OuterFound(reason="no lines that share a set were found")
+        near = (cycles[1] - cycles[0]) / (cycles[2] - cycles[1])
+        asked = _Asked.of(inner, found.ways, (self._level, self._colours), near)
+        found, needed = self._sets.more(asked.own), params.pool * evictors
+        ring, control = np.split(self._sets.beside(needed + asked.own), [needed])
+        answer = OuterFound(reason="too few lines that share a set, or don't, fit into memory", ways=found.ways)
+        if len(found.own) >= asked.own == len(control):
+            self._sets.prepare(ring)
+            places = Congruent(found.own[: asked.own], ring.reshape(params.pool, evictors), control)
+            answer = self._compared(asked, places, cycles[2] - cycles[1])
+        self._inner, self._colours = KnownCache(1, found.ways, answer.policy), 1
+        self._level += 1
+        return answer
+
+    def _compared(self, asked: _Asked, places: Congruent, gap: float) -> OuterFound:
+        context, params = self._context, Params()
+        sequences, predicted = asked.sequences(params, context.rng(45))
+        last = [asked.last(each) for each in sequences]
+        excess = sequence_excess(context, [places], sequences, last, params.outer_repetitions)
+        gaps = gap * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
+        weights, off = posterior(excess, predicted, gaps, replace(params, repetitions=params.outer_repetitions))
+        context.evidence[f"l{self._level}_sequences"] = {
+            "ways": asked.ways,
+            "excess": excess.round(1).tolist(),
+            "misses": predicted.mean(axis=2).round(2).tolist(),
+            "candidates": asked.rivals,
+            "off": round(off, 2),
+        }
+        if off > params.most_left:
+            return OuterFound(reason="no policy that was thought of costs this", ways=asked.ways)
+        likely = dict(zip(asked.rivals, weights.tolist(), strict=True))
+        policies = summed(likely, lambda each: each[0])
+        best = max(policies, key=lambda each: policies[each])
+        return OuterFound(
+            summed(likely, lambda each: POLICIES[each[0]].name),
+            summed(likely, lambda each: each[1] == EXCLUSIVE),
+            ways=asked.ways,
+            policy=best if policies[best] >= CONFIDENCE else -1,
         )
-    finally:
-        context.machine.release(region)
-    gaps = (cycles[2] - cycles[1]) * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
-    found, off = posterior(excess, predicted, gaps, replace(params, repetitions=params.outer_repetitions))
-    context.evidence["l2_sequences"] = {
-        "excess": excess.round(1).tolist(),
-        "misses": predicted.mean(axis=2).round(2).tolist(),
-        "candidates": asked.rivals,
-        "off": round(off, 2),
-    }
-    if off > params.most_left:
-        return OuterFound(reason="no policy that was thought of costs this, or lines share no sets as was thought")
-    likely = dict(zip(asked.rivals, found.tolist(), strict=True))
-    names = summed(likely, lambda each: POLICIES[each[0]].name)
-    return OuterFound(names, summed(likely, lambda each: each[1] == EXCLUSIVE))
 
 
 class _Asked(NamedTuple):
-    """Two caches; the candidates for the outer one, policies and what it does with lines of the inner one; how many
-    lines sequences have of their own, and how many of these are timed; evictors behind each; and what a line costs that
-    the inner cache lost besides, in misses."""
+    """Two caches, of which the outer one has so many `ways`; the candidates for it, policies and what it does with the
+    inner one's lines; how many lines sequences have of their own, and how many of these are timed; whether evictors
+    stand behind the lines of all sequences; and what a line costs that the inner cache lost besides, in misses."""
 
-    inner: KnownCache
-    outer: KnownCache
+    inner: Cache
+    ways: int
     rivals: list[tuple[int, int]]
     own: int
     timed: int
-    evictors: int
+    always: bool
     near: float
 
     @staticmethod
-    def of(inner: KnownCache, outer: KnownCache, near: float) -> _Asked:
-        """What is asked of such caches."""
-        params, kinds = Params(), (KEPT, INCLUSIVE, EXCLUSIVE)
-        rivals = list(itertools.product(fitting(range(len(POLICIES)), outer.ways), kinds))
-        evictors = int(params.evictors * inner.ways * (1 + POLICIES[inner.policy].by_chance))
-        own, timed = 2 * outer.ways + params.extra + 1, int(params.length_per_way * outer.ways)
-        return _Asked(inner, outer, rivals, own, timed, evictors, near)
+    def of(inner: KnownCache, ways: int, where: tuple[int, int], near: float) -> _Asked:
+        """What is asked of a cache with so many ways; `where` is its number, and how many sets of the inner one all
+        lines lie in. What the first cache keeps is known only as that of the cache right behind it."""
+        params, (level, sets) = Params(), where
+        kinds = (KEPT, INCLUSIVE, EXCLUSIVE) if level == 2 else (KEPT, EXCLUSIVE, OF_VICTIMS)
+        rivals = list(itertools.product(fitting(range(len(POLICIES)), ways), kinds))
+        first = Cache(POLICIES[max(0, inner.policy)], inner.ways)
+        own, timed = 2 * ways + params.extra + 1, int(params.length_per_way * ways)
+        return _Asked(first, ways, rivals, own, timed, level > 2 or sets > 1 or inner.policy < 0, near)
 
     def sequences(self, params: Params, rng: np.random.Generator) -> tuple[list[Lines], Numbers]:
         """Those that distinguish the candidates, and what misses under each."""
-        trials = _trials(self.outer.ways, params.outer_trials, params, rng)
-        for number, each in enumerate(trials[::2]):
-            evictors = np.arange(len(each) * self.evictors).reshape(len(each), -1) % (params.pool * self.evictors)
-            trials[2 * number] = np.column_stack([each, self.own + evictors]).ravel()
+        trials = _trials(self.ways, params.outer_trials, params, rng)
+        step = 1 if self.always else 2
+        for number, each in enumerate(trials[::step]):
+            trials[step * number] = np.column_stack([each, self.own + np.arange(len(each)) % params.pool]).ravel()
         picked = [trials[each] for each in chosen(self._missed(trials, params.trial_draws), params)]
         return picked, self._missed(picked, params.draws)
 
     def last(self, sequence: Lines) -> int:
-        """How many of its last loads are timed."""
-        return self.timed * (len(sequence) // int((sequence < self.own).sum()))
+        """How many of its last parts are timed."""
+        return self.timed * (1 + self._cleared(sequence))
+
+    def _cleared(self, sequence: Lines) -> bool:
+        """Whether evictors stand behind each line."""
+        return bool(sequence.max() >= self.own)
 
     def _missed(self, asked: list[Lines], draws: int) -> Numbers:
         return np.array([[self._runs(each, one, draws) for one in self.rivals] for each in asked])
 
     def _runs(self, sequence: Lines, rival: tuple[int, int], draws: int) -> list[float]:
-        """Timed loads that miss, of several runs behind different lines."""
-        policy, first = POLICIES[rival[0]], Cache(POLICIES[self.inner.policy], self.inner.ways)
-        runs, rng, counted = [], np.random.default_rng(6), (self.own, self.last(sequence))
+        """Timed loads that miss, of several runs that chance makes different, in sets that are empty at first."""
+        outer, cleared = Cache(POLICIES[rival[0]], self.ways, rival[1]), self._cleared(sequence)
+        # a group of evictors clears the inner cache, as one line does one of a single way
+        inner = Cache(POLICIES[0], 1) if cleared else self.inner
+        runs, counted = [], (self.own, self.last(sequence))
         for run in range(1, draws + 1):
-            whole = np.concatenate([_behind(self.own, self.outer.ways, rng), sequence])
-            near, beyond = served(first, Cache(policy, self.outer.ways, rival[1]), whole, counted, run)
-            usual, _ = served(first, Cache(policy, self.outer.ways), whole, counted, run)
+            near, beyond = served(inner, outer, sequence, counted, run)
+            usual = near if cleared else served(inner, outer._replace(kind=KEPT), sequence, counted, run)[0]
             runs.append(beyond + self.near * (usual - near))
         return runs
-
-
-def _outer_places(region: Region, shape: tuple[int, int], asked: _Asked, rng: np.random.Generator) -> Conflicting:
-    """Sets of lines `stride` apart, each with evictors at other multiples of the inner cache's `span`."""
-    params, (stride, span) = Params(), shape
-    # in controls lines that are timed lie in two halves, and what sets their state in a part of its own
-    number, parts = np.arange(asked.own), (0, stride // 2, stride // 4)
-    moved = np.where(number < asked.outer.ways + params.extra, number % 2 * parts[1], parts[2])
-    sets = []
-    for _ in range(params.draws):
-        first = int(rng.integers(0, stride // region.line_size)) * region.line_size
-        others = first % span + rng.permutation(region.size // span) * span
-        others = others[np.isin(others % stride, [first ^ part for part in parts], invert=True)]
-        own = region.address + first + rng.permutation(region.size // stride) * stride
-        sets.append(Congruent(own, region.address + others[: params.pool * asked.evictors]))
-    return Conflicting(sets, moved)

@@ -49,44 +49,38 @@ def ring_excess(context: Context, region: Region, ring: Ring, rng: np.random.Gen
 
 
 class Congruent(NamedTuple):
-    """Addresses of lines that share a set of a cache and lie in pages of their own, and of evictors: lines that share
-    one of the cache before it with them, but not of this one."""
+    """Addresses of lines that share a set of a cache and lie in pages of their own; of `evictors`, which share one of
+    the caches before it with them, but not of this one, some groups of them linked to one ring, shape (groups, lines);
+    and of lines that take the place of the first ones in a control in which nothing conflicts, none where each line's
+    page has room for that."""
 
     own: Lines
-    evictors: Lines = np.zeros(0, dtype=np.int64)
-
-
-class Conflicting(NamedTuple):
-    """Several such sets, and by which bits of its address each line but the evictors lies elsewhere in a control, so
-    that nothing conflicts in it; empty where each line's page leaves room for that."""
-
-    sets: Sequence[Congruent]
-    moved: Lines = np.zeros(0, dtype=np.int64)
+    evictors: Lines = np.zeros((0, 0), dtype=np.int64)
+    control: Lines = np.zeros(0, dtype=np.int64)
 
 
 def sequence_excess(
-    context: Context, places: Conflicting, sequences: Sequence[Lines], timed: Sequence[int], repetitions: int
+    context: Context, places: Sequence[Congruent], sequences: Sequence[Lines], timed: Sequence[int], repetitions: int
 ) -> NDArray[np.float64]:
-    """Cycles that so many last loads of each sequence (`timed`) take above their control's, shape (sequences,).
+    """Cycles that the last so many parts of each sequence (`timed`) take above their control's, shape (sequences,).
 
-    Sequences hold numbers of lines, from 0 on, the last ones of evictors: which line of which set a number stands for
-    is drawn anew for every repetition."""
+    Sequences hold numbers of lines, from 0 on, the last ones of groups of evictors: which line of which set a number
+    stands for is drawn anew for every repetition. All lines are flushed first, so that their set is empty."""
     rng = context.rng(41)
-    own = len(places.moved) or max(int(each.max()) for each in sequences) + 1
-    count = own + len(places.sets[0].evictors)
-    bases, spread = ([Base(f"{name}_{number}") for number in range(count)] for name in ("line", "other"))
+    own = len(places[0].control) or max(int(each.max()) for each in sequences) + 1
+    lines, spread = ([Base(f"{name}_{number}") for number in range(own)] for name in ("line", "other"))
+    groups, steps = places[0].evictors.shape
+    behind = [Base(f"evictors_{number}") for number in range(groups)]
     pairs = list(zip(sequences, timed, strict=True))
-    probes = [_chain(each, chosen, last) for each, last in pairs for chosen in (bases, spread)]
-    rows = []
-    for _ in range(repetitions):
-        at = places.sets[int(rng.integers(len(places.sets)))]
-        rows.append(np.concatenate([rng.permutation(at.own)[:own], at.evictors]))
-    lines = np.array(rows)
-    page = lines - lines % TLB_PAGE_BYTES
-    others = page + (lines - page + (1 + np.arange(count)) * context.machine.facts.line_size) % TLB_PAGE_BYTES
-    if len(places.moved):
-        others = lines ^ np.pad(places.moved, (0, count - len(places.moved)))
-    table = dict(zip(bases + spread, np.concatenate([lines.T, others.T]), strict=True))
+    probes = [_chain(each, (chosen, behind, steps), last) for each, last in pairs for chosen in (lines, spread)]
+    drawn = [places[int(each)] for each in rng.integers(len(places), size=repetitions)]
+    at = np.array([rng.permutation(each.own[:own]) for each in drawn])
+    page = at - at % TLB_PAGE_BYTES
+    others = page + (at - page + (1 + np.arange(own)) * context.machine.facts.line_size) % TLB_PAGE_BYTES
+    if len(places[0].control):
+        others = np.array([rng.permutation(each.control) for each in drawn])
+    starts = np.array([each.evictors[:, 0] for each in drawn]) if groups else np.zeros((repetitions, 0), dtype=np.int64)
+    table = dict(zip(lines + spread + behind, np.concatenate([at.T, others.T, starts.T]), strict=True))
     where = [{base: table[base] for base in probe.bases} for probe in probes]
     ticks = run_interleaved(context.machine, probes, where, rng, cpu=context.cpu)
     means = np.array([mean_ticks(each.ravel(), step_ticks(context)) for each in ticks]).reshape(-1, 2)
@@ -94,10 +88,18 @@ def sequence_excess(
     return excess
 
 
-def _chain(sequence: Lines, bases: Sequence[Base], timed: int) -> Probe:
-    probe = Probe()
+def _chain(sequence: Lines, bases: tuple[Sequence[Base], Sequence[Base], int], timed: int) -> Probe:
+    """Loads of lines and traversals of groups of evictors, which take so many steps, one after the other."""
+    (lines, behind, steps), probe = bases, Probe()
+    for line in lines:
+        probe = probe.flush(line)
+    probe = probe.fence()
     for at, number in enumerate(sequence.tolist()):
         if at == len(sequence) - timed:
             probe = probe.fence().start()
-        probe = probe.load(bases[number], after=-1 if at else None)
+        after = -1 if at else None
+        if number < len(lines):
+            probe = probe.load(lines[number], after=after)
+        else:
+            probe = probe.chase(behind[number - len(lines)], steps, after=after)
     return probe.stop()

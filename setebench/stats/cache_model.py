@@ -191,9 +191,9 @@ def _untouched(policy: Policy) -> Lines:
     return np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
 
 
-KEPT, INCLUSIVE, EXCLUSIVE = range(3)
-"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, or it holds
-only what the one before gave up."""
+KEPT, INCLUSIVE, EXCLUSIVE, OF_VICTIMS = range(4)
+"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, it holds only
+what the one before gave up, or is filled by that and keeps what is used again."""
 
 
 @compiled
@@ -206,11 +206,13 @@ def _both(tags: Lines, state: Lines, rules: Lines, shape: Lines, lines: Lines) -
         hit = _place_of(tags[0], line) >= 0
         near += counts and hit
         if not hit and line < own:
-            if kind == EXCLUSIVE:
+            if kind >= EXCLUSIVE:
                 way = _place_of(tags[1], line)
                 there = way >= 0
-                if there:
+                if there and kind == EXCLUSIVE:
                     tags[1][way] = -1
+                elif there:
+                    _touch(state[1], outer_ways, way, rules[1], False)
             else:
                 gone = _access(tags[1], state[1], outer_ways, rules[1], line)
                 there = gone == -2
@@ -219,7 +221,7 @@ def _both(tags: Lines, state: Lines, rules: Lines, shape: Lines, lines: Lines) -
                     tags[0][above] = -1
             beyond += counts and not there
         gone = _access(tags[0], state[0], inner_ways, rules[0], line)
-        if kind == EXCLUSIVE and 0 <= gone < own:
+        if kind >= EXCLUSIVE and 0 <= gone < own:
             _access(tags[1], state[1], outer_ways, rules[1], gone)
     return near, beyond
 

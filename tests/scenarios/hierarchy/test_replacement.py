@@ -1,17 +1,20 @@
-"""Which line of a set gives way in a second cache, by the model alone and on quiet machines."""
+"""Which line of a set gives way in the caches behind the first, by the model alone and on quiet machines."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from quiet_machines import quiet
-from setebench.scenarios.hierarchy.replacement import KnownCache, outer_replacement
+from quiet_machines import HUGE, quiet
+from setebench.scenarios.hierarchy.outer_caches import OuterCache
+from setebench.scenarios.hierarchy.replacement import KnownCache, OuterCaches, OuterFound
 
 from setebench.scenario import Context
 from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, POLICIES, Cache, served
 
-CYCLES = (4.0, 14.0, 46.0)
-"""Of the first two levels of the quiet machine and of what is behind them, about."""
+CYCLES = (4.0, 14.0, 46.0, 300.0)
+"""Of the levels of the quiet machine and of memory."""
 
 LRU, TREE = (next(number for number, each in enumerate(POLICIES) if each.name == name) for name in ("lru", "tree_plru"))
 
@@ -28,28 +31,56 @@ def test_caches_that_share_no_lines_hold_more_and_an_inclusive_one_takes_lines_a
     assert near[INCLUSIVE] < 45
 
 
+def found(caches: int, first: KnownCache, **shape: Any) -> list[OuterFound]:
+    """Of that many caches behind the first one of a quiet machine."""
+    machine = quiet(**shape)
+    outer = OuterCaches(Context(machine=machine), machine.allocate(32 << 20, HUGE), first)
+    return [outer.next((CYCLES[number], CYCLES[number + 1], CYCLES[number + 2])) for number in range(caches)]
+
+
 @pytest.mark.parametrize(
     ("replacement", "inclusion", "name"),
     [("tree_plru", "inclusive", "tree_plru"), ("random", "neither", "random"), ("fifo", "neither", "other")],
 )
 def test_a_second_cache(replacement: str, inclusion: str, name: str) -> None:
     second = {"sets": 1024, "ways": 8, "replacement": replacement, "inclusion": inclusion}
-    context = Context(machine=quiet(l1={"replacement": "tree_plru"}, l2=second))
-    found = outer_replacement(context, KnownCache(64, 8, TREE), KnownCache(1024, 8), CYCLES)
-    values = {each.parameter: each.value for each in found.findings(2)}
+    (second_found,) = found(1, KnownCache(64, 8, TREE), l1={"replacement": "tree_plru"}, l2=second)
+    values = {each.parameter: each.value for each in second_found.findings(2)}
     assert values == {"cache.l2.replacement": name, "cache.l2.exclusive_of_l1": False}
+    assert second_found.ways == 8
 
 
 def test_an_exclusive_cache_that_replaces_the_oldest_is_two_policies() -> None:
     """What is used leaves it, so that what was used last and what came last are the same."""
-    context = Context(machine=quiet(l2={"sets": 1024, "ways": 8, "inclusion": "exclusive"}))
-    found = outer_replacement(context, KnownCache(64, 8, LRU), KnownCache(1024, 8), CYCLES)
-    assert found.exclusive[True] > 0.95
-    assert found.names["lru"] == pytest.approx(found.names["other"], abs=0.1)
+    shape = {"sets": 1024, "ways": 8, "inclusion": "exclusive"}
+    (second,) = found(1, KnownCache(64, 8, LRU), l2=shape)
+    assert second.exclusive[True] > 0.95
+    assert second.names["lru"] == pytest.approx(second.names["other"], abs=0.1)
 
 
-def test_lines_that_share_no_set_fit_no_policy() -> None:
-    context = Context(machine=quiet(l2={"sets": 1024, "ways": 8, "hashed_index": True}))
-    found = outer_replacement(context, KnownCache(64, 8, LRU), KnownCache(1024, 8), CYCLES)
-    assert not found.names
-    assert found.reason
+def test_lines_of_a_set_are_found_behind_a_hash() -> None:
+    """Also where little is known of the cache before."""
+    (second,) = found(1, KnownCache(64, 4), l1={"ways": 4}, l2={"sets": 256, "ways": 4, "hashed_index": True})
+    assert second.ways == 4
+    assert max(second.names, key=lambda each: second.names[each]) == "lru"
+
+
+def test_lines_of_a_set_are_found_behind_slices() -> None:
+    third = {"sets": 2048, "slices": 3, "ways": 8, "replacement": "srrip"}
+    second, outer = found(2, KnownCache(64, 4), l1={"ways": 4}, l2={"sets": 512, "ways": 4}, l3=third)
+    assert (second.ways, outer.ways) == (4, 8)
+    assert outer.names["srrip"] > 0.95
+
+
+def test_nothing_is_said_of_a_cache_that_memory_does_not_fill() -> None:
+    machine = quiet(l2={"sets": 1024, "ways": 8})
+    outer = OuterCaches(Context(machine=machine), machine.allocate(1 << 18, 4096), KnownCache(64, 8, LRU))
+    assert not outer.next((CYCLES[0], CYCLES[1], CYCLES[2])).names
+
+
+def test_ways_that_lines_of_a_set_show_decide_between_sizes() -> None:
+    both = {(4096, 8): 0.4, (4096, 16): 0.2, (6144, 12): 0.4}
+    cache = OuterCache("l2", 64, lines={4096: 0.6, 6144: 0.4}, ways={8: 0.4, 16: 0.2, 12: 0.4}, both=both)
+    assert cache.with_ways(12).lines == {6144: 1.0}
+    assert cache.with_ways(8).ways == {8: 1.0}
+    assert cache.with_ways(3) == cache
