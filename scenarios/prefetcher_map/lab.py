@@ -193,7 +193,7 @@ class Lab(Visits):
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _quiet(self, visit: Visit) -> Visit:
-        return replace(visit, forget=self.known.forget)
+        return replace(visit, forget=self.known.forget, beside=self.known.beside)
 
     def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Answer]:
         """Whether the visit brings each target, which without its accesses is not there: that is asked only of what

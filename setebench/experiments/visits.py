@@ -41,8 +41,6 @@ class Layout:
     forget_alone, forget_again: pages opened by each access, more than the visits after which a footprint is believed,
       and so many that the visit before is less than a fifth of them (the vote of Bingo); and once more after lines of
       the visited page were placed.
-    forget_beside: the one line that is accessed after it, so many lines off: within the smallest regions, and where no
-      line is asked for that neighbours, streams or strides bring.
     thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
     burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
     missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
@@ -58,7 +56,6 @@ class Layout:
     conflict_pages: int = 20
     forget_alone: int = 6
     forget_again: int = 2
-    forget_beside: int = 8
     thrash_pages: int = 60
     burst_pages: int = 2
     pushing_pages: int = 14
@@ -97,6 +94,8 @@ class Visit:
     thrash: level 1's tables are made to forget the page before every access.
     forget: every access is made on its own beforehand, in other pages, and so many regions are opened then that those
       pages are watched no longer: a region prefetcher remembers nothing else of the access.
+    beside: lines from each of those accesses to one more in its page, for prefetchers that remember no region of which
+      one line alone was accessed; 0 for none.
     training: accesses to other pages, before everything else.
     anchor: a line in level 1 that is loaded before every software prefetch, because some cores drop those to another
       page than the latest load's.
@@ -110,6 +109,7 @@ class Visit:
     demoted: tuple[int, ...] = ()
     thrash: bool = False
     forget: int = 0
+    beside: int = 0
     window: tuple[int, int] = (0, 64)
     training: tuple[Access, ...] = ()
     anchor: int | None = None
@@ -255,7 +255,7 @@ class Builder:
         probe = self._demote(self._loads(self._loads(probe, kept), visit.demoted), visit.demoted)
         again = self._warmed_again(visit)
         if visit.forget and again:
-            probe = self._alone(probe, again, LAYOUT.forget_alone) + self._unwatching(visit.forget)
+            probe = self._alone(probe, again, LAYOUT.forget_alone, visit.beside) + self._unwatching(visit.forget)
         for number, access in again:
             probe = _act(probe, access, self.place_of(access), number).fence()
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
@@ -341,12 +341,11 @@ class Builder:
         opening = [each for each in enumerate(visit.steps) if each[1].at // self.line_size not in but]
         if visit.anchor is not None:
             opening.append((0, Access(visit.anchor * self.line_size, ip=LAYOUT.anchor_ip)))
-        return self._alone(probe, opening, pages)
+        return self._alone(probe, opening, pages, visit.beside)
 
-    def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int) -> Probe:
-        """Make each of these accesses in so many pages of its own, with one line beside it: nothing else then follows
-        it in a region prefetcher's memory, once the pages are watched no longer. Those that remember no region of which
-        one line alone was accessed would not forget otherwise."""
+    def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int, beside: int) -> Probe:
+        """Make each of these accesses in so many pages of its own, alone or with the line so many lines off: nothing
+        else then follows it in a region prefetcher's memory, once the pages are watched no longer."""
         keys: set[tuple[int, int]] = set()
         for number, access in opening:
             bits = instruction(number) if access.ip is None else access.ip
@@ -354,11 +353,12 @@ class Builder:
                 continue
             first = pages * len(keys)
             keys.add((access.at, bits))
-            beside = replace(access, at=access.at ^ LAYOUT.forget_beside * self.line_size, ip=LAYOUT.unwatch_ip)
+            accesses = [access]
+            if beside:
+                accesses.append(replace(access, at=access.at ^ beside * self.line_size, ip=LAYOUT.unwatch_ip))
             for page in range(first, first + pages):
-                # of the access's own kind: accesses that share an instruction address must be alike
-                probe = _act(probe, access, self.other(ALONE, page, access.at), number)
-                probe = _act(probe, beside, self.other(ALONE, page, beside.at), number)
+                for each in accesses:  # of the access's own kind: those that share an instruction address must be alike
+                    probe = _act(probe, each, self.other(ALONE, page, each.at), number)
             probe = probe.fence()
         return probe
 

@@ -19,6 +19,7 @@ METHOD = "what followed a first access in other pages, then the first access alo
 class Training:
     """first_ip, later_ip, other_ip: instruction addresses of the first access, of later ones, and of one that recalls
       something else. elsewhere: lines from the first access at which that one lies. unasked: line that follows it.
+    beside: lines to one accessed with each: within the smallest regions, further than neighbours.
     start, followers: line of the first access, and lines that may follow it.
     moved: lines by which the first access is moved. least: lines of a region.
     forget_more: regions opened beyond twice those that are watched."""
@@ -28,6 +29,7 @@ class Training:
     other_ip: int = 0x35CA
     elsewhere: int = 3
     unasked: int = 13
+    beside: int = 8
     start: int = 2
     followers: tuple[int, int] = (7, 12)
     moved: int = 2
@@ -81,7 +83,29 @@ def find_region(lab: Lab) -> Found:
         regions = 2 * (found.active or lab.params.most_entries) + T.forget_more
         lab.known.forget = min(regions, LAYOUT.block_pages - 4)
         found.present, found.seen = _of_level_one(lab, found.question), True
+        lab.known.beside = 0 if _remembers_single(lab, found.question) else T.beside
     return found
+
+
+def _remembers_single(lab: Lab, question: Question) -> bool:
+    """Whether the first access alone, in as many pages, makes what followed it before forgotten."""
+    alone = tuple(access for access in question.visit.training if access.ip == T.first_ip)
+    return lab.brings(replace(question.visit, training=alone), question.targets[0]) is False
+
+
+def _of_level_one(lab: Lab, question: Question) -> bool:
+    """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see. Where what puts that
+    line in level 1 beforehand makes all forgotten, it is level 1's, as no other level is known to go by pages alone."""
+    visit, target = question.visit, question.targets[0]
+    if lab.in_l1(visit, target) or lab.brings(replace(visit, warm=(T.start,)), target):
+        return True
+    return lab.brings(replace(visit, warm=(lab.page_lines - 1,)), target) is not True
+
+
+def _remembers_single(lab: Lab, question: Question) -> bool:
+    """Whether the first access alone, in as many pages, makes what followed it before forgotten."""
+    alone = tuple(access for access in question.visit.training if access.ip == T.first_ip)
+    return lab.brings(replace(question.visit, training=alone), question.targets[0]) is False
 
 
 def _of_level_one(lab: Lab, question: Question) -> Answer:
