@@ -102,18 +102,6 @@ def _of_level_one(lab: Lab, question: Question) -> bool:
     return lab.brings(replace(visit, warm=(lab.page_lines - 1,)), target) is not True
 
 
-def _remembers_single(lab: Lab, question: Question) -> bool:
-    """Whether the first access alone, in as many pages, makes what followed it before forgotten."""
-    alone = tuple(access for access in question.visit.training if access.ip == T.first_ip)
-    return lab.brings(replace(question.visit, training=alone), question.targets[0]) is False
-
-
-def _of_level_one(lab: Lab, question: Question) -> Answer:
-    """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see."""
-    visit, target = question.visit, question.targets[0]
-    return lab.in_l1(visit, target) or lab.brings(replace(visit, warm=(T.start,)), target)
-
-
 def _watched(lab: Lab, follower: int, pages: int) -> Visit:
     """So many pages whose footprints are to be recorded at once: all are opened before any is continued; then other
     pages, with other keys, until all of it has been learnt. Then the first access alone."""
