@@ -50,7 +50,8 @@ IMITATED = ("l1.stride", "l2.up_down")
 class Evidence:
     """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
     learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
-    practice: pages gone through before, in every repetition.
+    practice: pages gone through before, in every repetition. learned: accesses of a sequence before its questions, more
+    than a learning phase of best-offset prefetching has (26 offsets, 100 rounds).
     apart: lines ahead that neighbours don't bring. single: lines ahead of one access, after runs.
     footprint: lines in an order without a stride. unexplained: fraction of counts that the best rule of a stream leaves
     unexplained only where none is right."""
@@ -59,6 +60,7 @@ class Evidence:
     samples: int = 3
     gaps: range = range(5, 10)
     practice: int = 2
+    learned: int = 2600
     apart: tuple[int, ...] = (5, 7)
     single: range = range(2, 20)
     footprint: tuple[int, ...] = (0, 5, 11, 3, 14)
@@ -91,7 +93,10 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
         if finds[identity].present and f"prefetcher.{identity}" not in sure:
             _hold(lab, identity)
     questions = _practised(lab)
-    led = {name: lab.ask(replace(question, controls=())) for name, question in questions.items()}
+    led: dict[str, Answer] = {}
+    for name, question in questions.items():
+        lab.samples(question.visit, question.targets[:1], -(-E.learned // len(question.visit.steps)))
+        led[name] = lab.ask(replace(question, controls=()))
     recalled = led["single"] or led["footprint"]  # what no stream does, however many accesses it wants
     late = led["deltas"] or ((led["up"] or led["down"]) and not lab.known.may(*RUN_FAMILIES))
     if late and not recalled and not lab.known.may(*STREAMS, *REGION):

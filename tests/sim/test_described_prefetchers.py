@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
 from setebench.sim.described import LEAST_COUNTED, REPEATED, SEQUENCES, STOPS, described, goes_on, lead, lead_of, visit
-from setebench.sim.families import identity_of
+from setebench.sim.families import identity_of, member
 from setebench.sim.random_machine import random_machine
 
 SEEDS = range(40)
@@ -93,3 +94,12 @@ def test_leads_of_named_prefetchers_are_those_of_machines() -> None:
         step = -1 if getattr(prefetcher, "directions", "up") == "down" else 1
         level = WatchedLevel(prefetcher, line=line)
         assert tuple(lead(level, step)[0]) == lead_of(prefetcher, line, step), (seed, prefetcher)
+
+
+@pytest.mark.parametrize("filter_", [False, True])
+@pytest.mark.parametrize("depth", [2, 4, 8])
+def test_a_stream_buffer_leads_runs_as_the_family_whose_rules_it_follows(depth: int, filter_: bool) -> None:
+    buffer = spec.StreamBuffer(level=1, fills="l1", depth=depth, filter=filter_)
+    found = member(buffer)
+    assert found is not None
+    assert lead_of(buffer, 64) == lead_of(found.known, 64)

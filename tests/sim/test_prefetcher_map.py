@@ -35,6 +35,7 @@ from setebench.judge import Judgement, Verdict, judge
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sim.families import identity_of
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.truth import left_open, truth
 
@@ -360,6 +361,33 @@ def test_threads_of_a_core_train_one_stream_or_their_own(shared: bool, threads: 
     assert [finding.value for finding in reported] == [shared]
     asked = [str(number) for number in range(2, threads + 1)]
     assert lab.context.evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys(asked, shared)
+
+
+@pytest.mark.parametrize(
+    ("prefetcher", "identity"),
+    [
+        (spec.StreamBuffer(level=1, fills="l1", depth=3), "l1.next_line"),
+        (spec.ReferencePrediction(level=1, fills="l1", starts="steady"), "l1.stride"),
+        (spec.ReferencePrediction(level=1, fills="l1", lookahead=4), "l1.stride"),
+        (spec.FeedbackStream(level=2, start_level=2), "l2.stream"),
+        (spec.InstructionClasses(level=1, fills="l1"), "l1.other"),
+        (spec.NextPage(level=1, fills="l1"), "l1.other"),
+        (spec.BestOffset(level=2), "l2.other"),
+    ],
+)
+def test_a_published_mechanism_is_the_family_whose_rules_it_follows_or_something_else(
+    prefetcher: Any, identity: str
+) -> None:
+    assert identity_of(prefetcher) == identity
+    judgements = judged(prefetcher)
+    assert wrong(judgements) == []
+    assert judgements[f"prefetcher.{identity}.present"].verdict is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("prefetcher", [L2_STREAM, spec.BestOffset(level=2)], ids=["stream", "best offset"])
+def test_streams_are_asked_for_in_pages_of_few_lines(prefetcher: Any) -> None:
+    """Runs of new distances were searched for without an end where a page has no room for them."""
+    assert wrong(judged(prefetcher, line_size_bytes=128)) == []
 
 
 @pytest.mark.parametrize("stride", [L1_STRIDE, L2_STRIDE], ids=["instruction", "page"])

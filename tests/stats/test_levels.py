@@ -94,3 +94,21 @@ def test_a_size_that_memory_served_while_something_else_ran_moves_no_level() -> 
     one = found(5, (4.0, 14.0, 300.0), weights, 1.0)
     assert [each.cycles for each in one.caches] == pytest.approx([4.0, 14.0], rel=0.1)
     assert set(one.caches[1].best(0.05)) == {7, 8, 9, 10, 11, 12, 13}
+
+
+def test_a_cache_into_which_flushed_lines_are_prefetched_is_no_memory() -> None:
+    """Half of the lines of any chase beyond it came from the second cache, flushed ones too."""
+    cycles, weights = (4.0, 24.0, 70.0, 230.0), along((3.0, 5.5, 9.0), 1.0)
+    weights[:, 1] += weights[:, 2:].sum(axis=1) / 2
+    weights[:, 2:] /= 2
+    sources = [source(number, cycles, own, 1.0) for number, own in enumerate(weights)]
+    one = levels(mixture(sources, source(100, cycles, np.array([0.0, 0.5, 0.0, 0.5]), 1.0), PARAMS), PARAMS)
+    assert [each.cycles for each in one.caches] == pytest.approx(cycles[:-1], rel=0.1)
+    assert one.memory == pytest.approx(cycles[-1], rel=0.02)
+
+
+def test_a_first_cache_that_the_smallest_sizes_outgrow_is_a_level() -> None:
+    cycles, weights = (5.0, 12.0, 46.0, 210.0), along((0.0, 8.0, 10.0), 1.0)
+    weights[:2] = (0.65, 0.35, 0.0, 0.0), (0.2, 0.8, 0.0, 0.0)
+    one = found(4, cycles, weights, 14.0)
+    assert [each.cycles for each in one.caches] == pytest.approx(cycles[:-1], rel=0.1, abs=1.0)
