@@ -195,7 +195,8 @@ def _goes_by_rules(lab: Lab, found: Found, identity: str) -> Answer:
     if not found.trigger or rules.led_on or rules.asked_along:
         return None
     explained = rules.fit().unexplained <= E.unexplained
-    return explained or (None if rules.beside else False)  # neighbours come as well, which the rules do not count
+    others = rules.beside or (not rules.inner and lab.known.may("l1.stream"))  # whose lines the rules do not count
+    return explained or (None if others else False)
 
 
 def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[int]]:
