@@ -240,5 +240,5 @@ def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
     ways = ("loaded_latency", "loaded_latency.prefetchers_off")[: 1 + machine.core.prefetcher_switches]
     for way in ways:
         yield exact(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
-        for low, high in memory_peak(machine):
-            yield between(f"{way}.peak_bandwidth", low, low, high, "GB/s")
+        for peak, low, high in memory_peak(machine):
+            yield between(f"{way}.peak_bandwidth", peak, low, high, "GB/s")

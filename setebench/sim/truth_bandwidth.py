@@ -52,8 +52,8 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
                 yield from _rates_of(_Stream(machine, kernel, width, threads, number))
 
 
-def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float]]:
-    """GB/s that all cores together get from memory, from and to, where what they share is what limits them: memory
+def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float, float]]:
+    """GB/s that all cores together get from memory at the core clock's mean, and from and to, where what they share is what limits them: memory
     itself, or the third level's queue and fills in front of it, which nobody outside can tell from memory. Nothing
     where the cores' own queues hardly keep that busy (Little's law)."""
     stream = _Stream(machine, KERNELS["load"], 8, machine.core.cores, len(machine.levels) + 1)
@@ -64,7 +64,7 @@ def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float]]:
         hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
         slow, fast = _norm(*shared, own), max(shared)
         low, high = (machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
-        yield low * (1 - _change(machine)), high * (1 + _change(machine))
+        yield high, low * (1 - _change(machine)), high * (1 + _change(machine))
 
 
 def _change(machine: spec.Machine) -> float:
@@ -102,7 +102,7 @@ def _rates_of(stream: _Stream) -> Iterator[Finding]:
         return
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
-    low, high = low * (1 - _change(machine)), high * (1 + _change(machine))
+    value, low, high = low, low * (1 - _change(machine)), high * (1 + _change(machine))
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
     name = _name(level, stream.kernel.name, stream.width, stream.threads)
     names = {name: 1.0}
@@ -111,7 +111,7 @@ def _rates_of(stream: _Stream) -> Iterator[Finding]:
     for parameter, factor in names.items():
         yield Finding(
             parameter=parameter,
-            value=low * factor,
+            value=value * factor,
             unit="GB/s",
             low=low * factor if high > low else None,
             high=high * factor if high > low else None,

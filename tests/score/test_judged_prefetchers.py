@@ -23,7 +23,7 @@ def judged(of: spec.Machine, *findings: Finding) -> dict[str, Judgement]:
     return {each.parameter: each for each in judge("m", findings, truths, known)}
 
 
-OTHERS = [spec.BestOffset(level=2), spec.AccessMap(level=2), spec.StreamBuffer(level=2)]
+OTHERS = [spec.BestOffset(level=2), spec.AccessMap(level=2), spec.SignaturePath(level=2)]
 
 
 @pytest.mark.parametrize("prefetcher", OTHERS)

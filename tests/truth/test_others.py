@@ -34,8 +34,7 @@ def test_the_nearest_kind_is_taken(prefetcher: spec.AnyPrefetcher) -> None:
 
 
 FAR = (
-    spec.StreamBuffer(level=1, fills="l2", depth=8, filter=True, head_only=False),
-    spec.ReferencePrediction(level=1, fills="l2", lookahead=4, starts="steady", crosses_4k=True, crosses_4k_in_2m=True),
+    spec.AccessMap(level=2, degree=4, max_stride=8),
     spec.SignaturePath(level=2, fills="l3", threshold_percent=50, trained_by=("load", "store")),
 )
 
