@@ -53,9 +53,9 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
 
 
 def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float, float]]:
-    """GB/s that all cores together get from memory at the core clock's mean, and from and to, where what they share is what limits them: memory
-    itself, or the third level's queue and fills in front of it, which nobody outside can tell from memory. Nothing
-    where the cores' own queues hardly keep that busy (Little's law)."""
+    """GB/s that all cores together get from memory at the core clock's mean, and from and to, where what they share is
+    what limits them: memory itself, or the third level's queue and fills in front of it, which nobody outside can tell
+    from memory. Nothing where the cores' own queues hardly keep that busy (Little's law)."""
     stream = _Stream(machine, KERNELS["load"], 8, machine.core.cores, len(machine.levels) + 1)
     shared = stream.shared_cycles()
     per_core = max(demand_in_flight(machine, 2), prefetches_in_flight(machine, 2) or 0)
