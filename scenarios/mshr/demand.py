@@ -53,6 +53,8 @@ def ask_demand(curves: Curves, levels: tuple[str, ...], walks: Mapping[str, Walk
         kept[MEMORY] = _kept_from_memory(curves, loads.last)
     if loads.jumps and loads.last > 1:
         for number, name in enumerate(list(walks)[1:-1]):
+            if not BurstsInLevel.fits(region, walks[name]):  # a last level of hundreds of megabytes
+                continue
             context.progress(f"parallel chases in {name}")
             placed = BurstsInLevel(context, region, context.rng(5 + number), walks[name])
             if (found := _kept_from(placed, curves, name, 2 * loads.last)) is not None:

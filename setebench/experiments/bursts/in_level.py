@@ -12,7 +12,7 @@ import numpy as np
 from setebench.calibration import Walk
 from setebench.experiments.bursts.bursts import EVICTORS, TARGETS, Bursts, Times, dependent_loads
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, span_bytes
 from setebench.experiments.lines.placing import LEAST_REPETITIONS, WALK_STEPS
 from setebench.machine import Region
 from setebench.probe import Probe
@@ -30,6 +30,11 @@ class BurstsInLevel(Bursts):
         runs = self.params.runs
         self._repetitions = min(max(WALK_STEPS // self._steps, LEAST_REPETITIONS), runs)
         self._warmup = self.params.warmup if self._repetitions == runs else 0
+
+    @staticmethod
+    def fits(region: Region, walk: Walk) -> bool:
+        """Whether the region's second half has room for the traversal, apart from all targets."""
+        return span_bytes(walk.bytes, region.line_size) <= region.size // 2
 
     @property
     def step_cycles(self) -> float:
