@@ -19,9 +19,10 @@ from setebench.recording.packing import unpacked
 
 EVIDENCE_PREFIX = "recording."
 MOST_CALLS = 1 << 20
-MOST_TICKS = 1 << 25
-"""Ticks of one recording that are unpacked: a quarter of a gigabyte, thirty times what the longest scenario answers on
-a CPU of today. A file that claims more is refused."""
+"""Runs of one recording."""
+MOST_TICKS = 1 << 26
+"""Ticks of one recording that are kept and unpacked: half a gigabyte, twice what the longest scenario answers on a CPU
+of today. What a machine answers beyond is not kept, and a file that claims more is refused."""
 
 ANSWERED, REFUSED = 1, 0
 UNCOUNTED = "nobody counted what else this machine did"

@@ -23,15 +23,27 @@ from setebench.machine import (
 )
 from setebench.probe import Placements, Probe
 from setebench.recording.counts import NotedEvents
-from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, checksum_of
+from setebench.recording.document import (
+    ANSWERED,
+    MOST_CALLS,
+    MOST_TICKS,
+    REFUSED,
+    UNCOUNTED,
+    Recording,
+    checksum_of,
+)
 from setebench.recording.packing import packed
 
 
 class Recorder:
-    """A machine that notes what another one answers. It copies ticks between runs, never while one goes on."""
+    """A machine that notes what another one answers. It copies ticks between runs, never while one goes on.
 
-    def __init__(self, machine: Machine) -> None:
+    Nothing is noted from the answer on that would make the recording larger than `most_ticks`, or longer than one may
+    be: inference ends there for want of an answer, where a larger file would be refused as a whole."""
+
+    def __init__(self, machine: Machine, most_ticks: int = MOST_TICKS) -> None:
         self._machine = machine
+        self._left = most_ticks
         self._calls: list[tuple[int, int, int, int]] = []
         self._ticks: list[NDArray[Any]] = []
         self._regions: list[list[int]] = []
@@ -151,14 +163,19 @@ class Recorder:
         )
 
     def _note(self, asked: int, ticks: Ticks) -> None:
+        if ticks.size > self._left or len(self._calls) >= MOST_CALLS:
+            self._left = -1
+            return
+        self._left -= ticks.size
         self._calls.append((asked, *ticks.shape, ANSWERED))
         # half the memory where they fit, as ticks of an interval do unless the machine was stopped
         narrow = ticks.size > 0 and ticks.min() >= -(1 << 31) and ticks.max() < 1 << 31
         self._ticks.append(np.array(ticks, dtype=np.int32 if narrow else np.int64))
 
     def _refuse(self, asked: int, error: UnsupportedError) -> None:
-        self._calls.append((asked, 0, 0, REFUSED))
-        self._refusals.append(str(error))
+        if self._left >= 0 and len(self._calls) < MOST_CALLS:
+            self._calls.append((asked, 0, 0, REFUSED))
+            self._refusals.append(str(error))
 
 
 def _busy_time(machine: Machine) -> BusyTime:
