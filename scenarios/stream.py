@@ -24,7 +24,7 @@ from setebench.experiments.streams.choice import WIDTH, WIDTHS, choose_cpus, ker
 from setebench.experiments.streams.points import Point, in_question
 from setebench.experiments.streams.team import Stream, Team, Timing
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
-from setebench.machine import HoldsNumbers
+from setebench.machine import numbers_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
@@ -218,41 +218,40 @@ def _chunks(array_bytes: int) -> Iterator[tuple[int, int]]:
 
 def _initialise(context: Context, team: Team, array_bytes: int) -> None:
     """Numbers into b and c, which no kernel of the table changes, of every thread."""
-    machine = context.machine
-    if not isinstance(machine, HoldsNumbers):
+    numbers = numbers_of(context.machine)
+    if numbers is None:
         return  # `fill` has put some there already
     spacing = array_spacing(array_bytes) // 8
     for region in team.regions:
         for array in (1, 2):
             for first, count in _chunks(array_bytes):
-                machine.write_numbers(region, _values(array, first, count), array * spacing + first)
+                numbers.write_numbers(region, _values(array, first, count), array * spacing + first)
 
 
 def _spoil(context: Context, team: Team, array_bytes: int) -> None:
     """Other numbers into a: results left from the kernel before would pass for those of the next."""
-    machine = context.machine
-    if not isinstance(machine, HoldsNumbers):
+    numbers = numbers_of(context.machine)
+    if numbers is None:
         return
     for region in team.regions:
         for first, count in _chunks(array_bytes):
-            machine.write_numbers(region, np.full(count, -1.0), first)
+            numbers.write_numbers(region, np.full(count, -1.0), first)
 
 
 def _validate(context: Context, team: Team, kernel: Kernel, array_bytes: int) -> tuple[str, str]:
     """(what is wrong or "", what was checked): every element of a, on every CPU."""
-    machine = context.machine
-    if not isinstance(machine, HoldsNumbers):
+    numbers = numbers_of(context.machine)
+    if numbers is None:
         return "", "not validated: this machine's memory holds no numbers"
     assert kernel.expected is not None  # all kernels of the table store
     for cpu, region in zip(team.cpus, team.regions, strict=True):
         for first, count in _chunks(array_bytes):
             b, c = (_values(array, first, count) for array in (1, 2))
             expected = kernel.expected([b, b, c])[0]
-            found = machine.read_numbers(region, first, count)
-            wrong = np.flatnonzero(found != expected)
-            if len(wrong):
-                at = int(wrong[0])
-                reason = f"validation failed on CPU {cpu}: a[{first + at}] is {found[at]}, not {expected[at]}"
+            found = numbers.first_difference(region, expected, first)
+            if found is not None:
+                where = f"a[{first + found.at}] is {found.value}, not {expected[found.at]}"
+                reason = f"validation failed on CPU {cpu}: {where}"
                 return f"{reason} (s = {SCALAR})", ""
     return "", f"all {array_bytes // 8 * len(team.cpus)} results right"
 

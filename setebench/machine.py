@@ -149,6 +149,55 @@ class HoldsNumbers(Protocol):
         ...
 
 
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first number that is not as expected: how many numbers behind the first compared one it is, and its value."""
+
+    at: int
+    value: float
+
+
+@runtime_checkable
+class ComparesNumbers(Protocol):
+    """A machine that compares numbers itself, so that its answer is small enough to be recorded. None need be one:
+    `numbers_of` compares what a machine that `HoldsNumbers` reads."""
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether its memory holds any."""
+        ...
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """As `HoldsNumbers.write_numbers`."""
+        ...
+
+    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
+        """The first of the region's numbers from number `first` on that is not the expected one, shape (n,), bit by
+        bit but for the sign of zero; None where there is none."""
+        ...
+
+
+class _Read:
+    """Compares what a machine reads."""
+
+    holds_numbers = True
+
+    def __init__(self, machine: HoldsNumbers) -> None:
+        self._machine = machine
+        self.write_numbers = machine.write_numbers
+
+    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
+        found = self._machine.read_numbers(region, first, len(expected))
+        wrong = np.flatnonzero(found != expected)
+        return Difference(at=int(wrong[0]), value=float(found[wrong[0]])) if len(wrong) else None
+
+
+def numbers_of(machine: Machine) -> ComparesNumbers | None:
+    """What writes and compares numbers in a machine's memory; None where it holds none."""
+    if isinstance(machine, ComparesNumbers):
+        return machine if machine.holds_numbers else None
+    return _Read(machine) if isinstance(machine, HoldsNumbers) else None
+
+
 @runtime_checkable
 class BindsMemory(Protocol):
     """A machine with several memory nodes. One without this method has its memory in one place, or can't choose."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
-from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Ticks
+from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
 from setebench.recording.claims import check_facts, check_regions
 from setebench.recording.counts import Events
@@ -35,7 +35,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
     `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
     why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
-    is kept as none. `events` are what was counted.
+    is kept as none. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in
+    turn; none where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn.
     """
 
     facts: Facts
@@ -47,6 +48,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     switchings: list[str] = []
     busy_times: list[BusyTime | None] = []
     events: Events = Events()
+    differences: list[Difference | None] | None = None
+    nodes: list[int | None] = []
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from setebench.counters.protocol import Counting
 from setebench.errors import UnsupportedError
 from setebench.machine import (
+    BindsMemory,
     BusyTime,
     CountsBusyTime,
+    Difference,
     Facts,
     Machine,
     PrefetcherSwitch,
     Region,
     SwitchesPrefetchers,
     Ticks,
+    numbers_of,
 )
 from setebench.probe import Placements, Probe
 from setebench.recording.counts import NotedEvents
@@ -51,6 +54,9 @@ class Recorder:
         self._switches: tuple[PrefetcherSwitch, ...] | str = ()
         self._switchings: list[str] = []
         self._busy_times: list[BusyTime | None] = []
+        self._numbers = numbers_of(machine)
+        self._differences: list[Difference | None] | None = None if self._numbers is None else []
+        self._nodes: list[int | None] = []
         self._events = NotedEvents(machine, lambda: len(self._calls))
 
     @property
@@ -60,14 +66,34 @@ class Recorder:
 
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `setebench.machine.Machine.allocate`."""
-        try:
-            region = self._machine.allocate(size, page_size, populate=populate)
-        except UnsupportedError as error:
-            self._regions.append([size, page_size, -1, 0])
-            self._refusals.append(str(error))
-            raise
-        self._regions.append([size, page_size, region.address, region.size])
-        return region
+        return self._allocated(size, page_size, lambda: self._machine.allocate(size, page_size, populate=populate))
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        """See `setebench.machine.BindsMemory`."""
+        return self._allocated(size, page_size, lambda: self._binding.allocate_on(size, page_size, node))
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        """See `setebench.machine.BindsMemory`."""
+        node = self._binding.node_of(region, offset)
+        self._nodes.append(node)
+        return node
+
+    @property
+    def holds_numbers(self) -> bool:
+        """See `setebench.machine.ComparesNumbers`."""
+        return self._numbers is not None
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """See `setebench.machine.ComparesNumbers`."""
+        assert self._numbers is not None
+        self._numbers.write_numbers(region, numbers, first)
+
+    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
+        """See `setebench.machine.ComparesNumbers`."""
+        assert self._numbers is not None and self._differences is not None
+        found = self._numbers.first_difference(region, expected, first)
+        self._differences.append(found)
+        return found
 
     def release(self, region: Region) -> None:
         """See `setebench.machine.Machine.release`."""
@@ -160,7 +186,25 @@ class Recorder:
             switchings=self._switchings,
             busy_times=self._busy_times,
             events=self._events.events(),
+            differences=self._differences,
+            nodes=self._nodes,
         )
+
+    @property
+    def _binding(self) -> BindsMemory:
+        """The machine where it can choose a memory node; only those are asked that have several."""
+        assert isinstance(self._machine, BindsMemory)
+        return self._machine
+
+    def _allocated(self, size: int, page_size: int, allocate: Callable[[], Region]) -> Region:
+        try:
+            region = allocate()
+        except UnsupportedError as error:
+            self._regions.append([size, page_size, -1, 0])
+            self._refusals.append(str(error))
+            raise
+        self._regions.append([size, page_size, region.address, region.size])
+        return region
 
     def _note(self, asked: int, ticks: Ticks) -> None:
         if ticks.size > self._left or len(self._calls) >= MOST_CALLS:

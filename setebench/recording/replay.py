@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import Placements, Probe, placement_table
 from setebench.recording.counts import ReplayedEvents
 from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, calls_and_ticks, checksum_of
+
+_NOT_COMPARED = "a comparison of numbers in memory"
 
 
 class Replay:
@@ -28,6 +30,9 @@ class Replay:
         self._switches = recording.switches
         self._switchings = iter(recording.switchings)
         self._busy_times = iter(recording.busy_times)
+        self.holds_numbers = recording.differences is not None
+        self._differences = iter(recording.differences or [])
+        self._nodes = iter(recording.nodes)
         self._runs = 0
         self._events = ReplayedEvents(recording.events, lambda: self._runs, _other_question)
 
@@ -44,6 +49,24 @@ class Replay:
         if address < 0:
             raise UnsupportedError(next(self._refusals, "refused when it was recorded"))
         return Region(address, actual, page_size, self._facts.line_size)
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        """As `allocate`."""
+        return self.allocate(size, page_size)
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        """That of then; None where nobody asked."""
+        return next(self._nodes, None)
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """There is nothing to write."""
+
+    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
+        """That of then."""
+        found = next(self._differences, _NOT_COMPARED)
+        if isinstance(found, str):
+            raise _other_question(found)
+        return found
 
     def release(self, region: Region) -> None:
         """There is nothing to release."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.experiments.streams.choice import WIDTHS
 from setebench.kernels import Kernel, array_spacing, reduction, stream_bytes
-from setebench.machine import HoldsNumbers
+from setebench.machine import numbers_of
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -44,27 +44,25 @@ def wrong_arithmetic(
     """Run one form of a kernel once over random numbers and compare everything it could have written, bit by bit.
 
     Returns None if all is right, else what is wrong. Raises `UnsupportedError` where memory can't be looked at."""
-    machine = context.machine
-    if not isinstance(machine, HoldsNumbers):
+    machine, numbers = context.machine, numbers_of(context.machine)
+    if numbers is None:
         raise UnsupportedError(f"the memory of {machine.facts.name} holds no numbers that could be looked at")
     base = Base("checked")
     region = machine.allocate(stream_bytes(kernel, CHECKED_BYTES), min(machine.facts.page_sizes))
     try:
         before = context.rng(77).random(region.size // 8)
-        machine.write_numbers(region, before)
+        numbers.write_numbers(region, before)
         probe = Probe().stream(base, kernel.name, CHECKED_BYTES, width, rolled=rolled).fence()
         machine.run(probe, {base: [region.address]}, cpu=cpu)
-        after = machine.read_numbers(region)
+        expected = _expected(kernel, before, width)
+        found = numbers.first_difference(region, expected)
     finally:
         machine.release(region)
-    expected = _expected(kernel, before, width)
-    wrong = np.flatnonzero(after != expected)
-    if not len(wrong):
+    if found is None:
         return None
-    at = int(wrong[0])
     loop = " (rolled loop)" if rolled else ""
-    is_now = f"number {at} of its memory is {after[at]}"
-    return f"{kernel.name}{loop}: {is_now}, but {kernel.formula} makes it {expected[at]}"
+    is_now = f"number {found.at} of its memory is {found.value}"
+    return f"{kernel.name}{loop}: {is_now}, but {kernel.formula} makes it {expected[found.at]}"
 
 
 def _expected(kernel: Kernel, memory: NDArray[np.float64], width: int) -> NDArray[np.float64]:
