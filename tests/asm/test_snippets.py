@@ -80,11 +80,6 @@ def mnemonics(snippet: dict[str, Any]) -> list[int]:
     return [instruction.mnemonic for instruction in decode(snippet["code"])]
 
 
-def test_the_table_is_there() -> None:
-    assert len({one["name"] for one in TABLE}) > 50
-    assert len(set(IDS)) == len(IDS)
-
-
 @every_snippet
 def test_needs_the_cpu_feature_it_declares(snippet: dict[str, Any]) -> None:
     needed = {FLAGS[FEATURE_NAMES[one]] for line in decode(snippet["code"]) for one in line.cpuid_features()} - {""}

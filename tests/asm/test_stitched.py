@@ -17,7 +17,6 @@ from probe_strategies import Choices, timed_probes
 
 from setebench.errors import ProbeError, UsageError
 from setebench.native import _engine
-from setebench.native.disassemble import disassemble
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.notation import parse
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
@@ -92,18 +91,6 @@ def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
         assert does_access(shared[0], list(probe.operations)[first])
 
 
-@settings(max_examples=30, deadline=None)
-@given(timed_probes(choices(extra=("transfer", "barrier"))))
-def test_the_parts_of_a_listing_are_the_code(probe: Probe) -> None:
-    stitched = stitched_or_refused(probe)
-    parts = disassemble(probe)
-    whole = parts[: len(probe) + 2]
-    lines = [line for part in whole for line in part.lines]
-    assert sum(part.code_bytes for part in whole) == stitched.code_bytes
-    assert [line.offset for line in lines] == [one.ip for one in decode(stitched.code_at())]
-    assert len(parts) == len(whole) + len(probe.instruction_addresses)
-
-
 # -- shared instruction addresses --------------------------------------------------------------------------------------
 
 
@@ -124,12 +111,6 @@ def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None
         stitched.code_at()[: stitched.operations_begin]
         == stitch(parse(statement)).code_at()[: stitched.operations_begin]
     )
-
-
-def test_many_placed_accesses_lie_at_theirs() -> None:
-    wanted = [64 * (7919 * number % 2**20) for number in range(200)]
-    stitched = stitch(parse("; ".join(f"load a ip_bits={bits}" for bits in wanted)))
-    assert [address % IP_SPAN for address, _, _ in stitched.stubs] == wanted
 
 
 @pytest.mark.parametrize("second", [0x100, 0x101, 0x107, 0xF9])
