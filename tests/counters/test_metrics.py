@@ -1,4 +1,5 @@
-"""Metrics over roles: made of counts that are there and trusted, or not made, with the reason."""
+"""Metrics over roles: made of counts that are there and trusted, or not made, with the reason; and the papers'
+figures."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES
 from setebench.counters.utilization import LEVEL_ROLES, Peak, utilization
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, unvalidated
+from setebench.kernels import KERNELS
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
 
@@ -124,16 +126,65 @@ def test_a_level_is_as_busy_as_its_busiest_path() -> None:
     assert unknown.value is None and "peak" in unknown.reason
 
 
-@pytest.mark.parametrize(("lines", "flits"), [(254, 2032), (171, 1368)])
-def test_a_line_on_the_link_is_eight_flits(lines: int, flits: int) -> None:
-    """Molka et al. 2017, Table 3."""
-    counts = {"link_flit": Count(role="link_flit", value=flits * 10**6, enabled=1, running=1)}
-    metric = evaluate(DEFINITIONS["link_traffic"], Measurement(counts=counts, seconds=1.0))
-    assert metric.value == pytest.approx(lines * 64 / 1000)
-
-
 def test_imbalance_is_the_most_loaded_thread_over_the_mean() -> None:
     assert imbalance([5, 5, 5]) == 1 and imbalance([9, 0, 0]) == 3
     assert imbalance([25_167_872, 8_390_656]) == pytest.approx(1.5, rel=1e-4)  # halves of a triangle, Röhl et al. 2015
     with pytest.raises(ValueError, match="no thread worked"):
         imbalance([0, 0])
+
+
+# -- our formulas give the papers' figures ---------------------------------------------------------------------------
+
+
+ROUNDED = 0.015
+"""Bandwidths are printed to one decimal."""
+
+
+def rate(metric: str, role: str, events: float) -> float:
+    """What a metric says, in GB/s, of so many events in a second."""
+    counts = {role: Count(role=role, value=round(events), enabled=1, running=1)}
+    found = evaluate(DEFINITIONS[metric], Measurement(counts=counts, seconds=1.0)).value
+    assert found is not None
+    return found
+
+
+def test_stream_reads_what_helm_and_taura_state() -> None:
+    """Helm and Taura 2019, 5.2: 21.974 GB for arrays of 610.4 MB, each read or allocated once a pass. Their text says
+    11 passes; only 12 give that volume."""
+    triad = KERNELS["triad"]
+    arrays = (triad.read_bytes + triad.allocated_bytes) / (triad.program_bytes / triad.arrays)
+    assert arrays == 3
+    volume = {passes: passes * arrays * 610.4e6 for passes in (11, 12)}
+    assert rate("memory_read.controllers", "mem_read", volume[12] / 64) == pytest.approx(21.974, abs=0.001)
+    assert rate("memory_read.controllers", "mem_read", volume[11] / 64) == pytest.approx(20.143, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("metric", "role", "million_events", "bandwidth"),
+    [
+        ("memory_read.home", "home_read", 985, 63.1),
+        ("memory_write.home", "home_write", 403, 25.8),
+        ("memory_read.offcore", "offcore_mem_read", 162, 10.4),
+        ("remote_read", "remote_read", 125, 8.0),
+        ("link_traffic", "link_flit", 2032, 16.3),
+        ("link_traffic", "link_flit", 1368, 11.0),
+    ],
+)
+def test_event_rates_are_the_bandwidths_that_molka_et_al_print(
+    metric: str, role: str, million_events: float, bandwidth: float
+) -> None:
+    """Molka et al. 2017, Tables 2 and 3."""
+    assert rate(metric, role, million_events * 1e6) == pytest.approx(bandwidth, rel=ROUNDED)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "factor"),
+    [("load", 1.0), ("store", 2.0), ("copy", 1.5), ("daxpy", 1.0), ("ddot", 1.0), ("triad", 4 / 3)],
+)
+def test_lines_that_are_allocated_to_be_overwritten_are_traffic_too(kernel: str, factor: float) -> None:
+    """Röhl et al. 2015, 1.2: traffic over what the program asks for. Their ddot reads and writes a[i], so is a daxpy,
+    whose destination is read anyway: nothing is added."""
+    one = KERNELS[kernel]
+    assert one.traffic_bytes / one.program_bytes == pytest.approx(factor)
+    assert one.bypass is False
+    assert all(other.traffic_bytes == other.program_bytes for other in KERNELS.values() if other.bypass)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from trees import write_tree
 
 from setebench.host.environment import Hypervisor
-from setebench.host.tree import Tree
 from setebench.native.perf.attributes import Attributes, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
@@ -75,26 +75,17 @@ def test_no_pmu_and_no_such_event_are_distinguished() -> None:
     assert "no PMU of type 12" in explain(errno.ENOENT, SOCKET, GUEST)
 
 
-def write(root: Path, **files: str) -> Tree:
-    for name, text in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Tree(root)
-
-
 @pytest.mark.parametrize(
     ("capabilities", "privileged"),
     [("000001ffffffffff", True), ("0", False), ("0000004000000000", True), ("0000000000200000", True), ("x", None)],
 )
 def test_the_situation_is_read_from_the_system(tmp_path: Path, capabilities: str, privileged: bool | None) -> None:
-    tree = write(
-        tmp_path,
-        proc__self__status=f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t2\n",
-        proc__sys__kernel__perf_event_paranoid="4\n",
-        proc__sys__kernel__nmi_watchdog="1\n",
-        sys__bus__event_source__devices__cpu__type="4\n",
-    )
-    found = read_situation(tree)
+    files = {
+        "proc/self/status": f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t2\n",
+        "proc/sys/kernel/perf_event_paranoid": "4\n",
+        "proc/sys/kernel/nmi_watchdog": "1\n",
+        "sys/bus/event_source/devices/cpu/type": "4\n",
+    }
+    found = read_situation(write_tree(tmp_path, files))
     assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog) == (4, privileged, True, True)
     assert list(found.pmus) == ["cpu"]
