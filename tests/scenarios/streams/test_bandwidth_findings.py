@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from setebench.scenarios.bandwidth.findings import findings_of
 from setebench.scenarios.bandwidth.levels import DataSets, Levels
-from setebench.scenarios.bandwidth.sweep import Case, between
+from setebench.scenarios.bandwidth.sweep import Case
 
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
@@ -98,12 +98,6 @@ def case(*cpus: int) -> Case:
 
 
 SETS = DataSets({"l1": (4096, 8192), "l2": (131072, 262144), "l3": (2097152,)}, 1 << 27)
-
-
-def test_data_sets_for_the_plot_alone_are_octaves_up_to_the_largest() -> None:
-    assert between([262144, 20000], True) == [4096 << octave for octave in range(6)]
-    assert between([262144], False)[:3] == [4096, 5792, 8192]
-    assert between([], False) == []
 
 
 LEVELS = Levels({"l1": 4.0, "l2": 14.0, "l3": 40.0, "memory": 100.0}, {"l1": 32768.0, "l3": 8388608.0}, 100.0)
