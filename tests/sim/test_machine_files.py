@@ -17,7 +17,7 @@ from setebench.cli.main import setebench
 from setebench.errors import UsageError
 from setebench.sim import loader, spec
 from setebench.sim.dump import dump, example, template
-from setebench.sim.fields import PREFETCHERS, table_fields
+from setebench.sim.fields import PREFETCHERS, is_table, table_fields
 from setebench.sim.limits import LIMITS, UNLIMITED
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import truth
@@ -239,6 +239,14 @@ def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine
     text = dump(loader.load("random:5"))
     assert "co_runner_cycles" in text
     assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
+
+
+def test_the_template_explains_every_field() -> None:
+    text = " ".join(re.sub(r"(?m)^[# ]+", "", template(loader.load("plain"), "mine")).split())
+    for table in (*LIMITS, *PREFETCHERS):
+        assert " ".join((table.__doc__ or "").split()) in text or table in (spec.Prefetcher, spec.Machine), table
+        for field in table_fields(table).values():
+            assert " ".join(field.meaning.split()) in text or is_table(field.type), (table, field.name)
 
 
 def test_every_field_is_explained_and_limited() -> None:

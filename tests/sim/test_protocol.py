@@ -14,7 +14,7 @@ import pytest
 from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, PAGE_BASE, quiet
 
 from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
-from setebench.machine import BindsMemory, Region
+from setebench.machine import BindsMemory, Machine, Region
 from setebench.probe import Base, Probe
 from setebench.sim import spec
 from setebench.sim.frames import Frames
@@ -52,6 +52,14 @@ def test_the_truth_cannot_be_reached_from_the_machine() -> None:
             assert not isinstance(thing, (spec.Table, MemoryMap, np.ndarray, type(hidden)))
             assert thing is not hidden
     assert isinstance(spec_of(machine), spec.Machine)  # the walk would have known one
+
+
+def test_it_is_a_machine() -> None:
+    machine = quiet(core=spec.Core(cores=2, threads_per_core=2))
+    assert isinstance(machine, Machine)
+    assert machine.facts.cpus == (0, 1, 2, 3)
+    assert machine.facts.siblings == ((0, 2), (1, 3))
+    assert machine.facts.kind == "sim"
 
 
 def test_a_released_region_leaves_nothing_behind() -> None:
