@@ -113,6 +113,12 @@ def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None
     )
 
 
+def test_many_placed_accesses_lie_at_theirs() -> None:
+    wanted = [64 * (7919 * number % 2**20) for number in range(200)]
+    stitched = stitch(parse("; ".join(f"load a ip_bits={bits}" for bits in wanted)))
+    assert [address % IP_SPAN for address, _, _ in stitched.stubs] == wanted
+
+
 @pytest.mark.parametrize("second", [0x100, 0x101, 0x107, 0xF9])
 def test_accesses_that_would_overlap_are_refused(second: int) -> None:
     with pytest.raises(ProbeError, match="overlap"):

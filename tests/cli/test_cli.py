@@ -22,6 +22,14 @@ __all__ = ["fake_scenarios", "run"]  # fixtures
 # -- what there is ------------------------------------------------------------------------------------------------
 
 
+def test_help_lists_scenarios_and_tools(run: Run) -> None:
+    result = run("--help", machine=None)
+    assert result.exit_code == 0
+    for name in ("fake", "plain-one", "doctor", "sim", "show-asm", "score", "show"):
+        assert f"\n  {name} " in result.stdout
+    assert not FakeMachine.opened
+
+
 @pytest.mark.parametrize("line", ["fake --seed -1", "fake --kind jump", "plain-one --plot a.png", "fake -q -v"])
 def test_bad_use_ends_with_2(run: Run, line: str) -> None:
     result = run(*line.split())

@@ -32,38 +32,32 @@ def configs(encoded: Encoded) -> list[tuple[str, int, int]]:
 # -- words known from elsewhere --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "config", "config1"),
-    [
-        ("cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
-        ("cpu/event=0xa3,umask=0xc,cmask=12/", 0xC000CA3, 0),
-        ("cpu/event=0x48,umask=0x1,cmask=1,inv,edge=1/", 0x1840148, 0),
-        ("cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
-        ("cpu/mem-loads/", 0x1CD, 3),
-        ("cpu/mem-loads,ldlat=30/", 0x1CD, 30),
-        ("mem-loads", 0x1CD, 3),
-        ("cpu/config=0x1b7,config1=0x91/", 0x1B7, 0x91),
-        ("cpu/event=0x48,umask/", 0x148, 0),
-        ("r1b1", 0x1B1, 0),
-    ],
-)
-def test_the_word_of_configuration_on_intel(text: str, config: int, config1: int) -> None:
-    assert configs(encoder("haswell_ep").encode(text)) == [("cpu", config, config1)]
+L3_TERMS = "event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3"
 
 
 @pytest.mark.parametrize(
-    ("text", "config"),
+    ("machine", "text", "config", "config1"),
     [
+        ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
+        ("haswell_ep", "cpu/event=0xa3,umask=0xc,cmask=12/", 0xC000CA3, 0),
+        ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1,inv,edge=1/", 0x1840148, 0),
+        ("haswell_ep", "cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
+        ("haswell_ep", "cpu/mem-loads/", 0x1CD, 3),
+        ("haswell_ep", "cpu/mem-loads,ldlat=30/", 0x1CD, 30),
+        ("haswell_ep", "mem-loads", 0x1CD, 3),
+        ("haswell_ep", "cpu/config=0x1b7,config1=0x91/", 0x1B7, 0x91),
+        ("haswell_ep", "cpu/event=0x48,umask/", 0x148, 0),
+        ("haswell_ep", "r1b1", 0x1B1, 0),
         # the event's upper four bits are bits 32 to 35, as AMD's manuals of the processors have them
-        ("cpu/event=0x165,umask=0x1F/", 0x100001F65),
-        ("cpu/event=0x1c7/", 0x1000000C7),
-        ("cpu/event=0x28f,umask=0x4/", 0x20000048F),
-        ("amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF),
-        ("amd_l3/event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3/", 0x0303C00000003FAC),
+        ("zen5", "cpu/event=0x165,umask=0x1F/", 0x100001F65, 0),
+        ("zen5", "cpu/event=0x1c7/", 0x1000000C7, 0),
+        ("zen5", "cpu/event=0x28f,umask=0x4/", 0x20000048F, 0),
+        ("zen5", "amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF, 0),
+        ("zen5", f"amd_l3/{L3_TERMS}/", 0x0303C00000003FAC, 0),
     ],
 )
-def test_the_word_of_configuration_on_amd(text: str, config: int) -> None:
-    assert [term.attributes.config for term in encoder("zen5").encode(text).terms] == [config]
+def test_the_word_of_configuration(machine: str, text: str, config: int, config1: int) -> None:
+    assert [word[1:] for word in configs(encoder(machine).encode(text))] == [(config, config1)]
 
 
 def test_a_pattern_takes_the_boxes_that_have_the_event_and_the_kernels_scale() -> None:

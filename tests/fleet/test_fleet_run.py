@@ -20,7 +20,7 @@ from setebench.cli.fleet import fleet
 from setebench.errors import UsageError
 from setebench.fleet import engine, launch, measure
 from setebench.fleet.comparison import compare
-from setebench.fleet.plan import Folder, Plan
+from setebench.fleet.plan import Folder, Job, Plan
 from setebench.sim.compiled import prepare
 from setebench.sim.dump import dump
 
@@ -146,6 +146,24 @@ def msgspec_like(manner: engine.Manner, **changes: Any) -> engine.Manner:
 
 
 # -- plans, and starting workers --------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SAYS["0"] = SAYS["slow"]
+    SAYS["1"] = SAYS["2"] = ""
+    closed = []
+    kept = Folder.keep
+
+    def keep(folder: Folder, job: Job, answer: bytes) -> None:
+        kept(folder, job, answer)
+        if not closed:
+            closed.append(cluster.workers[0].address)
+            cluster.sync(cluster.scheduler.remove_worker, address=closed[0], stimulus_id="test")
+
+    monkeypatch.setattr(Folder, "keep", keep)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", msgspec_like(MANNER, limit_seconds=3))
+    assert closed and (tally.kept, tally.failed) == (2, 1)
+    assert problems == ["0: latency, run 1: its worker has gone"]
 
 
 def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:

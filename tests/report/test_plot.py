@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -111,13 +110,6 @@ def test_files_are_whole_and_reproducible(tmp_path: Path, extension: str, magic:
     assert data.startswith(magic) and data == (tmp_path / f"two.{extension}").read_bytes()
     assert not re.search(rb"CreationDate|Matplotlib v|dc:date|20[0-9]{2}-[0-9]{2}-[0-9]{2}T", data)
     assert len(os.listdir(tmp_path)) == 2
-
-
-def test_an_svg_describes_itself(tmp_path: Path) -> None:
-    plot.save(sweep_figure(), tmp_path / "a.svg", alt="steps <at> 48 KiB & more")
-    root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
-    assert root.get("role") == "img"
-    assert root[0].tag.endswith("desc") and root[0].text == "steps <at> 48 KiB & more"
 
 
 # -- the heat map of other cores' lines ------------------------------------------------------------------------------
