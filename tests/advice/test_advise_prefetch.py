@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from documents import make_document
 from setebench.scenarios.advise_prefetch.figure import advice_figure
 from setebench.scenarios.advise_prefetch.params import Params
 from setebench.scenarios.advise_prefetch.proof import Proof
@@ -17,7 +18,7 @@ from setebench import store
 from setebench.cli.main import setebench
 from setebench.loops import Policy
 from setebench.loops.shapes import shape
-from setebench.results import Document, MachineRecord, Outcome, Tool
+from setebench.results import Document, Outcome
 from setebench.score.advice import regrets
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
@@ -26,17 +27,8 @@ from setebench.sim.truth import truth
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result file that holds the truth of Knights Corner."""
-    document = Document(
-        tool=Tool(name="setebench", version="0"),
-        machine=MachineRecord(kind="sim", name="knc", facts={}, environment={}),
-        settings={},
-        started="2026-01-01T00:00:00+00:00",
-        elapsed_seconds=0.0,
-        findings=list(truth(load("knc"))),
-        evidence={},
-    )
     path = tmp_path_factory.mktemp("table") / "knc.json"
-    store.save(document, path)
+    store.save(make_document(list(truth(load("knc"))), {}, {"name": "knc"}), path)
     return path
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from documents import make_document
 
 import setebench
 from setebench.errors import UsageError
@@ -20,7 +21,7 @@ from setebench.loops.queues import Core, Queues
 from setebench.loops.rates import rates_of
 from setebench.loops.shapes import shape
 from setebench.loops.table import Table
-from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.results import Finding, Outcome
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
 
@@ -45,18 +46,6 @@ def _table(machine: str, **changed: Any) -> Table:
     return Table.of(findings.values())
 
 
-def _document(findings: list[Finding]) -> Document:
-    return Document(
-        tool=Tool(name="setebench", version="0"),
-        machine=MachineRecord(kind="sim", name="knc", facts={}, environment={}),
-        settings={},
-        started="",
-        elapsed_seconds=0.0,
-        findings=findings,
-        evidence={},
-    )
-
-
 def test_few_entries_of_level_1_and_many_of_level_2_ask_for_two_stages() -> None:
     advisor = Advisor(shape("triad"), _table("knc"))
     chosen = advisor.choice()
@@ -75,11 +64,6 @@ def test_a_block_no_longer_than_the_distance_gains_nothing() -> None:
     assert furthest < block < 3 * furthest and advice.smallest_block == block
     assert any(f"from {block} lookups on" in sentence for sentence in advice.why)
     assert advisor.smallest_block(next(each for each in advisor.candidates() if not each.policy.stages)) == 0
-
-
-def test_data_in_level_1_needs_no_prefetch() -> None:
-    loop = msgspec.structs.replace(shape("triad"), working_set_bytes=8192)
-    assert Advisor(loop, _table("plain")).choice().policy == Policy()
 
 
 def test_of_two_stages_one_fills_a_quarter_of_level_1_at_most_and_alone_all_of_it() -> None:
@@ -165,7 +149,7 @@ def test_what_is_missing_is_named_and_the_range_given() -> None:
     findings.append(
         Finding(parameter="latency.memory", unit="cycles", outcome=Outcome.UNRESOLVED, reason="too noisy a night")
     )
-    advice = setebench.prefetch_advice(_document(findings), loop_of(PROBE))
+    advice = setebench.prefetch_advice(make_document(findings), loop_of(PROBE))
     assert advice.needs["latency.memory"] == "too noisy a night"
     assert advice.needs["mshr.l1.prefetch"] == "not in the result"
     assert advice.policy.stages
@@ -184,7 +168,7 @@ def test_a_description_that_makes_no_sense_is_refused_in_one_line(changed: dict[
 
 def test_the_c_compiles_and_prefetches_as_advised(tmp_path: Path) -> None:
     loop = loop_of(PROBE)
-    advice = setebench.prefetch_advice(_document(list(truth(load("knc")))), loop)
+    advice = setebench.prefetch_advice(make_document(list(truth(load("knc")))), loop)
     code = c_code(loop, advice)
     distances = dict(re.findall(r"MY_PROBE_(L\d)_DISTANCE = (\d+)", code))
     wanted = {"L1": advice.policy.l1_distance, "L2": advice.policy.l2_distance}

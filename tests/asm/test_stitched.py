@@ -17,7 +17,6 @@ from probe_strategies import Choices, timed_probes
 
 from setebench.errors import ProbeError, UsageError
 from setebench.native import _engine
-from setebench.native.disassemble import disassemble
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.notation import parse
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
@@ -90,18 +89,6 @@ def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
         assert shared[-1].flow_control == FlowControl.RETURN
         assert len(shared) == 2
         assert does_access(shared[0], list(probe.operations)[first])
-
-
-@settings(max_examples=30, deadline=None)
-@given(timed_probes(choices(extra=("transfer", "barrier"))))
-def test_the_parts_of_a_listing_are_the_code(probe: Probe) -> None:
-    stitched = stitched_or_refused(probe)
-    parts = disassemble(probe)
-    whole = parts[: len(probe) + 2]
-    lines = [line for part in whole for line in part.lines]
-    assert sum(part.code_bytes for part in whole) == stitched.code_bytes
-    assert [line.offset for line in lines] == [one.ip for one in decode(stitched.code_at())]
-    assert len(parts) == len(whole) + len(probe.instruction_addresses)
 
 
 # -- shared instruction addresses --------------------------------------------------------------------------------------

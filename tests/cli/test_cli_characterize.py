@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 from bare_machine import BareMachine
-from scenario_files import EARLY, FAILING, LATE, MACHINE, Run, Write, runs, start, write_files
+from scenario_files import EARLY, FAILING, LATE, MACHINE, Run, Write, runs
 
 from setebench import registry, store
 from setebench.campaign import askings_of, choose, steps_of
@@ -101,41 +100,6 @@ def test_what_can_not_work_is_reported_before_measuring(
 
 
 # -- going on -----------------------------------------------------------------------------------------------------
-
-WAITING = """
-import time
-
-
-def answer(context):
-    context.progress("waiting")
-    print("ready", flush=True)
-    time.sleep(60)
-    yield Finding(parameter="blocking.load", value="nonblocking", unit="string")
-
-
-SCENARIO = Scenario(name="waiting", summary="Waits.", answer=answer, parameters=("blocking.",), order=30)
-"""
-
-
-def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "mine", early=EARLY, waiting=WAITING, late=LATE)
-    chosen = ["--only", "early", "--only", "waiting", "--only", "late", "--seed", "5", "--machine", MACHINE]
-    process = start(folder, tmp_path, "-o", "out.json", *chosen)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    saved = store.load(tmp_path / "out.json")
-    assert [step.state for step in steps_of(saved)] == ["done", "pending", "pending"]
-
-    write_files(folder, waiting=WAITING.replace("time.sleep(60)", "time.sleep(0)"))
-    again = start(folder, tmp_path, "--resume", "out.json", "--machine", MACHINE)
-    _, errors = again.communicate(timeout=60)
-    assert again.returncode == 0, errors
-    done = store.load(tmp_path / "out.json")
-    assert [step.state for step in steps_of(done)] == ["done", "done", "done"]
-    assert done.settings == saved.settings and done["clock.step"] == saved["clock.step"]
-    assert "[1/3]" not in errors and "[2/3] waiting" in errors
 
 
 def test_code_that_a_file_names_is_run_where_the_user_names_it_too(run: Run, scenario_folder: Write) -> None:

@@ -1,6 +1,11 @@
-"""Events as text, and those of the tables, against words of configuration known from elsewhere."""
+"""Events as text, and those of the tables, against words known from elsewhere and against libpfm4."""
 
 from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -9,8 +14,9 @@ from recorded_pmus import pmus, processor
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.native.perf.encode import Encoded, Encoder, boxes, encode_spec, plan_of
+from setebench.native.perf.libpfm import Libpfm
 from setebench.native.perf.sysfs import Bits, Pmu
-from setebench.native.perf.tables import EventSpec, events_for, load_tables
+from setebench.native.perf.tables import EventSpec, Status, events_for, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
 
@@ -26,38 +32,32 @@ def configs(encoded: Encoded) -> list[tuple[str, int, int]]:
 # -- words known from elsewhere --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "config", "config1"),
-    [
-        ("cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
-        ("cpu/event=0xa3,umask=0xc,cmask=12/", 0xC000CA3, 0),
-        ("cpu/event=0x48,umask=0x1,cmask=1,inv,edge=1/", 0x1840148, 0),
-        ("cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
-        ("cpu/mem-loads/", 0x1CD, 3),
-        ("cpu/mem-loads,ldlat=30/", 0x1CD, 30),
-        ("mem-loads", 0x1CD, 3),
-        ("cpu/config=0x1b7,config1=0x91/", 0x1B7, 0x91),
-        ("cpu/event=0x48,umask/", 0x148, 0),
-        ("r1b1", 0x1B1, 0),
-    ],
-)
-def test_the_word_of_configuration_on_intel(text: str, config: int, config1: int) -> None:
-    assert configs(encoder("haswell_ep").encode(text)) == [("cpu", config, config1)]
+L3_TERMS = "event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3"
 
 
 @pytest.mark.parametrize(
-    ("text", "config"),
+    ("machine", "text", "config", "config1"),
     [
+        ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
+        ("haswell_ep", "cpu/event=0xa3,umask=0xc,cmask=12/", 0xC000CA3, 0),
+        ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1,inv,edge=1/", 0x1840148, 0),
+        ("haswell_ep", "cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
+        ("haswell_ep", "cpu/mem-loads/", 0x1CD, 3),
+        ("haswell_ep", "cpu/mem-loads,ldlat=30/", 0x1CD, 30),
+        ("haswell_ep", "mem-loads", 0x1CD, 3),
+        ("haswell_ep", "cpu/config=0x1b7,config1=0x91/", 0x1B7, 0x91),
+        ("haswell_ep", "cpu/event=0x48,umask/", 0x148, 0),
+        ("haswell_ep", "r1b1", 0x1B1, 0),
         # the event's upper four bits are bits 32 to 35, as AMD's manuals of the processors have them
-        ("cpu/event=0x165,umask=0x1F/", 0x100001F65),
-        ("cpu/event=0x1c7/", 0x1000000C7),
-        ("cpu/event=0x28f,umask=0x4/", 0x20000048F),
-        ("amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF),
-        ("amd_l3/event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3/", 0x0303C00000003FAC),
+        ("zen5", "cpu/event=0x165,umask=0x1F/", 0x100001F65, 0),
+        ("zen5", "cpu/event=0x1c7/", 0x1000000C7, 0),
+        ("zen5", "cpu/event=0x28f,umask=0x4/", 0x20000048F, 0),
+        ("zen5", "amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF, 0),
+        ("zen5", f"amd_l3/{L3_TERMS}/", 0x0303C00000003FAC, 0),
     ],
 )
-def test_the_word_of_configuration_on_amd(text: str, config: int) -> None:
-    assert [term.attributes.config for term in encoder("zen5").encode(text).terms] == [config]
+def test_the_word_of_configuration(machine: str, text: str, config: int, config1: int) -> None:
+    assert [word[1:] for word in configs(encoder(machine).encode(text))] == [(config, config1)]
 
 
 def test_a_pattern_takes_the_boxes_that_have_the_event_and_the_kernels_scale() -> None:
@@ -128,9 +128,6 @@ def test_no_text_makes_a_traceback(text: str) -> None:
         assert encoded.terms
 
 
-# -- properties ------------------------------------------------------------------------------------------------------
-
-
 # -- events of the tables --------------------------------------------------------------------------------------------
 
 
@@ -189,3 +186,113 @@ def test_every_record_of_every_table_fits_the_formats_of_its_pmus(name: str) -> 
         key = spec.pmu, tuple((term.attributes.config, term.attributes.config1) for term in terms)
         assert key not in words, f"{role} and {words.get(key)} are the same event"
         words[key] = role
+
+
+# our tables against libpfm4 where it is installed, asked for other processors' PMUs in a process of its own
+# (the library reads its variables once)
+
+
+ASK = """
+import json, sys
+from setebench.native.perf.libpfm import Libpfm
+from setebench.errors import SetebenchError
+library, found = Libpfm(), {}
+for name in json.loads(sys.argv[1]):
+    try:
+        found[name] = [list(library.codes(name)), library.encode(name).config if "unc" not in name else 0]
+    except SetebenchError as error:
+        found[name] = str(error)
+print(json.dumps(found))
+"""
+CORE_PMUS = {
+    "haswell": "hsw",
+    "broadwell": "bdw",
+    "skylake": "skl",
+    "ice-lake": "icl",
+    "haswell-ep": "hsw_ep",
+    "broadwell-ep": "bdw_ep",
+    "skylake-sp": "skx",
+    "cascade-lake-sp": "clx",
+    "ice-lake-sp": "icx",
+    "sapphire-rapids": "spr",
+    "granite-rapids": "gnr",
+    "zen3": "amd64_fam19h_zen3",
+    "zen4": "amd64_fam19h_zen4",
+    "zen5": "amd64_fam1ah_zen5",
+}
+"""What libpfm4 calls the core's PMU; releases differ in which of them they have."""
+BOXES = {"haswell-ep": {"uncore_imc": "hswep_unc_imc0", "uncore_ha": "hswep_unc_ha0", "uncore_qpi": "hswep_unc_qpi0"}}
+SELECT = 0xFF8CFFFF
+"""Event, umask, edge, inversion and counter mask; without the enable bits and whose part is counted."""
+
+
+@pytest.fixture(scope="module")
+def libpfm() -> Libpfm:
+    try:
+        return Libpfm()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+
+
+def asked(pmu: str, names: list[str]) -> dict[str, list[object] | str]:
+    variables = {**os.environ, "LIBPFM_FORCE_PMU": pmu, "LIBPFM_ENCODE_INACTIVE": "1"}
+    command = [sys.executable, "-c", ASK, json.dumps(names)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60)
+    answer: dict[str, list[object] | str] = json.loads(done.stdout)
+    return answer
+
+
+def selected(spec: EventSpec) -> list[int]:
+    """The words of selection of a record's events; bit 8 of an event is bit 21 of an Intel uncore's word."""
+    words = []
+    for code in spec.codes:
+        event = code.event or 0
+        high = (event >> 8) << (21 if spec.pmu.startswith("uncore") else 32)
+        words.append(event & 0xFF | high | code.umask << 8 | code.cmask << 24 | code.inv << 23 | code.edge << 18)
+    return words
+
+
+def name_of(pmu: str, source: str) -> str:
+    first, _, rest = source.replace(".", ":", 1).partition(":")
+    return f"{pmu}::{first}" + (f":{rest.replace('.', '_')}" if rest else "")
+
+
+@pytest.mark.parametrize("table", CORE_PMUS)
+def test_what_is_called_cross_checked_is_what_libpfm_encodes(table: str, libpfm: Libpfm) -> None:
+    """Names that this release of the library lacks are left out; at least one table is known to every release."""
+    wanted: dict[str, int] = {}
+    for spec in load_tables()[table].roles.values():
+        box = CORE_PMUS[table] if spec.pmu == "cpu" else BOXES.get(table, {}).get(spec.pmu)
+        if spec.status is Status.CROSS_CHECKED and box is not None:
+            names = [name_of(box, part) for part in spec.sources["libpfm4"].split(" + ")]
+            wanted |= zip(names, selected(spec), strict=True)
+    by_pmu = {name.partition("::")[0] for name in wanted}
+    found = {
+        name: answer
+        for pmu in by_pmu
+        for name, answer in asked(pmu, [name for name in wanted if name.startswith(f"{pmu}::")]).items()
+        if not isinstance(answer, str)
+    }
+    if not found:
+        pytest.skip(f"this release of libpfm4 does not know {CORE_PMUS[table]}")
+    mask = SELECT | 1 << 21 | 0xF << 32
+    differ = {
+        name: (hex(wanted[name]), hex(answer[0][0]))  # type: ignore[index]
+        for name, answer in found.items()
+        if int(answer[0][0]) & mask != wanted[name]  # type: ignore[index]
+    }
+    assert differ == {}
+    assert len(found) >= 5
+
+
+def test_without_the_library_there_is_one_line() -> None:
+    def missing() -> Libpfm:
+        return Libpfm("libpfm-of-another-day.so.4")
+
+    with pytest.raises(UnsupportedError, match="not installed") as refused:
+        missing()
+    assert "\n" not in str(refused.value)
+    with pytest.raises(UsageError, match=r"no event 'nosuch'.*not installed") as refused_name:
+        Encoder(pmus("guest"), {}, missing).encode("nosuch")
+    assert "\n" not in str(refused_name.value)
+    assert Encoder(pmus("guest"), {}, missing).encode("page-faults").terms

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import os
 import struct
-from pathlib import Path
 
 import pytest
 from fake_kernel import FakeKernel
+from recorded_pmus import pmus
 
 from setebench.diagnose.observing.observe import TimeSampling, Wish
 from setebench.errors import UnsupportedError
-from setebench.host.tree import Tree
 from setebench.native.perf._perf import Page
 from setebench.native.perf.attributes import Attributes
 from setebench.native.perf.kernel import EventPage, PerfError
 from setebench.native.perf.sampling import Sampler, SampleRecord
 from setebench.native.perf.sampling.loads import LoadSampler, load_event
-from setebench.native.perf.sysfs import Pmu, parse_format, read_pmus
+from setebench.native.perf.sysfs import Pmu, parse_format
 
-MACHINES = Path(__file__).parents[1] / "fixtures" / "pmus"
 PAGE = 4096
 HEAD = 1024
-
-
-def pmus(name: str) -> dict[str, Pmu]:
-    return read_pmus(Tree(MACHINES / name))
 
 
 class RingKernel(FakeKernel):

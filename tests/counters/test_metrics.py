@@ -1,15 +1,22 @@
-"""Metrics over roles: made of counts that are there and trusted, or not made, with the reason."""
+"""Metrics over roles, made of counts that are there and trusted or not made, with the reason; the papers'
+figures; and counts of programs as table, JSON and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setebench.counters.counted import Counted, Event, Interval, RegionCounts, Run
 from setebench.counters.decomposition import ROLES_NEEDED, Decomposition, Undecided, decompose, of_fractions
 from setebench.counters.imbalance import imbalance
+from setebench.counters.means import mean
 from setebench.counters.metrics import (
     DEFINITIONS,
     LOAD_MISS_LATENCY,
@@ -18,9 +25,11 @@ from setebench.counters.metrics import (
     evaluate,
 )
 from setebench.counters.protocol import Count
-from setebench.counters.roles import ROLES
+from setebench.counters.roles import ROLES, Scope
 from setebench.counters.utilization import LEVEL_ROLES, Peak, utilization
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, unvalidated
+from setebench.kernels import KERNELS
+from setebench.report.counted import COLUMNS, as_csv, as_json, table
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
 
@@ -124,16 +133,143 @@ def test_a_level_is_as_busy_as_its_busiest_path() -> None:
     assert unknown.value is None and "peak" in unknown.reason
 
 
-@pytest.mark.parametrize(("lines", "flits"), [(254, 2032), (171, 1368)])
-def test_a_line_on_the_link_is_eight_flits(lines: int, flits: int) -> None:
-    """Molka et al. 2017, Table 3."""
-    counts = {"link_flit": Count(role="link_flit", value=flits * 10**6, enabled=1, running=1)}
-    metric = evaluate(DEFINITIONS["link_traffic"], Measurement(counts=counts, seconds=1.0))
-    assert metric.value == pytest.approx(lines * 64 / 1000)
-
-
 def test_imbalance_is_the_most_loaded_thread_over_the_mean() -> None:
     assert imbalance([5, 5, 5]) == 1 and imbalance([9, 0, 0]) == 3
     assert imbalance([25_167_872, 8_390_656]) == pytest.approx(1.5, rel=1e-4)  # halves of a triangle, Röhl et al. 2015
     with pytest.raises(ValueError, match="no thread worked"):
         imbalance([0, 0])
+
+
+# -- our formulas give the papers' figures ---------------------------------------------------------------------------
+
+
+ROUNDED = 0.015
+"""Bandwidths are printed to one decimal."""
+
+
+def rate(metric: str, role: str, events: float) -> float:
+    """What a metric says, in GB/s, of so many events in a second."""
+    counts = {role: Count(role=role, value=round(events), enabled=1, running=1)}
+    found = evaluate(DEFINITIONS[metric], Measurement(counts=counts, seconds=1.0)).value
+    assert found is not None
+    return found
+
+
+def test_stream_reads_what_helm_and_taura_state() -> None:
+    """Helm and Taura 2019, 5.2: 21.974 GB for arrays of 610.4 MB, each read or allocated once a pass. Their text says
+    11 passes; only 12 give that volume."""
+    triad = KERNELS["triad"]
+    arrays = (triad.read_bytes + triad.allocated_bytes) / (triad.program_bytes / triad.arrays)
+    assert arrays == 3
+    volume = {passes: passes * arrays * 610.4e6 for passes in (11, 12)}
+    assert rate("memory_read.controllers", "mem_read", volume[12] / 64) == pytest.approx(21.974, abs=0.001)
+    assert rate("memory_read.controllers", "mem_read", volume[11] / 64) == pytest.approx(20.143, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("metric", "role", "million_events", "bandwidth"),
+    [
+        ("memory_read.home", "home_read", 985, 63.1),
+        ("memory_write.home", "home_write", 403, 25.8),
+        ("memory_read.offcore", "offcore_mem_read", 162, 10.4),
+        ("remote_read", "remote_read", 125, 8.0),
+        ("link_traffic", "link_flit", 2032, 16.3),
+        ("link_traffic", "link_flit", 1368, 11.0),
+    ],
+)
+def test_event_rates_are_the_bandwidths_that_molka_et_al_print(
+    metric: str, role: str, million_events: float, bandwidth: float
+) -> None:
+    """Molka et al. 2017, Tables 2 and 3."""
+    assert rate(metric, role, million_events * 1e6) == pytest.approx(bandwidth, rel=ROUNDED)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "factor"),
+    [("load", 1.0), ("store", 2.0), ("copy", 1.5), ("daxpy", 1.0), ("ddot", 1.0), ("triad", 4 / 3)],
+)
+def test_lines_that_are_allocated_to_be_overwritten_are_traffic_too(kernel: str, factor: float) -> None:
+    """Röhl et al. 2015, 1.2: traffic over what the program asks for. Their ddot reads and writes a[i], so is a daxpy,
+    whose destination is read anyway: nothing is added."""
+    one = KERNELS[kernel]
+    assert one.traffic_bytes / one.program_bytes == pytest.approx(factor)
+    assert one.bypass is False
+    assert all(other.traffic_bytes == other.program_bytes for other in KERNELS.values() if other.bypass)
+
+
+# -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------
+
+
+WHOLE = Count(role="load", value=1234567, enabled=1000, running=1000)
+SHARED = Count(role="store", value=40, enabled=1000, running=400)
+MISSING = Count(role="mem_read", reason="no right to count sockets")
+COUNTS = {"load": WHOLE, "store": SHARED, "mem_read": MISSING}
+EVENTS = [
+    Event(name="load", event="cpu/event=0xd0/", unit="instructions"),
+    Event(name="store", event="r82d0", unit="instructions", user_only=True),
+    Event(name="mem_read", event="uncore_imc/cas_count_read/", unit="lines", scope=Scope.SOCKET),
+]
+
+
+def _region(thread: int, value: int, name: str = "solve") -> RegionCounts:
+    counts = {**COUNTS, "load": Count(role="load", value=value, enabled=9, running=9)}
+    return RegionCounts(name=name, calls=2, unended=thread - 5, seconds=0.5, process=5, thread=thread, counts=counts)
+
+
+def _run(**changes: Any) -> Run:
+    fields: dict[str, Any] = {"elapsed": 1.5, "status": 0, "signal": None, "asked": 0, "counts": COUNTS}
+    return Run(**{**fields, **changes})
+
+
+def _counted(*runs: Run) -> Counted:
+    return Counted(
+        command=["./solver", "a b", "\x1b[31m"],
+        process=None,
+        started="2026-11-23T10:00:00+00:00",
+        events=EVENTS,
+        runs=list(runs),
+    )
+
+
+def test_missing_is_null_with_a_reason_and_shared_is_flagged() -> None:
+    document = json.loads(as_json(_counted(_run())))
+    counts = document["runs"][0]["counts"]
+    assert counts["mem_read"]["value"] is None and counts["mem_read"]["reason"] == MISSING.reason
+    assert (counts["store"]["value"], counts["store"]["multiplexed"]) == (40, True)
+    assert (counts["load"]["multiplexed"], counts["load"]["reason"]) == (False, None)
+    assert (document["schema"], document["kind"], document["means"]) == (1, "counters stat", None)
+
+
+def test_regions_are_summed_over_threads_that_stay_apart() -> None:
+    counted = _counted(_run(regions=[_region(5, 100), _region(6, 23), _region(5, 1, "other")]))
+    solve, other = json.loads(as_json(counted))["runs"][0]["regions"]
+    assert (solve["name"], solve["calls"], solve["counts"]["load"]["value"], solve["unended"]) == ("solve", 4, 123, 1)
+    assert [thread["counts"]["load"]["value"] for thread in solve["threads"]] == [100, 23]
+    assert other["counts"]["load"]["value"] == 1 and solve["counts"]["mem_read"]["value"] is None
+    assert "region solve: 1 begins without an end, not counted" in table(counted)
+
+
+def test_every_count_is_a_row_of_the_csv() -> None:
+    half = {name: Count(role=name, value=1, enabled=1, running=1) for name in COUNTS}
+    intervals = [Interval(begin=0.0, end=0.75, counts=half), Interval(begin=0.75, end=1.5, counts=half)]
+    rows = list(csv.DictReader(io.StringIO(as_csv(_counted(_run(intervals=intervals, regions=[_region(5, 100)]))))))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["kind"] for row in rows[::3]] == ["total", "interval", "interval", "region", "thread"]
+    assert (rows[2]["value"], rows[2]["reason"]) == ("", MISSING.reason)
+    assert (rows[1]["multiplexed"], rows[0]["multiplexed"]) == ("yes", "no")
+    assert (rows[3]["begin_seconds"], rows[6]["end_seconds"]) == ("0.000000", "1.500000")
+    assert (rows[9]["region"], rows[12]["thread"], rows[12]["calls"]) == ("solve", "5", "2")
+
+
+# -- means over runs --------------------------------------------------------------------------------------------------
+
+
+def _values(*values: int) -> list[Count]:
+    return [Count(role="load", value=value, enabled=1, running=1) for value in values]
+
+
+def test_the_interval_is_students() -> None:
+    """Three values 1 apart: standard error 1 / sqrt(3), and 4.303 of it at two degrees of freedom."""
+    found = mean(_values(9, 10, 11))
+    assert found.mean == 10 and found.high is not None and found.low is not None
+    assert found.high - 10 == pytest.approx(4.3027 / 3**0.5, rel=1e-4) == 10 - found.low

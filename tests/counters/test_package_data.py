@@ -55,12 +55,6 @@ def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
     assert missing == set(), "package_data of setup.py lacks these"
 
 
-def test_every_event_table_is_in_it(built: Path) -> None:
-    tables = files(ROOT / "setebench/native/perf/events", "*.toml")
-    assert len(tables) >= 9
-    assert files(built / "setebench/native/perf/events", "*.toml") == tables
-
-
 def test_every_scenario_is_in_it_files_and_folders(built: Path) -> None:
     scenarios = files(ROOT / "scenarios", "*.py", "*.toml")
     assert any("/" in name for name in scenarios) and any("/" not in name for name in scenarios)

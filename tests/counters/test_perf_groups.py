@@ -1,20 +1,25 @@
-"""Counting by roles on a kernel that a test chooses: groups, rights, errors, missing counters, threads."""
+"""Counting on a kernel that a test chooses, by roles and of programs: groups, rights, errors, missing counters,
+threads."""
 
 from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
+from setebench.counters.protocol import Count
 from setebench.host.tree import Tree
-from setebench.native.perf.attributes import Attributes
+from setebench.native.perf.attributes import Attributes, Type
 from setebench.native.perf.kernel import EVERYBODY
 from setebench.native.perf.machine.native_counters import NativeCounting
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.plans import SYSTEM_PLANS, Plan, Term, countable
+from setebench.native.perf.program.opened import Counters, Target, open_counters
+from setebench.native.perf.program.wanted import Wanted, split_names, system_event, wanted
 
 CORE, UNCORE = 4, 12
 SITUATION = Situation(paranoid=2, privileged=False, nmi_watchdog=True)
@@ -124,6 +129,14 @@ def test_a_member_that_does_not_fit_counts_in_a_group_of_its_own() -> None:
     assert {role: count.value for role, count in counters.read().items()} == {"load": 5, "l1d_fill": 2}
 
 
+def test_too_few_open_files_are_named_and_what_is_open_counts() -> None:
+    kernel = FakeKernel(files=1)
+    counters = counting(kernel, [LOADS], [FILLS])
+    run(kernel, counters, (0xD0, 5), (0x51, 2))
+    found = counters.read()
+    assert found["load"].value == 5 and found["l1d_fill"].value is None and "ulimit -n" in found["l1d_fill"].reason
+
+
 def test_every_thread_counts_with_its_own_events_and_its_counts_outlive_it() -> None:
     kernel = FakeKernel()
     counters = counting(kernel, [LOADS])
@@ -172,3 +185,115 @@ def tree(root: Path, paranoid: int) -> Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
     return Tree(root)
+
+
+# -- events opened for programs on a fake kernel ---------------------------------------------------------------------
+
+
+ORDINARY = Situation(paranoid=2, privileged=False)
+LOADS_48 = Attributes(type=Type.RAW, config=0x48)
+
+
+def _raw(name: str, *terms: Term) -> Wanted:
+    return Wanted(name=name, event=name, plan=Plan(role=name, terms=terms))
+
+
+def _open(kernel: FakeKernel, events: Sequence[Wanted], target: Target | None = None) -> Counters:
+    return open_counters(events, target or Target(), kernel, ORDINARY)
+
+
+def _only_without_kernel(event: FakeEvent) -> int:
+    return 0 if event.attributes.exclude_kernel else errno.EACCES
+
+
+def test_without_the_right_to_count_in_the_kernel_its_part_is_left_out() -> None:
+    counters = _open(FakeKernel(refuse=_only_without_kernel), [system_event("page_fault")])
+    (opened,) = counters.opened
+    assert opened.user_only and opened.counts
+
+
+@pytest.mark.parametrize("role", ["context_switch", "cpu_migration"])
+def test_what_would_read_zero_without_the_kernels_part_is_not_counted(role: str) -> None:
+    kernel = FakeKernel(refuse=_only_without_kernel)
+    counters = _open(kernel, [system_event(role)])
+    count = counters.read()[role]
+    assert count.value is None and "perf_event_paranoid" in count.reason and not kernel.events
+
+
+def test_events_start_at_rest_and_are_added_by_their_factors() -> None:
+    kernel = FakeKernel()
+    terms = (
+        Term(attributes=LOADS_48, pmu="cpu", factor=2.0),
+        Term(attributes=Attributes(type=Type.RAW, config=0x49), pmu="cpu"),
+    )
+    counters = _open(kernel, [_raw("sum", *terms)])
+    kernel.happen(0x48, 100)
+    counters.start()
+    kernel.happen(0x48, 10)
+    kernel.happen(0x49, 5)
+    counters.stop()
+    kernel.happen(0x48, 100)
+    assert counters.read()["sum"] == Count(role="sum", value=25, enabled=4000, running=4000)
+    counters.close()
+    counters.close()
+    assert not kernel.events
+
+
+def _counted(fraction: float) -> Count:
+    """By a counter that ran for such a fraction of the time."""
+    kernel = FakeKernel(fraction=fraction)
+    counters = _open(kernel, [_raw("some", Term(attributes=LOADS_48, pmu="cpu"))])
+    counters.start()
+    kernel.happen(0x48, 100)
+    return counters.read()["some"]
+
+
+def test_a_counter_that_took_turns_is_said_to_and_never_scaled() -> None:
+    count, never = _counted(0.25), _counted(0.0)
+    assert count.value == 25 and count.shared and (count.enabled, count.running) == (1000, 250)
+    assert never.value is None and "no counter is free" in never.reason
+
+
+def test_events_of_a_socket_are_opened_on_its_cpus() -> None:
+    kernel = FakeKernel()
+    term = Term(attributes=Attributes(type=30, config=4), pmu="uncore_imc_0", cpus=(0, 8))
+    _open(kernel, [_raw("mem_read", term)], Target(threads=(77,), inherit=True, on_exec=True))
+    assert [(event.pid, event.cpu) for event in kernel.events.values()] == [(-1, 0), (-1, 8)]
+    flags = {(event.attributes.inherit, event.attributes.enable_on_exec) for event in kernel.events.values()}
+    assert flags == {(False, False)}
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+class _Resolver:
+    """Knows one role and any text."""
+
+    def of_role(self, name: str) -> Wanted:
+        return Wanted(name=name, plan=Plan(role=name, reason="a role"))
+
+    def of_text(self, text: str) -> Wanted:
+        return Wanted(name=text, plan=Plan(role=text, reason="a text"))
+
+
+def test_names_are_roles_of_the_kernel_roles_of_the_cpu_and_texts_each_once() -> None:
+    found = wanted(["task_clock", " cycles", "r01c2", "task_clock"], _Resolver())
+    assert [(each.name, each.plan.reason) for each in found] == [
+        ("task_clock", ""),
+        ("cycles", "a role"),
+        ("r01c2", "a text"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("cycles,page_fault", ["cycles", "page_fault"]),
+        ("cpu/event=0x48,umask=1/,r0148", ["cpu/event=0x48,umask=1/", "r0148"]),
+        ("cpu/event=1,cmask=2/u , cycles", ["cpu/event=1,cmask=2/u", "cycles"]),
+        ("mem:0x7f1200/8:w,cycles,cpu/a,b/", ["mem:0x7f1200/8:w", "cycles", "cpu/a,b/"]),
+        ("", []),
+    ],
+)
+def test_commas_within_slashes_belong_to_the_event(text: str, names: list[str]) -> None:
+    assert split_names(text) == names

@@ -1,4 +1,4 @@
-"""errno -> one line with what to do, for every errno of the call, with rights and without, in guests and containers."""
+"""What is said of counting that is refused: a line for every errno of the call, and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fake_kernel import FakeKernel
+from trees import write_tree
 
-from setebench.host.environment import Hypervisor
+from setebench.doctor import Check, CounterReport, checks
+from setebench.host.access import Access
+from setebench.host.environment import Environment, Hypervisor, read_environment
+from setebench.host.event_sources import EventSources
 from setebench.host.tree import Tree
 from setebench.native.perf.attributes import Attributes, Type
+from setebench.native.perf.machine.free_counters import MOST, counter_report
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
 
@@ -75,26 +81,110 @@ def test_no_pmu_and_no_such_event_are_distinguished() -> None:
     assert "no PMU of type 12" in explain(errno.ENOENT, SOCKET, GUEST)
 
 
-def write(root: Path, **files: str) -> Tree:
-    for name, text in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Tree(root)
-
-
 @pytest.mark.parametrize(
     ("capabilities", "privileged"),
     [("000001ffffffffff", True), ("0", False), ("0000004000000000", True), ("0000000000200000", True), ("x", None)],
 )
 def test_the_situation_is_read_from_the_system(tmp_path: Path, capabilities: str, privileged: bool | None) -> None:
-    tree = write(
-        tmp_path,
-        proc__self__status=f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t2\n",
-        proc__sys__kernel__perf_event_paranoid="4\n",
-        proc__sys__kernel__nmi_watchdog="1\n",
-        sys__bus__event_source__devices__cpu__type="4\n",
-    )
-    found = read_situation(tree)
+    files = {
+        "proc/self/status": f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t2\n",
+        "proc/sys/kernel/perf_event_paranoid": "4\n",
+        "proc/sys/kernel/nmi_watchdog": "1\n",
+        "sys/bus/event_source/devices/cpu/type": "4\n",
+    }
+    found = read_situation(write_tree(tmp_path, files))
     assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog) == (4, privileged, True, True)
     assert list(found.pmus) == ["cpu"]
+
+
+# -- what the doctor says of counted events --------------------------------------------------------------------------
+
+
+MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
+RECORDED = CounterReport(reason="a recorded machine can't be measured")
+NAMES = ["PMU", "counting rights", "free counters", "NMI watchdog", "rdpmc", "precise samples"]
+
+
+def found(environment: Environment, counters: CounterReport = RECORDED) -> dict[str, Check]:
+    every = {check.name: check for check in checks(environment, None, None, counters=counters)}
+    return {name: every[name] for name in NAMES}
+
+
+def of(level: int | None = None, counters: CounterReport = RECORDED, **events: object) -> dict[str, Check]:
+    empty = read_environment(MACHINES / "nowhere")
+    known = msgspec.structs.replace(
+        empty, access=Access(perf_event_paranoid=level), events=msgspec.convert(events, EventSources)
+    )
+    return found(known, counters)
+
+
+def test_a_desktop_with_a_pmu() -> None:
+    desktop = found(read_environment(MACHINES / "intel_desktop"))
+    assert [check.status.value for check in desktop.values()] == ["good", "note", "unknown", "note", "good", "good"]
+    assert desktop["PMU"].found == "cpu, msr, software, uncore_imc (2)"
+    assert "perf_event_paranoid 4" in desktop["counting rights"].found
+    assert "sysctl" in desktop["counting rights"].advice and "nothing at all" in desktop["counting rights"].meaning
+    assert "nmi_watchdog=0" in desktop["NMI watchdog"].advice
+    assert desktop["precise samples"].found == "PEBS, level 3"
+    assert "recorded" in desktop["free counters"].found
+
+
+def test_a_guest_without_one() -> None:
+    guest = found(read_environment(MACHINES / "epyc_guest"), CounterReport(free=0, reason="no PMU"))
+    assert [check.status.value for check in guest.values()] == ["note", "good", "note", "good", "note", "note"]
+    assert guest["free counters"].found == "none, no PMU"
+    assert guest["counting rights"].found == "perf_event_paranoid 2, CAP_PERFMON"
+
+
+@pytest.mark.parametrize(
+    ("level", "privileged", "status", "said"),
+    [
+        (-1, False, "good", "Everything"),
+        (0, False, "good", "Everything"),
+        (1, False, "note", "memory traffic"),
+        (2, None, "note", "user part"),
+        (3, False, "note", "nothing at all"),
+        (4, False, "note", "nothing at all"),
+        (4, True, "good", "Everything"),
+        (None, True, "unknown", "asked"),
+    ],
+)
+def test_rights(level: int | None, privileged: bool | None, status: str, said: str) -> None:
+    check = of(level, privileged=privileged)["counting rights"]
+    assert check.status.value == status and said in check.meaning
+    assert bool(check.advice) == (status == "note")
+
+
+@pytest.mark.parametrize(
+    ("free", "status", "text"),
+    [
+        (8, "good", "8"),
+        (4, "good", "4"),
+        (3, "note", "3: taken"),
+        (0, "note", "none: taken"),
+        (None, "unknown", "taken"),
+    ],
+)
+def test_free_counters(free: int | None, status: str, text: str) -> None:
+    check = of(2, CounterReport(free=free, reason="taken"), pmus=["cpu"])["free counters"]
+    assert check.status.value == status and text in check.found
+
+
+# -- counting what is free --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+@pytest.mark.parametrize("free", [1, 6, MOST - 1])
+def test_as_many_as_the_kernel_gives(tree: Tree, free: int) -> None:
+    kernel = FakeKernel(free=free, pace=100)
+    report = counter_report(kernel, tree)
+    assert report.free == free and "no counter is free" in report.reason and not kernel.events
+
+
+def test_counters_that_open_and_stand_still_are_not_counters(tree: Tree) -> None:
+    report = counter_report(FakeKernel(free=4), tree)
+    assert report.free == 0 and "does not count" in report.reason

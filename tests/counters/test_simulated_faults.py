@@ -194,9 +194,7 @@ def faulty(machines: list[spec.Machine]) -> list[tuple[spec.Machine, str, tuple[
     ]
 
 
-def test_random_pmus_are_valid_and_half_of_their_events_faultless(machines: list[spec.Machine]) -> None:
-    for machine in machines:
-        assert loader.parse(dump(machine), machine.name) == machine
+def test_half_of_the_events_of_random_pmus_are_faultless(machines: list[spec.Machine]) -> None:
     events = sum(len(machine.pmu.events) for machine in machines if machine.pmu is not None)
     assert events > 20 * len(machines)
     assert len(faulty(machines)) / events == pytest.approx(0.5, abs=0.03)

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from scenarios.counters.workloads import TARGET, Ring
 from setebench.cli.main import setebench
 from setebench.counters import verdicts
-from setebench.counters.verdicts import Kind, Verdict
+from setebench.counters.verdicts import Verdict
 from setebench.errors import UnsupportedError
+from setebench.results import Outcome
 from setebench.session import run
 from setebench.sim import spec
 from setebench.sim.loader import load
@@ -122,7 +123,22 @@ def test_a_machine_without_a_pmu_says_so_in_one_line() -> None:
     assert result.exit_code == 1 and len(result.stderr.strip().splitlines()) == 1
 
 
-def test_only_what_is_trusted_has_no_objection() -> None:
-    assert Verdict(role="load", kinds=(Kind.TRUSTED,)).objection() == ""
-    for verdict in (Verdict(role="load", kinds=(Kind.SCALED,)), Verdict(role="load", reason="too noisy")):
-        assert "load" in verdict.objection()
+# -- peak rates of events on a simulated machine ---------------------------------------------------------------------
+
+
+def test_no_peak_is_beyond_what_the_core_issues_though_readings_wrap() -> None:
+    pmu = spec.Pmu(events={"load": (), "store": (Fault(kind="wraps", amount=0.5),)})
+    described = msgspec.structs.replace(load("plain"), pmu=pmu)
+    machine = open_machine_file(described, 5)
+    try:
+        findings = run("counter-peaks", machine, fast=True, seed=5, role=["load", "store"]).findings
+    finally:
+        machine.close()
+    clock = described.clock
+    most = described.core.issue_width * clock.ticks_per_second / clock.ticks_per_cycle
+    alone = {each.parameter: each for each in findings if each.parameter.endswith(".peak")}
+    assert alone["counter.load.peak"].outcome is Outcome.MEASURED
+    for each in alone.values():
+        if each.outcome is Outcome.MEASURED:
+            assert 0 < each.value < 1.01 * most, each
+            assert each.low is not None and 0 <= each.low <= each.value, each

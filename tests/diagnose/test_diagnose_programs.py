@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from trees import write_tree
 
 from setebench import store
 from setebench.diagnose.observing.observe import observe_program
@@ -201,14 +202,9 @@ def test_a_process_that_runs_is_diagnosed_and_goes_on(folder: Path, tmp_path: Pa
 # -- functions of Python, and the probing thread ------------------------------------------------------------------
 
 
-def cpus(tmp_path: Path, text: str, siblings: dict[int, str]) -> Tree:
-    (tmp_path / "proc").mkdir(parents=True)
-    (tmp_path / "proc/stat").write_text(text)
-    for cpu, group in siblings.items():
-        place = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        place.mkdir(parents=True)
-        (place / "thread_siblings_list").write_text(group)
-    return Tree(tmp_path)
+def cpus(root: Path, text: str, siblings: dict[int, str]) -> Tree:
+    place = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    return write_tree(root, {"proc/stat": text, **{place.format(cpu): group for cpu, group in siblings.items()}})
 
 
 def test_only_an_idle_core_beside_another_one_probes(tmp_path: Path) -> None:

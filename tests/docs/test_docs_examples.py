@@ -41,10 +41,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     machine.close()
 
 
-def _mean(machine: Machine, probe: Probe) -> float:
-    return float(machine.run(probe, {LINE: np.full(400, 1 << 21), OTHER: np.full(400, 1 << 22)}).mean())
-
-
 # -- docs/machine-plugins.md --------------------------------------------------------------------------------------
 
 
@@ -78,17 +74,6 @@ def test_the_toy_does_what_the_protocol_asks(toy: Machine) -> None:
     with pytest.raises(UsageError):
         toy.run(Probe().start().stop(), 3, cpu=1)
     assert set(toy.run_together({0: chase}, {LINE: lines})) == {0}
-
-
-def test_the_toy_runs_loops_and_forgets_flushed_lines(toy: Machine) -> None:
-    body = Probe().load(LINE)
-    swept = Probe().flush(LINE + 128).repeat(3, body, advance=64).start().load(LINE + 128).stop()
-    missed = Probe().load(LINE).flush(LINE).start().load(LINE).stop()
-    evicted = Probe().load(LINE).repeat(8, Probe().load(OTHER), advance=2048).start().load(LINE).stop()
-    hit, miss = _mean(toy, Probe().load(LINE).start().load(LINE).stop()), _mean(toy, missed)
-    assert 1.6 * (miss - hit) == pytest.approx(115, abs=5)
-    assert _mean(toy, swept) == pytest.approx(hit, abs=2)
-    assert _mean(toy, evicted) == pytest.approx(miss, abs=2)
 
 
 # -- docs/add-a-probe.md ------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
+from documents import make_document
 
-from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.results import Document, Finding, Outcome
 from setebench.sim.loader import load
 from setebench.sim.truth_document import truth_document
 
@@ -26,15 +27,7 @@ def truth_of(name: str) -> Document:
 
 def result(*findings: Finding) -> Document:
     """A result with these findings."""
-    return Document(
-        tool=Tool(name="setebench", version="0"),
-        machine=MachineRecord(kind="native", name="native", facts=dict(FACTS), environment={}),
-        settings={},
-        started="2026-01-01T00:00:00+00:00",
-        elapsed_seconds=1.0,
-        findings=list(findings),
-        evidence={},
-    )
+    return make_document(list(findings), {}, {"kind": "native", "name": "native", "facts": dict(FACTS)}, settings={})
 
 
 def measured(parameter: str, value: float | bool | str, unit: str = "", half: float = 0.0) -> Finding:

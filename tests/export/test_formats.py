@@ -30,21 +30,6 @@ every_document = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOC
 
 
 @every_format
-def test_a_format_documents_units_rounding_and_where_its_names_are_from(name: str) -> None:
-    text = importlib_docstring(name)
-    assert re.search("round", text, re.IGNORECASE), "no word of rounding"
-    assert "Names" in text and re.search("bytes|cycles|elements", text, re.IGNORECASE)
-
-
-def importlib_docstring(name: str) -> str:
-    import inspect
-
-    module = inspect.getmodule(formats()[name].write)
-    assert module is not None and module.__doc__
-    return " ".join(module.__doc__.split())
-
-
-@every_format
 @every_document
 def test_every_format_writes_every_result(name: str, document: Document) -> None:
     text = export(document, name)

@@ -7,7 +7,7 @@ from known_results import plain_server, result, unresolved
 
 from setebench.export.gemm import Cache, Kernel, k_block, m_block, n_block
 from setebench.export.source import Source
-from setebench.export.values import Open, Origin, Sheet, Value, assumed, derived
+from setebench.export.values import Open, Origin, Value, derived
 
 
 def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
@@ -24,14 +24,6 @@ def test_nothing_derived_is_surer_than_its_weakest_input(weak: Origin) -> None:
     for inputs in ((sure, unsure), (unsure, sure)):
         found = derived(lambda x, y: x + y, "", inputs, "")
         assert isinstance(found, Value) and found.origin == weak
-
-
-def test_open_inputs_stay_open_and_are_named() -> None:
-    found = derived(lambda x, y: x + y, "", (assumed(1, "", "so"), Open("cache.l2.ways", "noise")), "")
-    assert found == Open("cache.l2.ways", "noise")
-    sheet = Sheet()
-    assert sheet.put("assoc", found) is None
-    assert list(sheet.missing("#")) == ["# left out: assoc (cache.l2.ways: noise)"]
 
 
 def test_nanoseconds_are_cycles_over_the_clock_of_the_run() -> None:

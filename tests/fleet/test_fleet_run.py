@@ -145,6 +145,9 @@ def msgspec_like(manner: engine.Manner, **changes: Any) -> engine.Manner:
     return replace(manner, **changes)
 
 
+# -- plans, and starting workers --------------------------------------------------------------------------------------
+
+
 def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SAYS["0"] = SAYS["slow"]
     SAYS["1"] = SAYS["2"] = ""
@@ -161,9 +164,6 @@ def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypat
     tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", msgspec_like(MANNER, limit_seconds=3))
     assert closed and (tally.kept, tally.failed) == (2, 1)
     assert problems == ["0: latency, run 1: its worker has gone"]
-
-
-# -- plans, and starting workers --------------------------------------------------------------------------------------
 
 
 def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,7 +15,6 @@ from setebench.native.perf.messages import Request, explain, read_situation
 
 PAGES = 200
 PAGE = 4096
-NOBODY = 65534
 
 
 def opened(attributes: Attributes, *rest: int) -> int:
@@ -50,27 +48,3 @@ def reading_of(leader: int, count: int) -> Reading:
 
 def software(event: Software, *, user_only: bool = True) -> Attributes:
     return Attributes(type=Type.SOFTWARE, config=event, exclude_kernel=user_only)
-
-
-def in_child(work: Callable[[], object]) -> dict[str, object]:
-    """What `work` returns in a forked child, which is an ordinary user where we are root."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        answer: object = "nothing"
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setresgid(NOBODY, NOBODY, NOBODY)
-                os.setresuid(NOBODY, NOBODY, NOBODY)
-            answer = work()
-        except BaseException as error:
-            answer = {"error": repr(error)}
-        finally:
-            os.write(writing, msgspec.json.encode(answer))
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        found: dict[str, object] = msgspec.json.decode(pipe.read())
-    os.waitpid(child, 0)
-    return found

@@ -1,10 +1,13 @@
-"""Counting on this kernel for real, by events whose exact number is known; with a PMU or without, root or not."""
+"""Counting and sampling on this kernel for real, by events whose exact number is known; with a PMU or without, root
+or not."""
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import resource
+import threading
 import time
 from pathlib import Path
 
@@ -19,9 +22,12 @@ from setebench.host.tree import Tree
 from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.native.perf import _perf
-from setebench.native.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
+from setebench.native.perf.attributes import Attributes, Breakpoint, Hardware, Sample, Software, Type
+from setebench.native.perf.kernel import PerfError
 from setebench.native.perf.machine.native_counters import NativeCounters
-from setebench.native.perf.sysfs import read_pmus
+from setebench.native.perf.messages import Request, explain, read_situation
+from setebench.native.perf.sampling import Sampler, SampleRecord
+from setebench.native.perf.sysfs import core_pmus, read_pmus
 from setebench.native.threads import pinned
 from setebench.probe import Base, Probe
 
@@ -230,3 +236,110 @@ def test_a_pmu_counts_at_least_what_ran(native: NativeMachine) -> None:
     with counted(event) as read:
         native.run(Probe().start().add(1000).stop(), 100)
         assert read().values[0] >= 100 * 1000
+
+
+# -- samples of page faults on this kernel ---------------------------------------------------------------------------
+
+
+def sampled(more: int) -> Attributes:
+    """Every page fault of this thread, with its address and what `more` says."""
+    return Attributes(
+        type=Type.SOFTWARE,
+        config=Software.PAGE_FAULTS,
+        exclude_kernel=True,
+        disabled=True,
+        sample_period=1,
+        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | more,
+    )
+
+
+def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -> None:
+    memory, address = untouched
+    with Sampler(sampled(Sample.DATA_SRC)) as sampler:
+        sampler.enable()
+        for page in range(PAGES):
+            memory[page * PAGE + page] = 1
+        sampler.disable()
+        records = sampler.drain()
+    ours = [record for record in records if isinstance(record, SampleRecord) and record.address is not None]
+    faults = [record for record in ours if address <= (record.address or 0) < address + PAGES * PAGE]
+    assert [record.address for record in faults] == [address + page * PAGE + page for page in range(PAGES)]
+    assert all(record.who.tid == threading.get_native_id() and record.mode == "user" for record in faults)
+    assert all(record.source is not None and record.source.level == "" for record in faults)
+    times = [record.who.time or 0 for record in faults]
+    assert times == sorted(times) and sampler.lost == 0
+
+
+def test_a_buffer_too_small_says_what_it_lost(untouched: tuple[mmap.mmap, int]) -> None:
+    memory, _ = untouched
+    with Sampler(sampled(Sample.CPU | Sample.PERIOD), data_pages=1) as sampler:  # 4096 bytes hold 73 records of 56
+        sampler.enable()
+        for page in range(PAGES - 1):
+            memory[page * PAGE] = 1
+        kept = len(sampler.samples())
+        memory[(PAGES - 1) * PAGE] = 1  # the kernel reports what was lost with the next record
+        sampler.disable()
+        kept += len(sampler.samples())
+    assert 0 < kept < PAGES and kept + sampler.lost >= PAGES
+
+
+# -- what this kernel refuses to count, to root, to ordinary users and in containers ---------------------------------
+
+
+def refusal(attributes: Attributes, pid: int = 0, cpu: int = -1) -> str:
+    with pytest.raises(PerfError) as caught:
+        _perf.open_event(attributes, pid, cpu)
+    line = explain(caught.value.errno or 0, Request(attributes=attributes, pid=pid, cpu=cpu), read_situation())
+    assert "\n" not in line and line
+    return f"{errno.errorcode[caught.value.errno or 0]}: {line}"
+
+
+def test_refusals_are_one_line_each() -> None:
+    assert refusal(Attributes(type=0x7FFF_0000, exclude_kernel=True)).startswith(
+        "ENOENT: this kernel has no PMU of type"
+    )
+    assert "need a CPU" in refusal(software(Software.PAGE_FAULTS), -1, -1)
+    assert "has ended" in refusal(software(Software.PAGE_FAULTS), 0x3FFF_FFFF)
+    if not core_pmus(read_pmus(Tree(Path("/")))):
+        assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, exclude_kernel=True))
+
+
+class FromTheFuture:
+    """An event as a later version of the structure has it, with a field that this kernel does not know."""
+
+    bytes_needed = 64
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def packed(self, size: int | None = None) -> bytes:
+        """The structure, and behind what any kernel knows a word that none does."""
+        self.sizes.append(size or 256)
+        plain = software(Software.PAGE_FAULTS).packed(64)
+        longer = plain.ljust(248, b"\0") + b"\1" * 8
+        return longer[:4] + self.sizes[-1].to_bytes(4, "little") + longer[8 : self.sizes[-1]]
+
+
+def test_a_kernel_that_knows_a_shorter_structure_is_asked_in_its_size() -> None:
+    event = FromTheFuture()
+    fd = _perf.open_event(event)
+    assert event.sizes[0] == 256 and 64 <= event.sizes[1] < 248 and len(event.sizes) == 2
+    assert _perf.read_values(fd, 1) is not None
+    _perf.close(fd)
+    event.bytes_needed = 256
+    with pytest.raises(PerfError) as caught:
+        _perf.open_event(event)
+    assert caught.value.errno == errno.E2BIG
+
+
+def test_a_group_read_with_another_number_of_events_is_refused() -> None:
+    with counted(software(Software.PAGE_FAULTS), software(Software.TASK_CLOCK)) as read:
+        assert len(read().values) == 2
+    fd = opened(software(Software.PAGE_FAULTS))
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 2)
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 0)
+    _perf.close(fd)
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 1)

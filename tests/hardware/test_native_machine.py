@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from setebench.native.machine import NativeMachine
 from setebench.probe import Placements, Probe
 
 EMPTY = Probe().start().stop()
-TIMED = Probe().start().load(LINE).stop()
 
 
 # ---- facts --------------------------------------------------------------------------------------------------------
@@ -96,26 +94,6 @@ def test_a_repeat_advances_every_round(native: NativeMachine, region: Region) ->
         native.run(Probe().repeat(2, Probe().load(LINE), advance=1 << 30).repeat(2, Probe().load(LINE)), {LINE: [4096]})
 
 
-def test_loads_of_many_ages_can_be_depended_on(native: NativeMachine, region: Region) -> None:
-    probe = Probe()
-    for _ in range(8):
-        probe = probe.load(LINE)
-    for load in range(8):
-        probe = probe.load(LINE + 64, after=load)
-    assert native.run(probe.start().stop(), {LINE: region.random_lines(20, 1) // 128 * 128}).shape == (20, 1)
-
-
-def _mappings() -> int:
-    return len(Path("/proc/self/maps").read_text().splitlines())
-
-
-def test_hundreds_of_probes_are_stitched_and_forgotten(native: NativeMachine) -> None:
-    before = _mappings()
-    for number in range(1000):
-        native.run(Probe().nop(number % 500 + 1).start().add(number + 1).stop(), 1)
-    assert _mappings() < before + 600
-
-
 # ---- CPUs and threads ---------------------------------------------------------------------------------------------
 
 
@@ -191,17 +169,6 @@ def test_a_machine_opened_in_a_thread_leaves_others_alone() -> None:
     assert os.sched_getaffinity(0) == before <= cpus
 
 
-def test_another_thread_may_run_probes(native: NativeMachine, region: Region) -> None:
-    shapes: list[tuple[int, ...]] = []
-    placed = {LINE: region.random_lines(100, 1)}
-    threads = [threading.Thread(target=lambda: shapes.append(native.run(TIMED, placed).shape)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert shapes == [(100, 1)] * 4
-
-
 # ---- regions ------------------------------------------------------------------------------------------------------
 
 
@@ -221,14 +188,6 @@ def test_what_interrupts_the_calibration_does_not_change_the_dither(native: Nati
         assert native._cycles_per_tick() / 2 < disturbed._cycles_per_tick() < 2 * native._cycles_per_tick()
     finally:
         disturbed.close()
-
-
-def test_a_released_region_is_refused(native: NativeMachine) -> None:
-    gone = native.allocate(4096, 4096)
-    native.release(gone)
-    native.release(gone)
-    with pytest.raises(UsageError, match="released"):
-        native.link(gone, np.array([gone.address]))
 
 
 def test_a_strangers_region_is_refused(native: NativeMachine) -> None:

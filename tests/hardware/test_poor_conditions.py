@@ -18,39 +18,6 @@ from native_fixture import ENVIRONMENT, in_python, setebench
 NOBODY = 65534
 
 
-def one_line(text: str) -> bool:
-    """Whether stderr holds one message and no traceback; progress, which -q silences, is not meant."""
-    return len(text.strip().splitlines()) == 1 and "Traceback" not in text
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what one measurement says, as JSON and as a plot."""
-    folder = tmp_path_factory.mktemp("latency")
-    done = setebench("latency", "--fast", "-q", "-o", str(folder / "found.json"), "--plot", str(folder / "sweep.svg"))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return folder
-
-
-def test_a_file_is_written_whole(written: Path) -> None:
-    target = written / "found.json"
-    whole = target.read_bytes()
-    assert json.loads(whole)["findings"]
-    assert (written / "sweep.svg").read_text().rstrip().endswith("</svg>")
-    again = setebench("latency", "--fast", "-q", "-o", str(target))
-    assert target.read_bytes() == whole
-    assert again.returncode == 2
-    assert one_line(again.stderr.split("\n", 1)[-1] if again.stderr.startswith("Usage") else again.stderr)
-
-
-def test_a_cpu_that_is_not_allowed_is_bad_use() -> None:
-    done = setebench("latency", "--fast", "-q", "--cpu", "4095")
-    assert done.returncode == 2
-    assert one_line(done.stderr)
-    assert "CPU 4095" in done.stderr
-
-
 ON_ONE_CPU = """
 import os
 one = min(os.sched_getaffinity(0))

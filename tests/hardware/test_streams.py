@@ -6,7 +6,6 @@ import ctypes
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 from bare_machine import facts_of
 from scenario_files import runs
@@ -14,7 +13,6 @@ from scenario_files import runs
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.experiments.streams.arithmetic import wrong_arithmetic
 from setebench.experiments.streams.choice import choose_cpus, widths_of
-from setebench.experiments.streams.team import Stream, Team
 from setebench.kernels import KERNELS
 from setebench.machine import HoldsNumbers
 from setebench.native.machine import NativeMachine
@@ -95,31 +93,6 @@ def test_a_stream_ends_exactly_at_its_last_block(native: NativeMachine, name: st
         LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 3)
         native.release(region)
     assert beyond <= fault.value.address < beyond + 256
-
-
-def test_threads_share_the_time(native: NativeMachine) -> None:
-    cpus = choose_cpus(native.facts, None, min(2, len(native.facts.cpus)))
-    team = Team(context(native), cpus, 1 << 20)
-    try:
-        timing = team.time(Stream(KERNELS["load"], 8, 1 << 16, passes=4), 5)
-    finally:
-        team.close()
-    assert timing.ticks.shape == (5, len(cpus))
-    assert (timing.ticks > 0).all()
-    assert ((timing.overlap() >= 0) & (timing.overlap() <= 1)).all()
-    assert (timing.start_microseconds() >= 0).all()
-    slowest = timing.ticks.max(axis=1) / native.facts.ticks_per_second
-    assert (timing.seconds() >= slowest).all()  # from the first start on, which may lie before the slowest one's
-    assert timing.gigabytes_per_second() == pytest.approx(len(cpus) * 4 * (1 << 16) / timing.seconds() / 1e9)
-
-
-def test_more_passes_take_longer(native: NativeMachine) -> None:
-    team = Team(context(native), choose_cpus(native.facts, None, 1), 1 << 20)
-    try:
-        few, many = (team.time(Stream(KERNELS["triad"], 8, 1 << 14, passes=passes), 9) for passes in (2, 40))
-    finally:
-        team.close()
-    assert np.median(many.ticks) > 5 * np.median(few.ticks)
 
 
 def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:

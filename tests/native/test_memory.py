@@ -1,17 +1,28 @@
-"""Regions without a measurement: what the kernel is asked and what its answers mean."""
+"""Regions and memory nodes without a measurement: what the kernel is asked and what its answers mean."""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import mmap
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from bare_machine import BareMachine, facts_of
+from trees import write_tree
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.experiments.lines.layout import by_windows, lay
+from setebench.experiments.streams.choice import nodes_for
+from setebench.experiments.streams.team import Team
+from setebench.host.tree import Tree
+from setebench.machine import BindsMemory, Facts, MemoryNode, Region
 from setebench.native import memory
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
+from setebench.native.numa import bind, memory_nodes, node_of
+from setebench.scenario import Context
 
 SMAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00
@@ -49,34 +60,25 @@ def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int,
     assert huge_backed_bytes(address, SMAPS) == expected
 
 
-def test_this_processes_own_listing_can_be_read() -> None:
-    with mmap.mmap(-1, 8192) as mapping:
-        address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
-        listing = Path("/proc/self/smaps").read_text()
-        assert huge_backed_bytes(address, listing) in range(0, 1 << 40, 4096)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("MemTotal: 9 kB\nMemAvailable:    2048 kB\n", 2 << 20), ("MemTotal: 9 kB\n", 0), ("XMemAvailable: 1 kB\n", 0)],
 )
 def test_available_memory(tmp_path: Path, text: str, expected: int) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/meminfo").write_text(text)
+    write_tree(tmp_path, {"proc/meminfo": text})
     assert available_bytes(tmp_path) == expected
 
 
 def test_a_control_group_leaves_less(tmp_path: Path) -> None:
     """A container's limit counts where it is below what the whole system has, less what this process uses already."""
-    group = tmp_path / "sys/fs/cgroup/box"
-    for folder in (tmp_path / "proc/self", group):
-        folder.mkdir(parents=True)
-    (tmp_path / "proc/meminfo").write_text("MemAvailable:   8388608 kB\n")
-    (tmp_path / "proc/self/cgroup").write_text("0::/box\n")
-    (tmp_path / "proc/self/status").write_text("Name:\tpython\nVmRSS:\t   65536 kB\n")
-    (tmp_path / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory\n")
+    files = {
+        "proc/meminfo": "MemAvailable:   8388608 kB\n",
+        "proc/self/cgroup": "0::/box\n",
+        "proc/self/status": "Name:\tpython\nVmRSS:\t   65536 kB\n",
+        "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+    }
     for limit, expected in (("536870912", 448 << 20), ("1048576", 0), ("max", 8 << 30), (str(1 << 40), 8 << 30)):
-        (group / "memory.max").write_text(limit)
+        write_tree(tmp_path, {**files, "sys/fs/cgroup/box/memory.max": limit})
         assert available_bytes(tmp_path) == expected, limit
 
 
@@ -123,23 +125,6 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
     region.release()
 
 
-@pytest.mark.parametrize("size", [64, 4096, 60_000, 300_000])
-def test_linked_pointers_are_one_cycle(size: int) -> None:
-    region = map_region(2 << 20, SMALL_PAGE, True)
-    try:
-        order = by_windows(lay(region, size, np.random.default_rng(1)), np.random.default_rng(2))
-        region.link(order)
-        words = region._own()[region._skip :].view(np.int64).copy()
-        address, walked = int(order[0]), []
-        for _ in range(len(order)):
-            walked.append(address)
-            address = int(words[(address - region.address) // 8])
-        assert walked == order.tolist()
-        assert address == order[0]
-    finally:
-        region.release()
-
-
 def test_pages_are_there_before_use() -> None:
     region = map_region(64 * SMALL_PAGE, SMALL_PAGE, True)
     try:
@@ -150,3 +135,117 @@ def test_pages_are_there_before_use() -> None:
         assert (entries >> np.uint64(63) == 1).all()
     finally:
         region.release()
+
+
+# -- memory nodes from recorded topologies, and binding memory to one, with the system calls replaced ----------------
+
+
+TWO_SOCKETS = {
+    "online": "0-2",
+    "has_memory": "0-2",
+    "node0/cpulist": "0-3,8-11",
+    "node0/distance": "10 21 17",
+    "node1/cpulist": "4-7",
+    "node1/distance": "21 10 28",
+    "node2/cpulist": "",
+    "node2/distance": "17 28 10",
+}
+"""Two sockets, and memory without CPUs (CXL)."""
+
+
+def recorded(folder: Path, files: Mapping[str, str]) -> Tree:
+    return write_tree(folder, {f"sys/devices/system/node/{name}": f"{text}\n" for name, text in files.items()})
+
+
+def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
+    nodes = memory_nodes(recorded(tmp_path, TWO_SOCKETS))
+    assert [(node.number, node.cpus) for node in nodes] == [(0, (0, 1, 2, 3, 8, 9, 10, 11)), (1, (4, 5, 6, 7)), (2, ())]
+    assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
+
+
+def facts(tmp_path: Path, **changed: str) -> Facts:
+    nodes = memory_nodes(recorded(tmp_path, {**TWO_SOCKETS, **changed}))
+    cpus = tuple(range(12))
+    siblings = tuple((cpu,) for cpu in cpus)
+    return facts_of("big", cpus=cpus, siblings=siblings, nodes=nodes, kernels=("store", "load"))
+
+
+def test_the_farthest_node_is_remote(tmp_path: Path) -> None:
+    known = facts(tmp_path)
+    assert nodes_for(known, 9) == (0, 1)
+    assert nodes_for(known, 5) == (1, 2)
+    assert nodes_for(known, 99) is None
+
+
+class Calls:
+    """System calls that note what was asked for, and fail as reported."""
+
+    def __init__(self, fails_with: int = 0, node: int = 0) -> None:
+        self.fails_with, self.node = fails_with, node
+        self.seen: list[tuple[int, tuple[Any, ...]]] = []
+
+    def __call__(self, number: int, *arguments: Any) -> int:
+        self.seen.append((number, arguments))
+        ctypes.set_errno(self.fails_with)
+        if number == 239 and not self.fails_with:
+            ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_int))[0] = self.node
+        return -1 if self.fails_with else 0
+
+
+def test_memory_is_bound_by_mbind() -> None:
+    calls = Calls()
+    bind(0x10000, 8192, 65, call=calls)
+    ((number, (address, size, mode, mask, bits, flags)),) = calls.seen
+    assert (number, address.value, size.value, mode, bits.value, flags) == (237, 0x10000, 8192, 2, 1024, 3)
+    assert [word for word in mask][:3] == [0, 2, 0]
+
+
+def test_where_a_page_lies_is_asked() -> None:
+    assert node_of(0x10000, call=Calls(node=3)) == 3
+    assert node_of(0x10000, call=Calls(errno.EPERM)) is None
+
+
+def test_this_system_binds_or_says_why_not() -> None:
+    memory = mmap.mmap(-1, 1 << 16)
+    first = ctypes.c_char.from_buffer(memory)
+    try:
+        bind(ctypes.addressof(first), 1 << 16, 0)
+    except (UnsupportedError, UsageError) as error:
+        pytest.skip(str(error))
+    memory[0] = 1
+    assert node_of(ctypes.addressof(first)) in (0, None)
+
+
+class Bound(BareMachine):
+    """A machine of several nodes, whose regions are where they were bound."""
+
+    def __init__(self, known: Facts) -> None:
+        super().__init__()
+        self.facts = known
+        self.places: dict[int, int] = {}
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        region = Region((len(self.places) + 1) << 32, size, page_size)
+        self.places[region.address] = node
+        return region
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        return self.places[region.address]
+
+    def release(self, region: Region) -> None:
+        del self.places[region.address]
+
+
+def test_every_thread_has_memory_on_the_node_farthest_from_it(tmp_path: Path) -> None:
+    machine = Bound(facts(tmp_path))
+    assert isinstance(machine, BindsMemory)
+    team = Team(Context(machine=machine), (9, 5), 1 << 20, remote=True)
+    assert [machine.places[region.address] for region in team.regions] == [1, 2]
+    team.close()
+    assert machine.places == {}
+
+
+def test_a_machine_of_one_node_has_no_remote_team() -> None:
+    one = facts_of("small", cpus=(0,), siblings=((0,),), nodes=(MemoryNode(number=0, cpus=(0,)),))
+    with pytest.raises(UnsupportedError, match="no memory further from CPU 0"):
+        Team(Context(machine=Bound(one)), (0,), 1 << 20, remote=True)

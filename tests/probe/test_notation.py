@@ -65,16 +65,6 @@ def test_reads_what_it_writes_of_any_probe(probe: Probe) -> None:
     assert len(statements(probe)) == len(probe)
 
 
-@settings(max_examples=50, deadline=None)
-@given(probes(), probes())
-def test_reads_what_it_writes_of_a_sum(first: Probe, second: Probe) -> None:
-    try:
-        both = first + second
-    except ProbeError:  # the same instruction address at two places
-        return
-    assert parse(render(both)) == both
-
-
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [

@@ -1,9 +1,10 @@
-"""Probes as data: what each method appends, how probes join, and every request that makes no sense."""
+"""Probes as data: what each method appends, how probes join, placements, and every request that makes no sense."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from setebench.probe import (
     Kind,
     Operand,
     Probe,
+    placement_table,
 )
 
 A, B, C = Base("a"), Base("b"), Base("c")
@@ -112,17 +114,6 @@ def test_after_a_load_that_is_not_there(after: int) -> None:
 # ---- joins --------------------------------------------------------------------------------------------------------
 
 
-def test_a_join_renumbers_bases_addresses_and_loads() -> None:
-    left = Probe().load(A, ip="x").load(B)
-    right = Probe().load(C, ip="y").load(B, ip="x", after=-1)
-    joined = left + right
-    assert joined.bases == (A, B, C)
-    assert [address.label for address in joined.instruction_addresses] == ["x", "y"]
-    assert joined.rows[:, COLUMNS.index("base")].tolist() == [0, 1, 2, 1]
-    assert joined.rows[:, COLUMNS.index("ip")].tolist() == [0, -1, 1, 0]
-    assert joined.rows[:, COLUMNS.index("after")].tolist() == [-1, -1, -1, 2]
-
-
 STEPS: list[Callable[[Probe], Probe]] = [
     lambda p: p.load(A),
     lambda p: p.load(B + 64, 16),
@@ -150,16 +141,6 @@ def test_a_join_keeps_the_operations_of_both(left: Probe, right: Probe) -> None:
     joined = list((left + right).operations)
     shifted = [replace(op, after=None if op.after is None else op.after + len(left)) for op in right.operations]
     assert joined == [*left.operations, *shifted]
-
-
-@given(built)
-def test_references_stay_inside_the_probe(probe: Probe) -> None:
-    rows = probe.rows
-    base, ip, after = (rows[:, COLUMNS.index(name)] for name in ("base", "ip", "after"))
-    assert ((base >= -1) & (base < len(probe.bases))).all()
-    assert ((ip >= -1) & (ip < len(probe.instruction_addresses))).all()
-    assert (after < np.arange(len(rows))).all()
-    assert all(rows[row, 0] in (Kind.LOAD, Kind.CHASE) for row in after[after >= 0])
 
 
 # ---- repeats ------------------------------------------------------------------------------------------------------
@@ -259,4 +240,44 @@ def test_requests_that_make_no_sense(build: Callable[[], Probe], message: str) -
     with pytest.raises(ProbeError, match=message) as caught:
         build()
     assert isinstance(caught.value, UsageError)
+    assert "\n" not in str(caught.value)
+
+
+# -- placement tables ------------------------------------------------------------------------------------------------
+
+
+BOTH = Probe().load(A).load(B)
+NONE = Probe().start().stop()
+
+
+def test_columns_follow_the_probe_not_the_mapping() -> None:
+    table = placement_table(BOTH, {B: [20, 21], A: [10, 11]})
+    assert table.tolist() == [[10, 20], [11, 21]]
+    assert table.dtype == np.int64
+    assert table.flags.c_contiguous
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**47), st.integers(0, 2**47)), max_size=20))
+def test_any_lists_come_back(pairs: list[tuple[int, int]]) -> None:
+    table = placement_table(BOTH, {A: [a for a, _ in pairs], B: [b for _, b in pairs]})
+    assert [tuple(row) for row in table.tolist()] == pairs
+
+
+@pytest.mark.parametrize(
+    ("probe", "placements", "message"),
+    [
+        (BOTH, 3, "no placement for a, b"),
+        (BOTH, {A: [1]}, "no placement for b"),
+        (BOTH, {}, "no placement for a, b"),
+        (BOTH, {A: [1, 2], B: [1]}, r"placements differ in length: \[1, 2\]"),
+        (NONE, {A: [1, 2], B: [1]}, "differ in length"),
+        (NONE, -1, "repetitions"),
+        (Probe().load(A), {A: [[1, 2], [3, 4]]}, "one address per repetition"),
+        (Probe().load(A), {A: [2**63]}, "address"),
+        (Probe().load(A), {A: [1.5]}, "address"),
+    ],
+)
+def test_placements_that_make_no_sense(probe: Probe, placements: Any, message: str) -> None:
+    with pytest.raises(ProbeError, match=message) as caught:
+        placement_table(probe, placements)
     assert "\n" not in str(caught.value)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
+from documents import make_document
 
-from setebench.report.alike import joined, merged
+from setebench.report.alike import merged
 from setebench.report.opening import UNVERIFIED, Opening, opening
 from setebench.report.sections import Reference
 from setebench.report.table import FORMS, render
-from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.results import Document, Finding, Outcome
 
 SEEN = [
     Finding(parameter="latency.l1", value=4.0, unit="cycles", low=3.9, high=4.1),
@@ -41,17 +41,10 @@ SEEN = [
 ]
 
 
-def document(findings: list[Finding], **more: Any) -> Document:
-    facts = more.pop("facts", {"siblings": [[0, 2], [1, 3]]})
-    return Document(
-        tool=Tool(name="setebench", version="1"),
-        machine=MachineRecord(kind="sim", name="a machine", facts=facts, environment=more.pop("environment", {})),
-        settings={},
-        started="2026-11-21T10:00:00+00:00",
-        elapsed_seconds=1.0,
-        findings=findings,
-        evidence={"cycles": {"cycles_per_ns": 2.0}, **more},
-    )
+def document(findings: list[Finding], facts: Any = None, environment: Any = None, **evidence: Any) -> Document:
+    facts = {"siblings": [[0, 2], [1, 3]]} if facts is None else facts
+    machine = {"name": "a machine", "facts": facts, "environment": environment or {}}
+    return make_document(findings, {"cycles": {"cycles_per_ns": 2.0}, **evidence}, machine, settings={})
 
 
 def page(findings: list[Finding] = SEEN, **more: Any) -> Opening:
@@ -136,19 +129,6 @@ def test_any_odd_value_leaves_a_page() -> None:
 
 
 # -- rows that say the same -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        (["a.b"], "a.b"),
-        (["l.l1.vector16", "l.l1.vector32"], "l.l1.vector{16,32}"),
-        (["l.l1.x", "l.l2.x", "m.y"], "l.l{1,2}.x, m.y"),
-        (["a.b.c", "x.y.z"], "a.b.c, x.y.z"),
-    ],
-)
-def test_names_that_differ_in_one_part_are_one(names: list[str], text: str) -> None:
-    assert joined(names) == text
 
 
 def test_vector_loads_as_8_byte_loads_are_one_row() -> None:

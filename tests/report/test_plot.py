@@ -1,10 +1,10 @@
-"""Plots: what is on them, that files are whole and reproducible, and that matplotlib's settings are left alone."""
+"""Plots: what is on them, that files are whole and reproducible, and that no label lies over another."""
 
 from __future__ import annotations
 
 import os
 import re
-import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from setebench.errors import SetebenchError
 from setebench.report import plot
+from setebench.report.heat_map import transfer_figure
 
 SWEEP: dict[str, Any] = {
     "size_bytes": [4096 << step for step in range(15)],
@@ -111,8 +112,35 @@ def test_files_are_whole_and_reproducible(tmp_path: Path, extension: str, magic:
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_an_svg_describes_itself(tmp_path: Path) -> None:
-    plot.save(sweep_figure(), tmp_path / "a.svg", alt="steps <at> 48 KiB & more")
-    root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
-    assert root.get("role") == "img"
-    assert root[0].tag.endswith("desc") and root[0].text == "steps <at> 48 KiB & more"
+# -- the heat map of other cores' lines ------------------------------------------------------------------------------
+
+
+EVIDENCE = {"core_to_core": {"modified": [[0, 1, 100.0], [1, 0, 140.0]], "exclusive": [], "shared": [[0, 1, 44.0]]}}
+
+
+def test_one_map_per_state_with_the_numbers_in_its_cells() -> None:
+    figure = transfer_figure(EVIDENCE)
+    titles = [axes.get_title() for axes in figure.axes[:-1]]
+    assert titles == ["line modified", "line shared"]
+    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["100", "140"]
+    assert figure.axes[0].get_xlabel() == "CPU that holds it"
+    assert "cycles" in figure.axes[-1].get_ylabel()
+
+
+def test_nothing_to_draw_is_said() -> None:
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        transfer_figure({"core_to_core": {"modified": []}})
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        transfer_figure({})
+
+
+@pytest.mark.parametrize("cpus", [12, 64, 200])
+def test_no_label_lies_over_another_however_many_cpus(cpus: int) -> None:
+    rows = [[reader, owner, 188.0] for reader in range(cpus) for owner in range(cpus) if reader != owner]
+    figure = transfer_figure({"core_to_core": {state: rows for state in ("exclusive", "modified", "shared")}})
+    figure.draw_without_rendering()
+    for axes in figure.axes[:-1]:
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels(), axes.texts):
+            boxes = [label.get_window_extent() for label in labels]
+            assert len(boxes) == len(axes.texts) or 6 <= len(boxes) <= 13
+            assert not any(one.overlaps(other) for one, other in pairwise(boxes))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from bare_machine import BareMachine, facts_of
-from documents import make_document
 from scenario_files import EARLY, FAILING, LATE, MACHINE, Write
 
 from setebench import campaign, store
-from setebench.campaign import Listener, Plan, Step, characterize
+from setebench.campaign import Listener, Plan, characterize
 from setebench.errors import UsageError
 from setebench.results import Document
 
@@ -117,20 +116,3 @@ def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: 
     heard.clear()
     characterize(MACHINE, fast=True, listener=Listener(progress=heard.append))
     assert heard == ["[1/2] early: looking at the clock (about 4 s left)"]
-
-
-@pytest.mark.parametrize(
-    ("first", "least", "most"),
-    [
-        (Step(scenario="early", state="done", elapsed_seconds=2.0), 98.0, 102.0),
-        (Step(scenario="early", state="done", elapsed_seconds=6.0), 105.0, 150.0),  # one of two seconds says little
-        (Step(scenario="early", state="failed", elapsed_seconds=0.0), 98.0, 102.0),  # and one that failed nothing
-        (Step(scenario="early", state="failed", elapsed_seconds=90.0), 98.0, 102.0),
-    ],
-)
-def test_the_time_left_is_what_is_declared_at_the_pace_seen_so_far(first: Step, least: float, most: float) -> None:
-    plan = Plan(scenarios=("early", "late"), machine=MACHINE)
-    steps = {"early": first, "late": Step(scenario="late")}
-    state = campaign.State(plan, make_document([]), steps, {"early": 2.0, "late": 100.0})
-    assert least <= campaign.seconds_left(state, "late", 0.0) <= most
-    assert campaign.seconds_left(state, "late", 99.0) <= most - 98.0

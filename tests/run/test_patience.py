@@ -94,12 +94,6 @@ def test_a_question_that_asking_does_not_help_is_left_alone(scenario_folder: Wri
     assert document["cheap.size"].outcome is Outcome.UNRESOLVED
 
 
-def test_nothing_open_is_nothing_to_ask_again(scenario_folder: Write) -> None:
-    scenario_folder(cheap=question("cheap", 5, 20))
-    document = characterize(SharedMachine())
-    assert asked(document) == [] and "asked_again" not in document.evidence
-
-
 def test_who_is_in_a_hurry_has_no_patience(scenario_folder: Write) -> None:
     scenario_folder(cheap=question("cheap", 5, 20))
     assert asked(characterize(SharedMachine((0, 1000)), fast=True)) == []

@@ -11,7 +11,7 @@ import pytest
 
 from setebench import registry
 from setebench.campaign import plan
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError
 from setebench.scenario import Scenario
 
 GOOD = '''"""Docstring line.
@@ -68,12 +68,6 @@ def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -
     (folder / "rare.py").write_text(GOOD.replace("parameters=()", "parameters=(), on_request=True"))
     assert plan.choose() == ("good-one",)
     assert plan.choose(only=["rare"]) == ("rare",)
-
-
-def test_an_unknown_scenario_is_bad_use(folder: Path) -> None:
-    (folder / "good_one.py").write_text(GOOD)
-    with pytest.raises(UsageError, match="unknown scenario 'x'; one of good-one"):
-        registry.scenario("x")
 
 
 def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,32 +154,23 @@ def altered(**changes: Any) -> bytes:
 
 BAD_FILES = {
     "empty": (b"", "is empty"),
-    "blank": (b" \n", "is empty"),
     "truncated": (store.dumps(make_document())[:-40], "cut short"),
     "text": (b"no json", "damaged"),
-    "binary": (b"\x00\xff\xfe", "damaged"),
     "not utf-8": (
         store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"),
         "damaged|not a setebench result file",
     ),
-    "two documents": (store.dumps(make_document()) * 2, "damaged"),
     "a list": (b"[]", "not a setebench result file"),
     "another json": (b'{"a": 1}', "not a setebench result file: .*schema"),
     "from the future": (altered(schema=2, findings="other"), r"newer setebench \(schema 2"),
-    "schema zero": (altered(schema=0), "not a setebench result file"),
     "schema true": (altered(schema=True), "not a setebench result file"),
     "nan": (store.dumps(make_document()).replace(b"4.0", b"NaN"), "damaged"),
     "overflow": (store.dumps(make_document()).replace(b"4.0", b"1e999"), "not a setebench result file"),
     "huge integer": (altered(evidence={"x": 10**400}), "more than 64 bits"),
-    "huge value": (
-        store.dumps(make_document()).replace(b"4.0", b"1" + b"0" * 100),
-        "more than 64 bits|not a setebench",
-    ),
     "deep": (
         altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 200 + b"]" * 200 + b"}"),
         "nested too deeply",
     ),
-    "very deep": (b"[" * 10**6, "nested too deeply|not a setebench result file"),
     "very deep evidence": (
         altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 10**5),
         "nested too deeply|damaged",

@@ -133,23 +133,6 @@ def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) ->
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
-def test_a_sealed_run_goes_on_with_its_seeds_and_is_logged_again(
-    score: Run, scenario_folder: Write, tmp_path: Path
-) -> None:
-    """It stops once, on a mark that its second machine leaves."""
-    mark = str(tmp_path / "mark")
-    stopping = f"""
-    open({mark!r}, "a").write("x")
-    if open({mark!r}).read() == "xx": raise KeyboardInterrupt"""
-    scenario_folder(tiny=tiny(what=stopping.strip()))
-    assert score("--sealed", "n", "--machines", "2", "--scenario", "tiny", "--answers", "a.jsonl").exit_code == 130
-    done = score("--resume", "a.jsonl", "--format", "json")
-    assert done.exit_code == 0, done.output
-    entries = logged()
-    assert [each["event"] for each in entries] == ["begun", "stopped", "resumed", "ended"]
-    assert entries[0]["seeds"] == entries[2]["seeds"] == json.loads(done.stdout)["sealed"]["seeds"]
-
-
 def test_the_user_s_own_scenario_files_are_inference(score: Run, scenario_folder: Write) -> None:
     drawn = []
     for value in (7, 8):
@@ -196,14 +179,16 @@ def test_a_stopped_run_goes_on(score: Run, scenario_folder: Write, tmp_path: Pat
     open(asked, "a").write("x")
     if open(asked).read() == "xxx": raise KeyboardInterrupt"""
     scenario_folder(tiny=tiny(what=stopping.strip()))
-    arguments = ("--machines", "4", "--no-presets", "--scenario", "tiny")
-    stopped = score(*arguments, "--answers", "a.jsonl")
+    stopped = score("--sealed", "n", "--machines", "4", "--scenario", "tiny", "--answers", "a.jsonl")
     assert stopped.exit_code == 130 and stopped.stderr.endswith("go on with: setebench score --resume a.jsonl\n")
     with open("a.jsonl", "ab") as file:
         file.write(b'{"line": "answer", "vers')
     done = score("--resume", "a.jsonl", "--format", "json")
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.stdout)["machines"]) == 4
+    entries = logged()
+    assert [each["event"] for each in entries] == ["begun", "stopped", "resumed", "ended"]
+    assert entries[0]["seeds"] == entries[2]["seeds"] == json.loads(done.stdout)["sealed"]["seeds"]
     assert marks.read_text() == "x" * 5, "two before, the third twice, one behind it"
     again = score("--resume", "a.jsonl", "--format", "json")
     assert again.stdout == done.stdout and marks.read_text() == "x" * 5
@@ -277,14 +262,6 @@ def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder
     assert document["against"]["difference"]["machines"] == 3
     assert sum(document["against"]["totals"][each] for each in ("right", "wrong")) == 3
     assert score("--machines", "1", "--against", "no-such-commit").exit_code == 2
-
-
-def test_the_old_inference_is_the_old_one_and_the_simulator_today_s(repository: Path) -> None:
-    with versions.other_version(versions.commit_of("HEAD")) as sources:
-        package = sources / "setebench"
-        assert not (package / "scenarios").is_symlink() and (package / "__init__.py").read_text() == ""
-        assert all((package / room).is_symlink() for room in ("sim", "probe", "registry.py", "stats"))
-    assert not sources.exists()
 
 
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.machine import Region
+from setebench.notation import parse
 from setebench.probe import Base, Probe
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
@@ -53,6 +54,13 @@ def pages_of(region: Region, count: int, first: int = 0) -> NDArray[np.int64]:
 def cycles(machine: SimulatedMachine, probe: Probe, placements: Any = 1, **options: Any) -> list[int]:
     """First interval of every repetition, less the empty interval."""
     return [int(ticks) - OVERHEAD for ticks in machine.run(probe, placements, **options)[:, 0]]
+
+
+def took(machine: SimulatedMachine, text: str, page_size: int = HUGE, repetitions: int = 1) -> list[int]:
+    """The same of a probe in the notation, whose base `page` lies in a fresh region of 2 MiB."""
+    region = machine.allocate(HUGE, page_size)
+    probe = parse(text)
+    return cycles(machine, probe, {PAGE_BASE: [region.address] * repetitions} if probe.bases else repetitions)
 
 
 def timed(where: Any, size: int = 8) -> Probe:

@@ -1,4 +1,5 @@
-"""What lies behind private caches: third levels for victims, with a directory, a cache of memory, open rows."""
+"""What lies behind private caches: third levels for victims, with a directory, a cache of memory, open rows; ways
+that are predicted, and lines that go by themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L3, LINE, LINE_BASE, MEMORY, cycles, levels, quiet, timed
+from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, levels, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim import spec
@@ -119,3 +120,88 @@ def test_an_open_row_answers_sooner() -> None:
     in_a_row = region.address + np.arange(512) * LINE
     times = cycles(machine, Probe().flush(LINE_BASE) + timed(LINE_BASE), {LINE_BASE: in_a_row})
     assert times.count(MEMORY - saves) > 440, "sixteen lines of each row"
+
+
+# -- level 1 finds a line's way by a hash of its virtual page --------------------------------------------------------
+
+
+BITS, MORE = 8, 7
+SAME_TAG = PAGE * ((1 << BITS) | 1)
+"""Folding both halves of the page number gives the same tag as page 0's."""
+
+OTHER_TAG = PAGE
+
+
+def latencies(distance: int, times: int = 20, **level: Any) -> list[int]:
+    """Of loads that turn between two lines of a set, so far apart."""
+    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE, **level})
+    region = machine.allocate(2 * HUGE, HUGE)
+    turns = [region.address + (turn % 2) * distance for turn in range(times)]
+    return cycles(machine, timed(PAGE_BASE), {PAGE_BASE: turns})[2:]
+
+
+def test_lines_with_one_tag_mispredict_each_other() -> None:
+    assert set(latencies(SAME_TAG)) == {L1 + MORE}
+    assert set(latencies(OTHER_TAG)) == {L1}
+    assert set(latencies(SAME_TAG + LINE)) == {L1}, "another set"
+
+
+@pytest.mark.parametrize("level", [{"way_tag_bits": 0}, {"mispredicted_way_cycles": 0}])
+def test_without_prediction_nothing_is_mispredicted(level: dict[str, int]) -> None:
+    assert set(latencies(SAME_TAG, **level)) == {L1}
+
+
+def test_the_latest_used_line_is_found() -> None:
+    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE})
+    region = machine.allocate(2 * HUGE, HUGE)
+    near, far = region.address, region.address + SAME_TAG
+    turns = [near, far, far, far, near, near]
+    assert cycles(machine, timed(PAGE_BASE), {PAGE_BASE: turns})[2:] == [L1, L1, L1 + MORE, L1]
+
+
+def test_stores_wait_for_no_way() -> None:
+    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE})
+    region = machine.allocate(2 * HUGE, HUGE)
+    store = Probe().fence().start(dither=False).store(PAGE_BASE).fence().stop()
+    same = {PAGE_BASE: [region.address + (turn % 2) * SAME_TAG for turn in range(10)]}
+    other = {PAGE_BASE: [region.address + PAGE * 8 + (turn % 2) * OTHER_TAG for turn in range(10)]}
+    assert cycles(machine, store, same)[2:] == cycles(machine, store, other)[2:]
+
+
+# -- lines that leave private caches by themselves, because others need their entries of a directory -----------------
+
+
+LINES, WAIT = 256, 100_000
+
+
+def kept(interval: float, share: float, waits: int = 1) -> list[int]:
+    """Latencies of lines that were loaded before so many waits of 100,000 cycles."""
+    machine = quiet(noise=spec.Noise(loss_interval_cycles=interval, loss_share=share))
+    region = machine.allocate(HUGE, HUGE)
+    where = region.address + np.arange(LINES) * LINE
+    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
+    machine.run(Probe().wait(WAIT), waits)
+    return cycles(machine, timed(LINE_BASE), {LINE_BASE: where})
+
+
+def test_lines_go_to_memory_at_the_rate_of_the_bursts() -> None:
+    assert kept(0.0, 0.5).count(L1) == LINES
+    few, many = (kept(WAIT / 20, share) for share in (0.01, 0.1))
+    assert 0.6 * LINES < few.count(L1) < 0.95 * LINES, "exp(-20 * 0.01) of them, and fewer while they are read"
+    assert many.count(L1) < 0.35 * LINES, "exp(-2)"
+    assert set(few) <= {L1, MEMORY}, "no cache has what left"
+
+
+def test_a_long_rest_takes_nearly_all() -> None:
+    assert kept(1000.0, 0.05, waits=20).count(L1) < 0.15 * LINES
+
+
+def test_modified_lines_are_written_to_memory() -> None:
+    machine = quiet(noise=spec.Noise(loss_interval_cycles=WAIT / 10, loss_share=1.0))
+    region = machine.allocate(HUGE, HUGE)
+    where = region.address + np.arange(LINES) * LINE
+    machine.run(Probe().store(LINE_BASE).fence(), {LINE_BASE: where})
+    machine.run(Probe().wait(WAIT), 20)
+    gone = [address for address in where.tolist() if not cached_in(machine, address)]
+    assert len(gone) > 0.9 * LINES
+    assert counters(machine)["memory_writes"] >= len(gone)

@@ -1,14 +1,15 @@
-"""The clock of simulated machines: steps, dither, overhead, drift, jitter, interrupts."""
+"""The clock of simulated machines and what disturbs them: steal, co-runners, interrupts, clock frequencies in steps."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from quiet_machines import L1, LINE_BASE, PAGE, quiet
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, PAGE, cycles, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
+from setebench.sim.machine import SimulatedMachine
 
 
 @pytest.mark.parametrize("step", [26.0, 24.45])
@@ -55,3 +56,74 @@ def test_interrupts_come_at_their_rate_and_disturb_the_caches() -> None:
     machine.run(Probe().wait(400_000).fence("l").wait(10), 3)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(512) * 64})
     assert counters(machine)["l1_misses"] > before
+
+
+# -- what the system around does -------------------------------------------------------------------------------------
+
+
+MOMENT = 100_000
+"""Cycles of one sample here."""
+
+
+def samples(machine: SimulatedMachine, count: int) -> np.ndarray:
+    probe = Probe().start(dither=False).wait(MOMENT).stop()
+    return np.array(cycles(machine, probe, count))
+
+
+def test_steal_comes_in_episodes_and_takes_long() -> None:
+    noise = spec.Noise(
+        steal_interval_cycles=5e5, steal_cycles=2e6, episode_interval_cycles=2e8, episode_cycles=3e7, steal_lines=0
+    )
+    taken = samples(quiet(noise=noise), 12_000) - MOMENT
+    stolen = np.flatnonzero(taken > 100)
+    assert len(stolen) > 20
+    assert taken[stolen].min() > 0.99e6 and taken[stolen].max() < 6.1e6, "one half to one and a half, two at most"
+    between = np.diff(stolen)
+    assert np.median(between) <= 12, "every 5 samples within an episode"
+    assert between.max() > 200, "and none for long"
+    always = samples(quiet(noise=spec.Noise(steal_interval_cycles=5e5, steal_cycles=2e6)), 2000) - MOMENT
+    assert np.diff(np.flatnonzero(always > 100)).max() < 60
+
+
+def test_steal_costs_the_core_its_lines() -> None:
+    left = {}
+    for lines in (0, 4096):
+        machine = quiet(noise=spec.Noise(steal_interval_cycles=3e5, steal_cycles=1e6, steal_lines=lines))
+        region = machine.allocate(HUGE, HUGE)
+        where = region.address + np.arange(256) * LINE
+        machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
+        samples(machine, 30)
+        left[lines] = cycles(machine, timed(LINE_BASE), {LINE_BASE: where}).count(L1)
+    assert left[0] == 256 and left[4096] < 40
+
+
+@pytest.mark.parametrize("interval", [0.0, 200.0])
+def test_a_co_runner_brings_lines(interval: float) -> None:
+    noise = spec.Noise(
+        co_runner_interval_cycles=1.0,
+        co_runner_cycles=1e12,
+        co_runner_entries=0,
+        co_runner_issue_share=0.0,
+        co_runner_line_interval_cycles=interval,
+    )
+    machine = quiet(noise=noise)
+    region = machine.allocate(HUGE, HUGE)
+    where = region.address + np.arange(64) * LINE
+    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
+    # 16 lines every 3,200 cycles: in 300,000 three times what the first cache holds
+    machine.run(Probe().wait(1000), 300)
+    left = cycles(machine, timed(LINE_BASE), {LINE_BASE: where}).count(L1)
+    assert left == 64 if interval == 0 else left < 20
+
+
+def test_frequency_goes_up_and_down_in_steps_around_its_mean() -> None:
+    jump, moments = 0.08, 10
+    clock = spec.Clock(brackets={"lfence": 20.0}, jump=jump, jump_period_cycles=moments * MOMENT)
+    ratios = samples(quiet(clock=clock), 2000) / MOMENT
+    low, high = (np.isclose(ratios, 1 + sign * jump, atol=0.002) for sign in (-1, 1))
+    assert np.mean(low | high) > 0.85, "but for samples amid a jump"
+    assert ratios.mean() == pytest.approx(1.0, abs=0.002)
+    first = np.flatnonzero(low)[0]
+    # of every two periods one is fast and one slow, in any order: never more than two alike in a row
+    runs = np.diff(np.flatnonzero(np.diff(np.where(low[first:], 0, 1)[::moments]) != 0))
+    assert set(runs.tolist()) == {1, 2}

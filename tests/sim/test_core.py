@@ -1,4 +1,4 @@
-"""The core of simulated machines: what overlaps, what waits, and for what."""
+"""The core of simulated machines: what overlaps, what waits, and for what; and what each further resource does."""
 
 from __future__ import annotations
 
@@ -6,66 +6,58 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, quiet, timed
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, fetched, quiet, timed, took
 
 from setebench.probe import CHASE_WORK, Base, Probe
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 
 OTHER = Base("other")
+SLACK, WALK = 50, 60
+WARM = "load page; fence; start dither=no; "
 
 
-def far_lines(count: int, how: str = "load", hint: str = "t0") -> Probe:
+def far_lines(count: int, how: str = "load") -> str:
     """`count` independent misses, all in one 2 MiB page, no two in a pair or run."""
-    probe = Probe()
-    for k in range(count):
-        where = PAGE_BASE + (k * 37 + 3) * LINE
-        probe = probe.load(where) if how == "load" else probe.prefetch(where, hint)
-    return probe
+    return "; ".join(f"{how} page+{37 * k + 3}l" for k in range(count))
 
 
-def misses_time(machine: SimulatedMachine, count: int, how: str = "load", hint: str = "t0") -> int:
+def misses_time(machine: SimulatedMachine, count: int, how: str = "load") -> int:
     """Time of `count` independent misses on lines never touched before."""
-    region = machine.allocate(HUGE, HUGE)
-    warm = Probe().load(PAGE_BASE).fence()
-    probe = warm.start(dither=False) + far_lines(count, how, hint).stop()
-    time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
-    machine.release(region)
-    return time
+    return took(machine, f"{WARM}{far_lines(count, how)}; stop")[0]
 
 
-def test_calibrations() -> None:
-    machine = quiet()
-    assert cycles(machine, Probe().start(dither=False).stop()) == [0]
-    assert cycles(machine, Probe().start(dither=False).add(100).stop()) == [100]
-    assert cycles(machine, Probe().start(dither=False).multiply(100).stop()) == [300]
-    assert cycles(machine, Probe().start(dither=False).multiply(100, chained=False).stop())[0] < 30
-    assert cycles(machine, Probe().start(dither=False).transfer(10).stop()) == [40]
-    assert cycles(machine, Probe().start(dither=False).wait(777).stop()) == [777]
-    assert cycles(machine, Probe().start(dither=False).nop(400).stop())[0] == pytest.approx(100, abs=1)
-    assert cycles(machine, Probe().start(dither=False).add(50).add(50).stop()) == [100]
-    assert cycles(machine, Probe().start(dither=False).add(50).multiply(10).stop()) == [50]
+@pytest.mark.parametrize(
+    ("work", "low", "high"),
+    [
+        ("", 0, 0),
+        ("add 100", 100, 100),
+        ("multiply 100", 300, 300),
+        ("multiply 100 free", 0, 29),
+        ("transfer 10", 40, 40),
+        ("wait 777", 777, 777),
+        ("nop 400", 99, 101),
+        ("add 50; add 50", 100, 100),
+        ("add 50; multiply 10", 50, 50),
+    ],
+)
+def test_calibrations(work: str, low: int, high: int) -> None:
+    assert low <= took(quiet(), f"start dither=no; {work}; stop")[0] <= high
 
 
 def test_waiting_does_not_hold_back_an_out_of_order_core() -> None:
     machine = quiet(core=spec.Core(reorder_window=512))
-    region = machine.allocate(PAGE, PAGE)
-    behind = Probe().flush(LINE_BASE).fence().start(dither=False).wait(200).load(LINE_BASE).stop()
-    fenced = Probe().flush(LINE_BASE).fence().start(dither=False).wait(200).fence("l").load(LINE_BASE).stop()
-    where = {LINE_BASE: [region.address] * 2}
-    assert max(cycles(machine, behind, where)) < MEMORY + 200
-    assert cycles(machine, fenced, where) == [MEMORY + 200] * 2
+    behind = "flush page; fence; start dither=no; wait 200; {}load page; stop"
+    assert max(took(machine, behind.format(""), PAGE, 2)) < MEMORY + 200
+    assert took(machine, behind.format("fence l; "), PAGE, 2) == [MEMORY + 200] * 2
 
 
-def test_the_window_limits_overlap() -> None:
+@pytest.mark.parametrize(("instructions", "rounds"), [(30, 1), (70, 2)])
+def test_the_window_limits_overlap(instructions: int, rounds: int) -> None:
     """A miss with more instructions behind it than the window has holds back the next miss."""
-    for instructions, rounds in ((30, 1), (70, 2)):
-        machine = quiet(core=spec.Core(reorder_window=64))
-        region = machine.allocate(HUGE, HUGE)
-        probe = Probe().load(PAGE_BASE).fence().start(dither=False).load(PAGE_BASE + 40 * LINE)
-        probe = probe.nop(instructions).load(PAGE_BASE + 99 * LINE).stop()
-        time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
-        assert rounds * MEMORY <= time < rounds * MEMORY + 50
+    machine = quiet(core=spec.Core(reorder_window=64))
+    (time,) = took(machine, f"{WARM}load page+40l; nop {instructions}; load page+99l; stop")
+    assert rounds * MEMORY <= time < rounds * MEMORY + SLACK
 
 
 @pytest.mark.parametrize("entries", [1, 4, 10])
@@ -76,51 +68,42 @@ def test_one_miss_more_than_entries_takes_one_more_round(entries: int) -> None:
         assert misses_time(machine, rounds * entries + 1) == pytest.approx((rounds + 1) * MEMORY, abs=12)
 
 
-@pytest.mark.parametrize("how", ["load", "prefetch"])
-def test_separate_limits_for_demand_and_prefetch(how: str) -> None:
+def test_separate_limits_for_demand_and_prefetch() -> None:
     """Entries 12, at most 8 by loads and 5 by software prefetches. A prefetch is done once it has its entry."""
     machine = quiet(l1={"mshr_entries": 12, "mshr_demand_limit": 8, "mshr_prefetch_limit": 5})
-    if how == "load":
-        assert misses_time(machine, 8) < 2 * MEMORY <= misses_time(machine, 9)
-    else:
-        assert misses_time(machine, 5, "prefetch") < 20
-        assert misses_time(machine, 6, "prefetch") >= MEMORY
+    assert misses_time(machine, 8) < 2 * MEMORY <= misses_time(machine, 9)
+    assert misses_time(machine, 5, "prefetch") < 20
+    assert misses_time(machine, 6, "prefetch") >= MEMORY
 
 
-def test_prefetches_stall_or_drop_when_entries_run_out() -> None:
-    times = {}
-    for when_full in ("stalls", "drops"):
-        machine = quiet(l1={"mshr_entries": 4}, software_prefetch=spec.SoftwarePrefetch(when_full=when_full))
-        region = machine.allocate(HUGE, HUGE)
-        fetch = Probe().load(PAGE_BASE).fence().start(0, dither=False) + far_lines(6, "prefetch").stop(0)
-        fetch = fetch.fence().wait(2000).fence().start(1, dither=False).load(PAGE_BASE + (5 * 37 + 3) * LINE).stop(1)
-        times[when_full] = machine.run(fetch, {PAGE_BASE: [region.address]})[0] - 20
-    assert times["stalls"][0] >= MEMORY
-    assert times["stalls"][1] == L1
-    assert times["drops"][0] < 20
-    assert times["drops"][1] == MEMORY
+@pytest.mark.parametrize("stalls", [True, False])
+def test_prefetches_stall_or_drop_when_entries_run_out(stalls: bool) -> None:
+    """Six of four entries: the last one's line is there only where it waited."""
+    prefetch = spec.SoftwarePrefetch(when_full="stalls" if stalls else "drops")
+    sixth = f"fence; wait 2000; fence; start dither=no; load page+{5 * 37 + 3}l; stop"
+    machine = quiet(l1={"mshr_entries": 4}, software_prefetch=prefetch)
+    assert (misses_time(machine, 6, "prefetch") >= MEMORY) == stalls
+    assert took(machine, f"load page; fence; {far_lines(6, 'prefetch')}; {sixth}") == [L1 if stalls else MEMORY]
 
 
-def test_a_load_of_a_line_in_flight_waits_for_the_rest() -> None:
-    machine = quiet()
-    region = machine.allocate(PAGE, PAGE)
-    for elapsed in (0, 100, 250):
-        probe = Probe().flush(LINE_BASE).fence().prefetch(LINE_BASE)
-        if elapsed:
-            probe = probe.fence("l").wait(elapsed).fence("l")
-        time = cycles(machine, probe.start(dither=False).load(LINE_BASE).stop(), {LINE_BASE: [region.address]})[0]
-        assert time == pytest.approx(MEMORY - elapsed, abs=2)
+@pytest.mark.parametrize("elapsed", [1, 100, 250])
+def test_a_load_of_a_line_in_flight_waits_for_the_rest(elapsed: int) -> None:
+    text = f"flush page; fence; prefetch page; fence l; wait {elapsed}; fence l; start dither=no; load page; stop"
+    assert took(quiet(), text, PAGE)[0] == pytest.approx(MEMORY - elapsed, abs=2)
 
 
-def test_dependence_orders_loads() -> None:
-    machine = quiet()
-    region = machine.allocate(PAGE, PAGE)
-    clean = Probe().flush(PAGE_BASE).flush(PAGE_BASE + 9 * LINE).fence().start(dither=False).load(PAGE_BASE)
-    where = {PAGE_BASE: [region.address]}
-    assert cycles(machine, clean.load(PAGE_BASE + 9 * LINE).stop(), where)[0] < MEMORY + 4
-    assert cycles(machine, clean.load(PAGE_BASE + 9 * LINE, after=-1).stop(), where)[0] == 2 * MEMORY
-    assert cycles(machine, clean.prefetch(PAGE_BASE + 9 * LINE, after=-1).stop(), where)[0] == MEMORY
-    assert cycles(machine, clean.fence("l").load(PAGE_BASE + 9 * LINE).stop(), where)[0] == 2 * MEMORY
+@pytest.mark.parametrize(
+    ("second", "low", "high"),
+    [
+        ("load page+9l", MEMORY, MEMORY + 3),
+        ("load page+9l after=-1", 2 * MEMORY, 2 * MEMORY),
+        ("prefetch page+9l after=-1", MEMORY, MEMORY),
+        ("fence l; load page+9l", 2 * MEMORY, 2 * MEMORY),
+    ],
+)
+def test_dependence_orders_loads(second: str, low: int, high: int) -> None:
+    (time,) = took(quiet(), f"flush page; flush page+9l; fence; start dither=no; load page; {second}; stop", PAGE)
+    assert low <= time <= high
 
 
 def test_chases_follow_the_links() -> None:
@@ -162,32 +145,26 @@ def test_blocking_loads(out_of_order: bool) -> None:
         assert misses_time(quiet(core=core), 3) == pytest.approx(expected, abs=12)
 
 
-def test_a_full_fence_waits_for_flushes_and_a_load_fence_does_not() -> None:
+@pytest.mark.parametrize(("fence", "low", "high"), [("m", 90, 100), ("l", 0, 10), ("s", 0, 10)])
+def test_a_full_fence_waits_for_flushes_and_a_load_fence_does_not(fence: str, low: int, high: int) -> None:
     machine = quiet(core=spec.Core(flush_cycles=90))
-    region = machine.allocate(PAGE, PAGE)
-    for fence, low, high in (("m", 90, 100), ("l", 0, 10), ("s", 0, 10)):
-        probe = Probe().load(PAGE_BASE).fence().start(dither=False).flush(PAGE_BASE).fence(fence).stop()
-        assert low <= cycles(machine, probe, {PAGE_BASE: [region.address]})[0] <= high
-
-
-def smt_pair(machine: SimulatedMachine, count: int) -> tuple[int, int]:
-    region = machine.allocate(2 * HUGE, HUGE)
-    begin = Probe().load(PAGE_BASE).fence().barrier().start(dither=False)
-    first = begin + far_lines(count).stop()
-    second = Probe()
-    for k in range(count):
-        second = second.load(OTHER + (k * 41 + 5) * LINE)
-    second = Probe().load(OTHER).fence().barrier().start(dither=False) + second.stop()
-    ticks = machine.run_together({0: first, 1: second}, {PAGE_BASE: [region.address], OTHER: [region.address + HUGE]})
-    return int(ticks[0][0, 0]) - 20, int(ticks[1][0, 0]) - 20
+    assert low <= took(machine, f"{WARM}flush page; fence {fence}; stop", PAGE)[0] <= high
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_smt_threads_share_entries(shared: bool) -> None:
     machine = quiet(core=spec.Core(threads_per_core=2), l1={"mshr_entries": 8, "mshr_shared_by_smt": shared})
-    times = smt_pair(machine, 6)
-    assert (max(times) >= 2 * MEMORY) == shared
-    assert max(times) < 2 * MEMORY + 20
+    region = machine.allocate(2 * HUGE, HUGE)
+    probes = {}
+    for cpu, base in enumerate((PAGE_BASE, OTHER)):
+        probes[cpu] = Probe().load(base).fence().barrier().start(dither=False)
+        for k in range(6):
+            probes[cpu] = probes[cpu].load(base + (37 * k + 3) * LINE)
+        probes[cpu] = probes[cpu].stop()
+    ticks = machine.run_together(probes, {PAGE_BASE: [region.address], OTHER: [region.address + HUGE]})
+    longest = max(int(each[0, 0]) - 20 for each in ticks.values())
+    assert (longest >= 2 * MEMORY) == shared
+    assert longest < 2 * MEMORY + 20
 
 
 @pytest.mark.parametrize(
@@ -201,3 +178,58 @@ def test_smt_threads_share_entries(shared: bool) -> None:
 def test_memory_bandwidth_and_banks(memory: dict[str, Any], low: int, high: int) -> None:
     machine = quiet(memory=spec.Memory(**memory), l1={"mshr_entries": 0}, l2={"mshr_entries": 0})
     assert low <= misses_time(machine, 20) <= high
+
+
+# -- further resources ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("stores", "waits"), [(4, False), (5, True)])
+def test_a_store_more_than_the_queue_holds_waits_for_the_first(stores: int, waits: bool) -> None:
+    time = misses_time(quiet(core=spec.Core(store_queue=4), l1={"mshr_entries": 0}), stores, "store")
+    assert (MEMORY <= time < MEMORY + SLACK) if waits else time < SLACK
+
+
+@pytest.mark.parametrize("walkers", [1, 2, 4])
+def test_page_walks_go_on_side_by_side_as_far_as_there_are_walkers(walkers: int) -> None:
+    """Four cached lines in four pages that the TLB doesn't hold."""
+    table = spec.TlbTable(entries=1, miss_penalty_cycles=WALK)
+    machine = quiet(tlb=spec.Tlb(l1_4k=table, l2_4k=spec.TlbTable(entries=0), walkers=walkers))
+    loads = [f"load page+{page}p+{page}l" for page in range(5)]
+    (time,) = took(machine, f"{'; '.join(loads)}; fence; start dither=no; {'; '.join(loads[:4])}; stop", PAGE)
+    assert time == pytest.approx(4 // walkers * WALK + L1, abs=2)
+
+
+@pytest.mark.parametrize("ports", [1, 2, 3])
+def test_a_cache_starts_as_many_accesses_a_cycle_as_it_has_ports(ports: int) -> None:
+    machine = quiet(core=spec.Core(issue_width=6), l1={"ports": ports})
+    assert took(machine, f"{WARM}{'load page; ' * 120}stop")[0] == pytest.approx(120 / ports + L1, abs=2)
+
+
+@pytest.mark.parametrize("out_of_order", [True, False])
+def test_in_order_nothing_starts_before_what_comes_first(out_of_order: bool) -> None:
+    """A miss, a hit that needs its value, and a miss that needs nothing."""
+    machine = quiet(core=spec.Core(out_of_order=out_of_order))
+    rounds = 1 if out_of_order else 2
+    (time,) = took(machine, f"{WARM}load page+40l; load page after=-1; load page+99l; stop")
+    assert rounds * MEMORY <= time < rounds * MEMORY + SLACK
+
+
+def test_a_sibling_makes_every_load_longer_while_it_runs() -> None:
+    machine = quiet(core=spec.Core(threads_per_core=2, smt_extra_cycles=7))
+    region = machine.allocate(PAGE, PAGE)
+    where = {LINE_BASE: [region.address] * 2}
+    probe = Probe().load(LINE_BASE) + timed(LINE_BASE)
+    alone = machine.run(probe, where)[1, 0]
+    together = machine.run_together({0: probe, 1: probe}, where)
+    assert [int(ticks[1, 0] - alone) for ticks in together.values()] == [7, 7]
+
+
+@pytest.mark.parametrize(("directions", "up", "down"), [("both", 1, 1), ("up", 1, 0), ("down", 0, 1)])
+@pytest.mark.parametrize("kind", [spec.Streamer, spec.Stride])
+def test_prefetchers_follow_the_directions_they_may(kind: Any, directions: str, up: int, down: int) -> None:
+    for step, expected in ((1, up), (-1, down)):
+        machine = quiet(prefetchers=(kind(level=2, directions=directions),))
+        train = Probe()
+        for number in range(4):
+            train = train.load(PAGE_BASE + (30 + number * step) * LINE, ip="A").fence()
+        assert bool(fetched(machine, train, [30 + number * step for number in range(4, 8)])) == bool(expected)

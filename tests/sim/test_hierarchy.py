@@ -24,10 +24,6 @@ def test_line_size(line: int) -> None:
     assert line_size(Context(machine=machine), machine.allocate(MEMORY, 4096)) == line
 
 
-GUEST_CLOCK = spec.Clock(step_ticks=36.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
-"""A clock so coarse that no lines of one set can be found of a hashed cache in reasonable time."""
-
-
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
     tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))

@@ -116,17 +116,12 @@ def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str
 
 MISTAKES = [
     ("ways = 4", "ways = 40", "levels[0].ways: 40 is not allowed; allowed: whole number from 1 to 32"),
-    ("ways = 4", "ways = 4.5", "levels[0].ways: must be whole number from 1 to 32, not a number"),
     ("ways = 4", 'ways = "4"', "levels[0].ways: must be whole number from 1 to 32, not text"),
-    ("ways = 4", "ways = true", "levels[0].ways: must be whole number from 1 to 32, not true or false"),
-    ("ways = 4", "ways = -1", "levels[0].ways: -1 is not allowed"),
     ("ways = 4", "way = 4", "levels[0].way: unknown field (did you mean ways?)"),
     ("sets = 256", "sets = 255", "levels[1].sets: 255 is not allowed; allowed: power of two"),
     ("sets = 256", "sets = 16", "levels[1].sets: level 2 holds 128 lines"),
-    ("sets = 256", "sets = 99999999999999999999", "levels[1].sets: 99999999999999999999 is not allowed"),
     ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: a number of more than 60 digits is not allowed"),
     ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: nan is not allowed"),
-    ("latency_cycles = 15", "latency_cycles = inf", "levels[1].latency_cycles: inf is not allowed"),
     ("latency_cycles = 15", "latency_cycles = 1e999", "levels[1].latency_cycles: inf is not allowed"),
     ("latency_cycles = 15", "latency_cycles = 3", "levels[1].latency_cycles: 3 is not more than the 3 of level 1"),
     ("latency_cycles = 15", "latency_cycles = 1979-05-27", "levels[1].latency_cycles: must be number from"),
@@ -134,9 +129,7 @@ MISTAKES = [
     ('inclusion = "inclusive"', 'inclusion = "both"', 'levels[1].inclusion: "both" is not allowed'),
     ('inclusion = "inclusive"', "mshr_demand_limit = 13", "levels[1].mshr_demand_limit: 13 of only 12 mshr_entries"),
     ('kind = "stream"', 'kind = "streamer"', 'prefetchers[0].kind: "streamer" is not allowed'),
-    ('kind = "stream"', "kind = 3", "prefetchers[0].kind: 3 is not allowed"),
     ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
-    ('fills = "l2"', 'fills = "l1"', 'prefetchers[0].fills: "l1" for a prefetcher of level 2, with 2 levels'),
     ('["load", "store"]', "[]", "prefetchers[0].trained_by: 0 elements; allowed: a list of 1 to 4"),
     ('["load", "store"]', '["load", "load"]', "prefetchers[0].trained_by: an element stands there twice"),
     ('["load", "store"]', '"load"', "prefetchers[0].trained_by: must be a list, not text"),
@@ -160,7 +153,6 @@ MISTAKES = [
         "software_prefetch.hints.t1.bypasses_l2: true",
     ),
     ("[memory]", "[memories]", "memories: unknown field (did you mean memory?)"),
-    ("[core]", "[[core]]", "core: must be a table, not a list"),
     ("[[prefetchers]]", "[prefetchers]", "prefetchers: must be a list, not a table"),
     ('description = "a', 'description = "\\u0007a', "description: "),
 ]
@@ -243,18 +235,18 @@ def test_the_template_loads_as_it_is_and_with_each_example() -> None:
     assert full.remote_memory == spec.RemoteMemory() and full.pmu is not None and full.pmu.events["l1d_fill"]
 
 
+def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine() -> None:
+    text = dump(loader.load("random:5"))
+    assert "co_runner_cycles" in text
+    assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
+
+
 def test_the_template_explains_every_field() -> None:
     text = " ".join(re.sub(r"(?m)^[# ]+", "", template(loader.load("plain"), "mine")).split())
     for table in (*LIMITS, *PREFETCHERS):
         assert " ".join((table.__doc__ or "").split()) in text or table in (spec.Prefetcher, spec.Machine), table
         for field in table_fields(table).values():
             assert " ".join(field.meaning.split()) in text or is_table(field.type), (table, field.name)
-
-
-def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine() -> None:
-    text = dump(loader.load("random:5"))
-    assert "co_runner_cycles" in text
-    assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
 
 
 def test_every_field_is_explained_and_limited() -> None:
@@ -306,22 +298,9 @@ def test_new_writes_once_and_show_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("show", "nope"),
-        ("truth", "nope"),
-        ("truth", "missing.toml"),
-        ("show", "random:x"),
-        ("new", "mine.json"),
-        ("new", "/no/such/folder/mine.toml"),
-        ("new", "-", "--from", "nope"),
-        ("truth", "plain", "--format", "xml"),
-        ("frobnicate",),
-    ],
+    "line", ["show nope", "truth missing.toml", "new mine.json", "new /no/such/folder/mine.toml", "new - --from nope"]
 )
-def test_bad_use_ends_with_status_2_and_says_why(arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.strip()
-    assert "Traceback" not in result.stderr
+def test_bad_use_ends_with_status_2_and_says_why(line: str) -> None:
+    result = run(*line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.strip() and "Traceback" not in result.stderr

@@ -25,8 +25,6 @@ from setebench.sim.truth import truth
 
 pytestmark = pytest.mark.long(45)
 
-FILES = Path(__file__).parents[1] / "fixtures/machine_files"
-
 
 @pytest.mark.parametrize(
     ("prefetcher", "identity"),

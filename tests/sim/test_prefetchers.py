@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from quiet_machines import HUGE, L2, LINE, MEMORY, PAGE, PAGE_BASE, cycles, fetched, quiet, timed
 
@@ -33,18 +34,11 @@ def with_prefetchers(*prefetchers: Any, **changes: Any) -> SimulatedMachine:
     return quiet(prefetchers=prefetchers, **changes)
 
 
-def loads(lines: Sequence[int], how: str = "load", ip: str | None = None) -> Probe:
-    """Accesses to lines of a page, each done before the next."""
+def loads(lines: Sequence[int], ip: str | None = None) -> Probe:
+    """Loads of lines of a page, each done before the next."""
     probe = Probe()
     for line in lines:
-        where = PAGE_BASE + line * LINE
-        if how == "store":
-            probe = probe.store(where, ip=ip)
-        elif how == "prefetch":
-            probe = probe.prefetch(where, "t1", ip=ip)
-        else:
-            probe = probe.load(where, ip=ip)
-        probe = probe.fence().wait(2000).fence()
+        probe = probe.load(PAGE_BASE + line * LINE, ip=ip).fence().wait(2000).fence()
     return probe
 
 
@@ -82,24 +76,62 @@ def test_streamer_needs_one_miss_and_sixteen_hits_for_a_page() -> None:
         assert cycles(machine, probe + timed(PAGE_BASE + line * LINE), {PAGE_BASE: [region.address]}) == [L2]
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([20, 21], set()),
-        ([20, 21, 22], {23, 24}),
-        ([22, 21, 20], {19, 18}),
-        ([10, 14, 20], {21, 22}),
-        ([10, 20, 14], set()),
-        ([0], {1, 2}),
-        ([63], {62, 61}),
-        ([1], set()),
-        ([1, 2], {3, 4}),
-        ([62, 61], {60, 59}),
-        ([61, 62, 63], set()),
-    ],
+BOTH_WAYS = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=32, streams_per_page=2)
+BY_LEVEL_ONE = spec.Streamer(
+    level=2,
+    trigger=5,
+    trigger_by_l1_prefetcher=1,
+    degree=2,
+    max_distance=20,
+    streams=32,
+    streams_per_page=2,
+    trained_by=("load", "store", "prefetch", "l1_prefetcher"),
 )
-def test_streamer_triggers(lines: list[int], expected: set[int]) -> None:
-    assert near(with_prefetchers(PAPER), loads(lines), lines) == expected
+"""Sandy Bridge's: five misses of loads, or one that a level-1 prefetcher sent."""
+
+NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3)
+PAIR, UP_DOWN = spec.LinePair(level=2), spec.UpDown(level=2)
+STRIDE = spec.Stride(level=1, fills="l1", trigger=3, max_stride_bytes=2048, entries=8, ip_bits=8)
+FAR_STRIDE = spec.Stride(level=1, fills="l1", trigger=3, degree=2, max_distance=4, max_stride_bytes=128)
+BROUGHT: list[tuple[tuple[spec.AnyPrefetcher, ...], list[int], set[int]]] = [
+    ((PAPER,), [20, 21], set()),
+    ((PAPER,), [20, 21, 22], {23, 24}),
+    ((PAPER,), [22, 21, 20], {19, 18}),
+    ((PAPER,), [10, 14, 20], {21, 22}),
+    ((PAPER,), [10, 20, 14], set()),
+    ((PAPER,), [0], {1, 2}),
+    ((PAPER,), [63], {62, 61}),
+    ((PAPER,), [1], set()),
+    ((PAPER,), [1, 2], {3, 4}),
+    ((PAPER,), [62, 61], {60, 59}),
+    ((PAPER,), [61, 62, 63], set()),
+    ((PAPER,), [10, 40, 11, 39, 12, 38], set()),  # one stream per page
+    ((BOTH_WAYS,), [10, 40, 11, 39, 12, 38], {13, 14, 36, 37}),
+    ((BY_LEVEL_ONE,), [20, 21, 22, 23], set()),
+    ((BY_LEVEL_ONE,), [20, 21, 22, 23, 24], {25, 26}),
+    ((NEXT_LINE,), [30, 30, 30], {31}),
+    ((BY_LEVEL_ONE, NEXT_LINE), [30, 30, 30], {31, 32, 33}),
+    ((PAIR,), [30], {31}),
+    ((PAIR,), [31], {30}),
+    ((STRIDE,), [10, 15, 20], {25}),
+    ((STRIDE,), [15, 10, 5], {0}),
+    ((STRIDE,), [10, 42], set()),
+    ((FAR_STRIDE,), [10, 12, 14], {16, 18}),
+    ((FAR_STRIDE,), [10, 12, 14, 16, 18], {20, 22, 24, 26}),
+    ((FAR_STRIDE,), [10, 13, 16, 19], set()),
+    ((FAR_STRIDE,), [10, 12, 15], set()),
+    ((UP_DOWN,), [30], {31}),
+    ((UP_DOWN,), [30, 20], {31, 19}),
+    ((UP_DOWN,), [30, 40], {31, 41}),
+]
+
+
+@pytest.mark.parametrize(("prefetchers", "lines", "expected"), BROUGHT)
+def test_lines_that_accesses_bring(
+    prefetchers: tuple[spec.AnyPrefetcher, ...], lines: list[int], expected: set[int]
+) -> None:
+    """Of a page, by accesses of one instruction."""
+    assert near(with_prefetchers(*prefetchers), loads(lines, ip="A"), lines) == expected
 
 
 def test_streamer_follows_as_many_streams_as_it_has() -> None:
@@ -117,36 +149,6 @@ def test_streamer_follows_as_many_streams_as_it_has() -> None:
         assert (cycles(machine, probe, where)[0] < MEMORY) == alive
 
 
-def test_one_stream_per_page_or_one_each_way() -> None:
-    lines = [10, 40, 11, 39, 12, 38]
-    one = near(with_prefetchers(PAPER), loads(lines), lines)
-    two = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=32, streams_per_page=2)
-    assert one == set()
-    assert near(with_prefetchers(two), loads(lines), lines) == {13, 14, 36, 37}
-
-
-def test_streamer_triggered_by_a_level_one_prefetcher() -> None:
-    """Sandy Bridge: five misses of loads, or one that a level-1 prefetcher sent."""
-    streamer = spec.Streamer(
-        level=2,
-        trigger=5,
-        trigger_by_l1_prefetcher=1,
-        degree=2,
-        max_distance=20,
-        streams=32,
-        streams_per_page=2,
-        trained_by=("load", "store", "prefetch", "l1_prefetcher"),
-    )
-    next_line = spec.NextLine(level=1, fills="l1", trigger=3)
-    four = [20, 21, 22, 23]
-    assert near(with_prefetchers(streamer), loads(four), four) == set()
-    five = [*four, 24]
-    assert near(with_prefetchers(streamer), loads(five), five) == {25, 26}
-    thrice = loads([30, 30, 30])
-    assert near(with_prefetchers(next_line), thrice, [30]) == {31}
-    assert near(with_prefetchers(streamer, next_line), thrice, [30]) == {31, 32, 33}
-
-
 @pytest.mark.parametrize(
     ("page_size", "in_2m", "expected"), [(PAGE, True, False), (HUGE, True, True), (HUGE, False, False)]
 )
@@ -156,34 +158,6 @@ def test_streamer_at_the_page_boundary(page_size: int, in_2m: bool, expected: bo
     region = machine.allocate(HUGE, page_size)
     probe = loads([60, 61, 62]).fence() + timed(PAGE_BASE + 65 * LINE)
     assert (cycles(machine, probe, {PAGE_BASE: [region.address + 5 * PAGE]})[0] < MEMORY) == expected
-
-
-@pytest.mark.parametrize(("line", "other"), [(30, 31), (31, 30)])
-def test_pair_brings_the_other_line_on_a_miss(line: int, other: int) -> None:
-    machine = with_prefetchers(spec.LinePair(level=2))
-    assert near(machine, loads([line]), [line]) == {other}
-
-
-STRIDE = spec.Stride(level=1, fills="l1", trigger=3, max_stride_bytes=2048, entries=8, ip_bits=8)
-
-
-@pytest.mark.parametrize(("step", "expected"), [(5, {25}), (-5, {5}), (32, set()), (33, set())])
-def test_stride_follows_one_instruction(step: int, expected: set[int]) -> None:
-    lines = [15 + k * step for k in range(3)] if step < 0 else [10 + k * step for k in range(3)]
-    if step == -5:
-        expected = {0}
-    in_page = [line for line in lines if 0 <= line < 64]
-    found = near(with_prefetchers(STRIDE), loads(in_page, ip="A"), in_page)
-    assert found == {line for line in expected if 0 <= line < 64}
-
-
-def test_stride_limits_degree_and_distance() -> None:
-    far = spec.Stride(level=1, fills="l1", trigger=3, degree=2, max_distance=4, max_stride_bytes=128)
-    machine = with_prefetchers(far)
-    assert near(machine, loads([10, 12, 14], ip="A"), [10, 12, 14]) == {16, 18}
-    assert near(machine, loads([10, 12, 14, 16, 18], ip="A"), [10, 12, 14, 16, 18]) == {20, 22, 24, 26}
-    assert near(machine, loads([10, 13, 16, 19], ip="A"), [10, 13, 16, 19]) == set()
-    assert near(machine, loads([10, 12, 15], ip="A"), [10, 12, 15]) == set()
 
 
 def test_stride_table_holds_so_many_instructions() -> None:
@@ -213,12 +187,6 @@ def test_region_repeats_what_earlier_visits_touched() -> None:
         assert (time < MEMORY) == expected
 
 
-@pytest.mark.parametrize(("lines", "expected"), [([30], {31}), ([30, 20], {31, 19}), ([30, 40], {31, 41})])
-def test_up_down_follows_the_pages_direction(lines: list[int], expected: set[int]) -> None:
-    machine = with_prefetchers(spec.UpDown(level=2))
-    assert near(machine, loads(lines), lines) == expected
-
-
 def test_hardware_prefetches_take_entries_of_their_own_limit() -> None:
     streamer = spec.Streamer(level=2, trigger=3, degree=8, max_distance=32, when_full="drops")
     machine = with_prefetchers(streamer, l2={"mshr_entries": 16, "mshr_hardware_limit": 3})
@@ -235,3 +203,38 @@ def test_smt_threads_may_train_one_stream(shared: bool) -> None:
     for cpu, line in enumerate((20, 21, 22)):
         machine.run(Probe().load(PAGE_BASE + line * LINE).fence().wait(1000), where, cpu=cpu)
     assert (cycles(machine, timed(PAGE_BASE + 24 * LINE), where, cpu=0)[0] < MEMORY) == shared
+
+
+# -- the field for software prefetches that put a streamer to silence, alone -----------------------------------------
+
+
+STREAMER = spec.Streamer(level=2, trained_by=("load", "store"), trigger=3, degree=4, max_distance=16, streams=16)
+SILENCED = msgspec.structs.replace(STREAMER, silenced_by_software=True)
+
+
+def _touched(prefetched: int | None) -> Probe:
+    """Loads of lines 10, 11 and 12, which start a stream (13 to 16), perhaps a software prefetch, and a load of 13."""
+    probe = Probe()
+    for line in (10, 11, 12, None, 13):
+        if line is not None:
+            probe = probe.load(PAGE_BASE + line * LINE)
+        elif prefetched is not None:
+            probe = probe.prefetch(PAGE_BASE + prefetched * LINE, "t1")
+        probe = probe.fence().wait(2000).fence()
+    return probe
+
+
+def _lines(streamer: spec.Streamer, prefetched: int | None) -> set[int]:
+    machine = quiet(prefetchers=(streamer,), l3=None)
+    own = {10, 11, 12, 13} | ({prefetched} if prefetched is not None else set())
+    return fetched(machine, _touched(prefetched), [line for line in range(64) if line not in own])
+
+
+@pytest.mark.parametrize("line", [14, 16, 24])
+def test_a_prefetch_of_lines_that_the_stream_wants_ends_it(line: int) -> None:
+    assert _lines(SILENCED, line) | {line} == {14, 15, 16, line}
+
+
+@pytest.mark.parametrize("line", [2, 50])
+def test_a_prefetch_of_other_lines_does_not(line: int) -> None:
+    assert _lines(SILENCED, line) == set(range(14, 21))

@@ -1,4 +1,5 @@
-"""Simulated machines as machines: the protocol, errors, what a scenario can reach, repeatability."""
+"""Simulated machines as machines: the protocol, errors, memory near and remote, what a scenario can reach,
+repeatability."""
 
 from __future__ import annotations
 
@@ -7,16 +8,19 @@ import subprocess
 import sys
 import types
 
+import msgspec
 import numpy as np
 import pytest
 from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, PAGE_BASE, quiet
 
 from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
-from setebench.machine import Machine
-from setebench.probe import Probe
+from setebench.machine import BindsMemory, Machine, Region
+from setebench.probe import Base, Probe
 from setebench.sim import spec
+from setebench.sim.frames import Frames
 from setebench.sim.inspect import spec_of
-from setebench.sim.machine import simulation
+from setebench.sim.loader import load
+from setebench.sim.machine import SimulatedMachine, open_machine_file, simulation
 from setebench.sim.memory_map import MemoryMap
 
 
@@ -123,3 +127,115 @@ def test_the_kernel_loads_from_its_file() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+# -- simulated machines with as much memory as real ones have --------------------------------------------------------
+
+
+RING = Base("ring")
+
+
+def test_a_chase_through_far_pages_of_many_gigabytes() -> None:
+    machine = quiet(memory=spec.Memory(bytes=32 << 30))
+    region = machine.allocate(24 << 30, HUGE, populate=False)
+    ring = region.address + np.random.default_rng(1).permutation(region.size // HUGE)[:500] * HUGE + 3 * LINE
+    machine.link(region, ring)
+    machine.run(Probe().chase(RING, 1200), {RING: ring[:1]})
+    machine.release(region)
+    assert machine.allocate(32 << 30, HUGE, populate=False).size == 32 << 30
+
+
+def test_links_go_with_their_region() -> None:
+    machine = quiet()
+    region = machine.allocate(4 * PAGE, PAGE)
+    machine.link(region, region.address + np.arange(4) * PAGE)
+    machine.release(region)
+    again = machine.allocate(4 * PAGE, PAGE)
+    assert again.address == region.address
+    with pytest.raises(ProbeFault):
+        machine.run(Probe().chase(RING, 2), {RING: [again.address]})
+
+
+# -- physical frames in random order, of which few or nearly all are in use ------------------------------------------
+
+
+def frames(count: int = 1000) -> Frames:
+    return Frames(512, count, 2, np.random.default_rng(1))
+
+
+def test_frames_are_handed_out_once_each_in_random_order() -> None:
+    offered = frames()
+    taken = np.concatenate([offered.take(count) for count in (1, 400, 300, 299)])
+    assert sorted(taken.tolist()) == list(range(512, 512 + 2000, 2))
+    assert abs(np.corrcoef(taken, np.arange(1000))[0, 1]) < 0.2
+
+
+# -- another socket's memory -----------------------------------------------------------------------------------------
+
+
+FURTHER = 150.0
+TARGET = Base("target")
+PAGES = 32
+ROLES = ("mem_read", "remote_read", "link_flit")
+
+
+def _machine(**remote: float) -> SimulatedMachine:
+    memory = spec.RemoteMemory(bytes=1 << 23, further_cycles=FURTHER, **remote)
+    return open_machine_file(msgspec.structs.replace(load("plain"), remote_memory=memory, pmu=spec.Pmu()), 5)
+
+
+def _regions(machine: SimulatedMachine) -> tuple[Region, Region]:
+    near, remote = machine.allocate(PAGES * 4096, 4096), machine.allocate_on(PAGES * 4096, 4096, 1)
+    touch = Probe().repeat(PAGES, Probe().store(TARGET), advance=4096).fence()
+    for region in (near, remote):
+        machine.run(touch, {TARGET: [region.address]})
+    return near, remote
+
+
+def test_pages_lie_where_they_were_bound() -> None:
+    machine = _machine()
+    near, remote = _regions(machine)
+    assert isinstance(machine, BindsMemory)
+    assert {machine.node_of(near, page * 4096) for page in range(PAGES)} == {0}
+    assert {machine.node_of(remote, page * 4096) for page in range(PAGES)} == {1}
+    assert [node.number for node in machine.facts.nodes] == [0, 1]
+
+
+def test_remote_memory_ends_and_comes_back() -> None:
+    machine = _machine()
+    regions = [machine.allocate_on(1 << 21, 4096, 1) for _ in range(4)]
+    with pytest.raises(UnsupportedError, match="0 bytes left"):
+        machine.allocate_on(4096, 4096, 1)
+    machine.release(regions[0])
+    assert machine.node_of(machine.allocate_on(1 << 21, max(machine.facts.page_sizes), 1), 0) == 1
+
+
+def test_a_machine_of_one_node_has_none_to_choose() -> None:
+    machine = open_machine_file(load("plain"), 5)
+    assert machine.facts.nodes == ()
+    with pytest.raises(UsageError, match="no memory node 1"):
+        machine.allocate_on(4096, 4096, 1)
+
+
+def test_remote_lines_take_longer_and_are_counted_line_by_line() -> None:
+    machine = _machine()
+    ticks, counts = [], []
+    for region in _regions(machine):
+        lines = region.address + np.arange(PAGES) * 4096 + 640
+        probe = Probe().flush(TARGET).fence().start().load(TARGET).stop()
+        with machine.count_events(ROLES) as counting:
+            ticks.append(machine.run(probe, {TARGET: lines}).mean())
+            counts.append([count.value for count in counting.read().values()])
+    assert counts == [[PAGES, 0, 0], [PAGES, PAGES, 8 * PAGES]]
+    assert ticks[1] - ticks[0] == pytest.approx(FURTHER, rel=0.05)
+
+
+def test_the_link_has_a_time_of_its_own_between_lines() -> None:
+    probe = Probe().repeat(PAGES, Probe().flush(TARGET), advance=4096).fence().start()
+    probe = probe.repeat(PAGES, Probe().load(TARGET), advance=4096).stop()
+    taken = []
+    for interval in (0.0, 200.0):
+        machine = _machine(link_interval_cycles=interval)
+        _, remote = _regions(machine)
+        taken.append(machine.run(probe, {TARGET: [remote.address + 640] * 4}).mean())
+    assert taken[1] > 0.9 * 200 * PAGES > taken[0]

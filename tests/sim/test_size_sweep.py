@@ -12,7 +12,6 @@ from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 from setebench.calibration import Levels
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.lines.placing import Place
-from setebench.experiments.size_sweep import lengths
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -57,8 +56,3 @@ def test_lines_lie_in_the_level_behind_its_traversal() -> None:
         for name, cycles in (("l2", L2), ("l3", L3)):
             timed = Place(context, region, name, levels.walks[name]).time_singles(context, 16)
             assert np.mean(np.abs(timed.loads - OVERHEAD - cycles) < 3) > 0.6
-
-
-@pytest.mark.parametrize(("lines", "expected"), [(15, (8, 4, 2, 1)), (7, (4, 2, 1)), (31, (16, 8, 4, 3))])
-def test_a_pages_lines_are_cut_into_chains_of_other_lengths(lines: int, expected: tuple[int, ...]) -> None:
-    assert lengths(lines) == expected

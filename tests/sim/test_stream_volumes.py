@@ -1,4 +1,5 @@
-"""Streams on simulated machines: the volumes that kernels declare against event counts, and the limits they meet."""
+"""Streams and mixes of reads and writes on simulated machines: declared volumes against event counts, and their
+limits."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from quiet_machines import LINE, MEMORY, quiet
+from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase
+from setebench.scenarios.loaded_latency.params import PARAMS
 
 from setebench.errors import ProbeFault
 from setebench.kernels import BLOCK_BYTES, KERNELS, RANDOM_FACTOR, RANDOM_STEP, Kernel, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
+from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
@@ -124,3 +128,43 @@ def test_random_order_visits_every_chunk_once() -> None:
         seen.append(at)
     assert sorted(seen) == list(range(chunks))
     assert max(np.bincount([(b - a) % chunks for a, b in pairwise(seen)])) < chunks / 4
+
+
+# -- mixes of reads and writes on simulated machines -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_cores() -> SimulatedMachine:
+    return quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=4.0), core=spec.Core(cores=2))
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_every_line_is_read_and_every_stored_one_goes_back(two_cores: SimulatedMachine, writes: int) -> None:
+    chase = LoadedChase(Context(machine=two_cores, fast=True), (0,))
+    rounds, repetitions = 32, 3
+    try:
+        chase.measure((), 0)
+        probe = chase._load(0, 0, writes, rounds)
+        before = counters(two_cores)
+        two_cores.run(probe, {chase._bases[0]: np.full(repetitions, chase._starts[0])}, cpu=0)
+        after = counters(two_cores)
+    finally:
+        chase.close()
+    lines = PARAMS.segments * rounds * repetitions
+    assert after["memory_reads"] - before["memory_reads"] >= STREAMS * lines
+    written = after["memory_writes"] - before["memory_writes"]
+    assert 0.9 * writes * lines <= written <= writes * lines
+
+
+def test_writes_move_more_bytes_than_reads_at_the_same_delay(two_cores: SimulatedMachine) -> None:
+    chase = LoadedChase(Context(machine=two_cores, fast=True), (0,))
+    try:
+        idle = chase.measure((), 0)
+        reads, mixed = (chase.measure((0,), 512, writes) for writes in (0, 2))
+    finally:
+        chase.close()
+    per_ns = two_cores.facts.ticks_per_second / 1e9
+    assert np.median(idle.latency_ns) == pytest.approx(MEMORY / per_ns, rel=0.02)
+    moved = LINE * STREAMS
+    assert np.median(reads.gigabytes) > 0.5 * moved / 512 * per_ns
+    assert np.median(mixed.gigabytes) > 1.2 * np.median(reads.gigabytes)

@@ -45,32 +45,55 @@ def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
     return msgspec.structs.replace(table, **(fields or {}))
 
 
-def test_the_first_level_gives_what_its_ports_take() -> None:
-    found = rates(first={"ports": 2}, issue_width=8)
-    assert highest(found["bandwidth.l1.load.64.threads_1"]) == 128.0
+BLOCKING = {"out_of_order": False, "blocking_load": True, "issue_width": 1}
+WAITING = {**BLOCKING, "blocking_store": True, "threads_per_core": 2, "smt_extra_cycles": 4.0}
+CASES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "the first level gives what its ports take": (
+        {"first": {"ports": 2}, "issue_width": 8},
+        {"l1.load.64.threads_1": 128.0},
+    ),
+    "misses in flight over latency": (
+        {},
+        {"l2.load.64.threads_1": 10 * 64 / 14, "memory.load.64.threads_1": 10 * 64 / 200},
+    ),
+    "a blocking core has one, and its own issue waits with it": (
+        BLOCKING,
+        {"memory.load.64.threads_1": 64 / 200.5, "memory.store.64.threads_1": 640 / 200},
+    ),
+    "wide loads and siblings hold a blocking core up, and stores don't wait for them": (
+        {**WAITING, "vector_load_extra": spec.VectorExtra(bytes64=3.0)},
+        {
+            "l2.load.64.threads_1": 64 / 17.5,
+            "l2.load.64.threads_2": 2 * 64 / 21.5,
+            "l2.store.64.threads_1": 64 / 14.5,
+            "l2.store.64.threads_2": 2 * 64 / 14.5,
+        },
+    ),
+    "all cores share memory, and stores move every line twice": (
+        {"memory": {"interval_cycles": 32.0}, "cores": 4},
+        {
+            "memory.load.64.threads_1": 2.0,
+            "memory.load.64.threads_4": 2.0,
+            "memory.store.64.threads_4": 1.0,
+            "memory.store.64.threads_4.traffic": 2.0,
+        },
+    ),
+    "siblings share a queue": (
+        {"first": {"mshr_shared_by_smt": True}, "second": {"mshr_shared_by_smt": True}, "threads_per_core": 2},
+        {"memory.load.64.threads_2": 10 * 64 / 200},
+    ),
+    "siblings have a queue each": (
+        {"first": {"mshr_shared_by_smt": False}, "second": {"mshr_shared_by_smt": False}, "threads_per_core": 2},
+        {"memory.load.64.threads_2": 20 * 64 / 200, "memory.store.64.threads_2": 20 * 64 / 200},
+    ),
+}
 
 
-def test_misses_in_flight_over_latency() -> None:
-    found = rates()
-    assert highest(found["bandwidth.l2.load.64.threads_1"]) == pytest.approx(10 * 64 / 14)
-    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(10 * 64 / 200)
-
-
-def test_a_blocking_core_has_one() -> None:
-    found = rates(out_of_order=False, blocking_load=True, issue_width=1)
-    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(
-        64 / (200 + 0.5)
-    )  # its own issue waits with it
-    assert highest(found["bandwidth.memory.store.64.threads_1"]) == pytest.approx(640 / 200)
-
-
-def test_wide_loads_and_siblings_hold_a_blocking_core_up_and_stores_don_t_wait_for_them() -> None:
-    core = {"out_of_order": False, "blocking_load": True, "blocking_store": True, "issue_width": 1}
-    found = rates(**core, threads_per_core=2, smt_extra_cycles=4.0, vector_load_extra=spec.VectorExtra(bytes64=3.0))
-    for threads, extra in ((1, 3.0), (2, 7.0)):
-        each = threads * 64 / (14 + 0.5 + extra)
-        assert highest(found[f"bandwidth.l2.load.64.threads_{threads}"]) == pytest.approx(each)
-        assert highest(found[f"bandwidth.l2.store.64.threads_{threads}"]) == pytest.approx(threads * 64 / (14 + 0.5))
+@pytest.mark.parametrize("case", CASES)
+def test_the_narrowest_place_is_the_limit(case: str) -> None:
+    machine, expected = CASES[case]
+    found = rates(**machine)
+    assert {name: highest(found[f"bandwidth.{name}"]) for name in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("entries", "most"), [(128, 32.0), (32, 32 * 64 / 200), (20 * 4, None)])
@@ -89,23 +112,6 @@ def test_the_peak_of_memory_is_that_of_all_that_cores_share_on_the_way(entries: 
     )
     found = [each for each in truth(machine) if each.parameter == "loaded_latency.peak_bandwidth"]
     assert [highest(each) for each in found] == ([] if most is None else [pytest.approx(most)])
-
-
-def test_all_cores_share_memory_and_stores_move_every_line_twice() -> None:
-    found = rates(memory={"interval_cycles": 32.0}, cores=4)
-    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(2.0)
-    assert highest(found["bandwidth.memory.load.64.threads_4"]) == pytest.approx(2.0)
-    assert highest(found["bandwidth.memory.store.64.threads_4"]) == pytest.approx(1.0)
-    assert highest(found["bandwidth.memory.store.64.threads_4.traffic"]) == pytest.approx(2.0)
-
-
-def test_siblings_share_a_queue_or_have_one_each() -> None:
-    shared, own = (
-        rates({"mshr_shared_by_smt": each}, {"mshr_shared_by_smt": each}, threads_per_core=2) for each in (True, False)
-    )
-    assert highest(shared["bandwidth.memory.load.64.threads_2"]) == pytest.approx(10 * 64 / 200)
-    assert highest(own["bandwidth.memory.load.64.threads_2"]) == pytest.approx(20 * 64 / 200)
-    assert highest(own["bandwidth.memory.store.64.threads_2"]) == pytest.approx(20 * 64 / 200)
 
 
 def test_prefetchers_make_it_a_range() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from click.testing import CliRunner
+from small_machines import file, small
 
 from setebench.cli.main import setebench
 from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.dump import dump
-from setebench.sim.loader import load, origins, parse
+from setebench.sim.loader import origins, parse
 from setebench.truth import fit as fitting
 from setebench.truth.twin import Twin, as_toml, twin_of_file
 from setebench.truth.verify import Request, Verified
@@ -18,16 +21,9 @@ from setebench.truth.verify.check import opened_twin, surroundings
 from setebench.truth.verify.explain import Explanation
 from setebench.truth.verify.families import drawn
 
+__all__ = ["file"]  # a fixture
+
 PATH = ("prefetchers", 3, "trigger")
-
-
-def small() -> spec.Machine:
-    """Sandy Bridge's rules with small outer caches, whose working sets take little time."""
-    machine = load("sandybridge")
-    first, second, third = machine.levels
-    second = msgspec.structs.replace(second, sets=128)
-    third = msgspec.structs.replace(third, sets=512, ways=8)
-    return msgspec.structs.replace(machine, name="small", levels=(first, second, third))
 
 
 def wrong() -> spec.Machine:
@@ -36,14 +32,7 @@ def wrong() -> spec.Machine:
     return msgspec.structs.replace(small(), prefetchers=(*others, msgspec.structs.replace(streamer, trigger=2)))
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("machine") / "small.toml"
-    path.write_text(dump(small()))
-    return str(path)
-
-
-def checked(file: str, machine: spec.Machine) -> Verified:
+def checked(file: Path, machine: spec.Machine) -> Verified:
     request = Request(machine=f"sim:{file}", minutes=1.0, trials=40)
     return Verified(twin_of_file(dump(machine), "twin.toml"), request, [], 0.0, {1: 0.0}, 4)
 
@@ -52,14 +41,14 @@ def change(to: spec.Machine, value: int) -> Explanation:
     return Explanation("prefetchers[3].trigger", value, 2, 3, 0, 3, PATH, 0.9, to)
 
 
-def test_the_machine_sides_with_what_is_like_it(file: str) -> None:
+def test_the_machine_sides_with_what_is_like_it(file: Path) -> None:
     won, asked = fitting._referee(checked(file, wrong()), small(), 2)
     assert asked >= 7 and won >= 0.9 * asked
     lost, asked = fitting._referee(checked(file, small()), wrong(), 2)
     assert asked >= 7 and lost <= 0.1 * asked
 
 
-def test_a_field_is_fitted_and_the_file_says_why(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_is_fitted_and_the_file_says_why(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "verify", lambda twin, request, progress: _stub(twin, request))
     monkeypatch.setattr(fitting, "explanations", lambda checked, seconds, progress: [change(small(), 5)])
     twin = twin_of_file(dump(wrong()), "twin.toml")
@@ -88,7 +77,7 @@ def test_origins_follow_prefetchers_that_move() -> None:
     assert "no l1.next_line" in as_toml(changed)
 
 
-def test_draws_are_disjoint_from_those_of_the_check(file: str) -> None:
+def test_draws_are_disjoint_from_those_of_the_check(file: Path) -> None:
     machine = open_machine(f"sim:{file}", seed=1)
     with opened_twin(small(), 1) as model:
         around = surroundings(small(), machine, model)

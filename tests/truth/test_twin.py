@@ -1,3 +1,5 @@
+"""Twins: machine files made of results, which keep what was found and say where each field is from."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -80,17 +82,6 @@ def test_the_file_reads_back_as_the_machine_with_an_origin_for_every_field(name:
     assert {origin.origin for origin in read.values()} >= {"measured", "assumed"}
     assert all(origin.parameters for origin in read.values() if origin.origin == "measured")
     assert all(origin.why for origin in read.values() if origin.origin == "assumed")
-
-
-def test_a_field_that_the_schema_gains_is_assumed_by_itself() -> None:
-    """Nothing lists the fields: whatever the schema has is in the twin."""
-    twin = make_twin(truth_of("plain"))
-    for name in table_fields(spec.Noise):
-        assert twin.origins["noise", name].origin == "assumed"
-    for index in range(len(twin.machine.levels)):
-        assert {name for name in table_fields(spec.Level)} == {
-            path[2] for path in twin.origins if path[:2] == ("levels", index)
-        }
 
 
 # -- what is open or bounded --------------------------------------------------------------------------------------
@@ -222,3 +213,52 @@ def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, ["twin", str(result), "-o", str(tmp_path / "twin.txt")]).exit_code == 2
     shown = CliRunner().invoke(setebench, ["sim", "truth", str(target)])
     assert shown.exit_code == 0 and "mshr.l1.demand" in shown.output
+
+
+# -- prefetchers that fit no family ----------------------------------------------------------------------------------
+
+
+KINDS = (
+    spec.BestOffset(level=2, fills="l2"),
+    spec.LocalDeltas(level=1, fills="l1", trained_by=("load", "store"), degree=8),
+    spec.NextPage(level=1, fills="l1"),
+    spec.LinePair(level=1, fills="l1"),
+)
+
+
+@pytest.mark.parametrize("prefetcher", KINDS, ids=lambda each: type(each).__name__)
+def test_the_nearest_kind_is_taken(prefetcher: spec.AnyPrefetcher) -> None:
+    machine = msgspec.structs.replace(load("plain"), prefetchers=(prefetcher,))
+    twin = make_twin(truth_document(machine, "x", datetime(2026, 1, 1, tzinfo=UTC)))
+    (found,) = twin.machine.prefetchers
+    assert type(found) is type(prefetcher) and found.level == prefetcher.level and not twin.set_aside
+    assert set(found.trained_by) == set(prefetcher.trained_by) - {"l1_prefetcher"}
+    origin = twin.origins["prefetchers", 0, "kind" if ("prefetchers", 0, "kind") in twin.origins else "level"]
+    assert origin.parameters
+
+
+FAR = (
+    spec.AccessMap(level=2, degree=4, max_stride=8),
+    spec.SignaturePath(level=2, fills="l3", threshold_percent=50, trained_by=("load", "store")),
+)
+
+
+@pytest.mark.parametrize("prefetcher", FAR, ids=lambda each: type(each).__name__)
+def test_one_that_is_far_from_its_defaults_does_what_was_described(prefetcher: spec.AnyPrefetcher) -> None:
+    """Flags and words of its kind are looked for too, and where its lines land is no part of the kind."""
+    machine = msgspec.structs.replace(load("plain"), prefetchers=(prefetcher,))
+    twin = make_twin(truth_document(machine, "x", datetime(2026, 1, 1, tzinfo=UTC)))
+    found = {each.parameter: each.value for each in truth(twin.machine)}
+    described = [each for each in truth(machine) if each.parameter.startswith("prefetcher.")]
+    assert {each.parameter: each.value for each in described if found[each.parameter] != each.value} == {}
+
+
+def test_one_that_was_seen_but_not_described_is_left_out() -> None:
+    document = truth_document(load("plain"), "x", datetime(2026, 1, 1, tzinfo=UTC))
+    kept = [each for each in document.findings if not each.parameter.startswith("prefetcher.l2.other")]
+    seen = [
+        Finding(parameter="prefetcher.l2.other.present", value=True, unit="bool"),
+        Finding(parameter="prefetcher.l2.other.patterns", unit="list", outcome=Outcome.UNRESOLVED, reason="noisy"),
+    ]
+    twin = make_twin(msgspec.structs.replace(document, findings=[*kept, *seen]))
+    assert twin.machine.prefetchers == ()

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from small_machines import file, small
 
 from setebench import store
 from setebench.cli.main import setebench
@@ -39,6 +40,8 @@ from setebench.truth.verify.families import FAMILIES, drawn, order
 from setebench.truth.verify.pace import Pace
 from setebench.truth.verify.trials import Levels, Surroundings, Times
 
+__all__ = ["file"]  # a fixture
+
 PROBES = 70
 
 
@@ -46,23 +49,6 @@ def surroundings_of(name: str) -> Surroundings:
     machine = load(name)
     with opened_twin(machine, 1) as model:
         return surroundings(machine, model, model)
-
-
-def small() -> spec.Machine:
-    """Sandy Bridge's rules with small outer caches, whose working sets take little time."""
-    machine = load("sandybridge")
-    first, second, third = machine.levels
-    second = msgspec.structs.replace(second, sets=128)
-    third = msgspec.structs.replace(third, sets=512, ways=8)
-    return msgspec.structs.replace(machine, name="small", levels=(first, second, third))
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The machine file that stands for the machine to be verified."""
-    path = tmp_path_factory.mktemp("machine") / "small.toml"
-    path.write_text(dump(small()))
-    return path
 
 
 def checked(file: Path, machine: spec.Machine, probes: int = PROBES) -> Verified:

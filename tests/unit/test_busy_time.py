@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from bare_machine import BareMachine
+from trees import write_tree
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.busy import Busy
@@ -32,9 +33,7 @@ class Counting(BareMachine):
 
 
 def written(root: Path, text: str) -> Tree:
-    (root / "proc").mkdir()
-    (root / "proc" / "stat").write_text(text)
-    return Tree(root)
+    return write_tree(root, {"proc/stat": text})
 
 
 def test_idle_time_is_not_wanted_and_stolen_time_is(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Estimators on readings of a coarse clock whose true durations are known. All seeds are fixed, all bounds follow from
-the number of samples."""
+"""Estimators on readings of a coarse clock whose true durations, step and shares of levels are known. All seeds are
+fixed, all bounds follow from the number of samples."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 from for_all import for_all
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from quantised import read_clock, triangular_waits, uniform_waits
 
+from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import (
     Interval,
     dominant,
@@ -20,6 +21,7 @@ from setebench.stats.ticks.location import (
     over_replicates,
     undisturbed,
 )
+from setebench.stats.ticks.mixture import unmix
 
 STEPS = (1.0, 24.45, 26.0)
 TRUTHS = (0.3, 3.9, 17.25, 42.7, 130.01)
@@ -122,3 +124,118 @@ def test_an_interval_holds_its_value_which_lies_among_the_replicates(values: lis
     assert found.low <= found.value <= found.high
     assert min(values) - slack <= found.value <= max(values) + slack
     assert over_replicates(values[::-1]) == found
+
+
+# -- the clock's granularity from elapsed times alone ----------------------------------------------------------------
+
+
+CLOCK_STEPS = (1.0, 2.0, 2.5, 4.0, 5.0, 5.1, 5.5, 10.0, 24.4543, 26.0, 38.4, 100.0)
+
+
+def sweep(step: float, seed: int, repeats: int = 24, overhead: float = 43.0) -> NDArray[np.int64]:
+    """Readings of waits of 1 to some 1,700 ticks, no two pairs equally far apart, as a machine takes them."""
+    rng = np.random.default_rng(seed)
+    durations = overhead + 0.77 * np.repeat(np.arange(48.0) ** 2, repeats)
+    return read_clock(rng, durations, uniform_waits(rng, len(durations), step), step)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("step", [step for step in CLOCK_STEPS if step > 20])
+def test_a_tick_of_jitter_does_not_hide_a_step(step: float, seed: int) -> None:
+    ticks = sweep(step, seed)
+    ticks += np.random.default_rng(seed).integers(-1, 2, len(ticks))
+    assert clock_step(ticks) == pytest.approx(step, rel=0.005)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("step", CLOCK_STEPS)
+def test_stalls_do_not_hide_a_step(step: float, seed: int) -> None:
+    ticks = sweep(step, seed)
+    hit = np.random.default_rng(seed).random(len(ticks)) < 0.01
+    ticks[hit] += np.int64(1_000_003)
+    assert clock_step(ticks) == pytest.approx(step, rel=0.005)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(2.0, 300.0), st.integers(0, 1000))
+def test_any_step_is_found(step: float, seed: int) -> None:
+    assert clock_step(sweep(step, seed)) == pytest.approx(step, rel=0.003)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fine_clock_with_jitter_has_no_step(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert clock_step(sweep(1.0, seed) + rng.integers(0, 7, 48 * 24)) == 1.0
+
+
+# -- shares of levels from mixed loads, on synthetic ticks whose shares are known ------------------------------------
+
+
+LATENCIES = {"l1": (4.0, 0.3), "l2": (14.0, 0.6), "l3": (50.0, 4.0), "memory": (420.0, 35.0)}
+CYCLES_PER_TICK = 1.6
+MIXTURES = (
+    (1.0, 0.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0, 0.0),
+    (0.0, 0.0, 1.0, 0.0),
+    (0.0, 0.0, 0.0, 1.0),
+    (0.5, 0.0, 0.0, 0.5),
+    (0.0, 0.6, 0.4, 0.0),
+    (0.1, 0.2, 0.3, 0.4),
+)
+
+
+def loads(rng: np.random.Generator, level: str, count: int, step: float) -> NDArray[np.int64]:
+    """Dithered readings of single loads on a clock of that step."""
+    latency, spread = LATENCIES[level]
+    ticks = 43.0 + (latency + spread * rng.standard_normal(count)) / CYCLES_PER_TICK
+    return (np.floor(ticks / step + rng.random(count)) * step).astype(np.int64)
+
+
+def mixed(rng: np.random.Generator, shares: tuple[float, ...], count: int, step: float) -> NDArray[np.int64]:
+    counts = rng.multinomial(count, shares)
+    return np.concatenate([loads(rng, level, n, step) for level, n in zip(LATENCIES, counts, strict=True)])
+
+
+@pytest.fixture(params=[1.0, 26.0])
+def step(request: pytest.FixtureRequest) -> float:
+    return float(request.param)
+
+
+def references(rng: np.random.Generator, step: float) -> dict[str, NDArray[np.int64]]:
+    return {level: loads(rng, level, 600, step) for level in LATENCIES}
+
+
+def test_intervals_hold_the_true_shares(step: float) -> None:
+    """About 95 of 100 do: 88 leave room for the draw. A step of 26 ticks hides L1 from L2 in most single readings."""
+    held = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        sets = [mixed(rng, shares, 200, step) for shares in MIXTURES]
+        found = unmix(references(rng, step), sets, rng)
+        truth = np.array(MIXTURES)
+        held.append((found.low <= truth) & (truth <= found.high))
+    assert np.mean(held) > 0.88
+
+
+def test_memory_is_reported_from_caches_in_few_loads(step: float) -> None:
+    rng = np.random.default_rng(1)
+    sets = [mixed(rng, shares, 12, step) for shares in MIXTURES[:4]]
+    found = unmix(references(rng, step), sets)
+    assert found.of("memory") == pytest.approx([0, 0, 0, 1], abs=0.05)
+    assert found.of("l1", "l2", "l3") == pytest.approx([1, 1, 1, 0], abs=0.05)
+
+
+def test_a_share_that_never_showed_may_still_be_three_in_n() -> None:
+    rng = np.random.default_rng(2)
+    found = unmix(references(rng, 1.0), [loads(rng, "l2", 30, 1.0)], rng)
+    assert found.high[0, found.levels.index("memory")] >= 3 / 30
+    assert found.low[0, found.levels.index("l2")] <= 1 - 3 / 30
+
+
+def test_stalls_are_no_level() -> None:
+    rng = np.random.default_rng(3)
+    hit = loads(rng, "l1", 100, 26.0)
+    hit[:10] += 50_000
+    found = unmix(references(rng, 26.0), [hit])
+    assert found.samples[0] == 90
+    assert found.of("memory")[0] < 0.02

@@ -1,15 +1,25 @@
-"""From shares and ticks of known truth to what software prefetches do."""
+"""From shares and ticks of known truth to what software prefetches do, and to the figure of it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from setebench.scenarios.software_prefetch import answers, places
 from setebench.scenarios.software_prefetch.answers import Answer, between
+from setebench.scenarios.software_prefetch.fills import chosen
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.places import Penalty
+from setebench.scenarios.software_prefetch.plot import draw
+from setebench.scenarios.software_prefetch.run import Run
 
+from setebench.errors import SetebenchError
+from setebench.experiments.lines.serving import PARAMS as SERVING
+from setebench.experiments.lines.serving import References
+from setebench.machine import Ticks
+from setebench.report.plot import alt_text
 from setebench.stats.ticks.mixture import Shares, unmix
 
 PARAMS = Params()
@@ -127,3 +137,79 @@ def test_training(with_pattern: tuple[float, ...], without: tuple[float, ...], v
     assert (
         answers.trains_hardware({"quiet": shares(IN_MEMORY, IN_MEMORY, room=0.01), "run": found}, PARAMS).value is value
     )
+
+
+# -- a core in a guest ignored t1 and t2 for seconds on end ----------------------------------------------------------
+
+
+L1, MEMORY = 40, 400
+TURN = 30
+
+
+def ticks(cycles: int, count: int = 600) -> Any:
+    return np.random.default_rng(cycles).normal(cycles, 4, count).astype(np.int64)
+
+
+class Looked(Run):
+    """A run without a machine, whose hint does nothing in so many turns of a sample in the plainest place."""
+
+    def __init__(self, ignored_turns: int) -> None:
+        self._ignored_turns = ignored_turns
+        self.params, self.samples, self.hint = Params(), 800, "t1"
+        self.references = References({"l1": ticks(L1), "memory": ticks(MEMORY)})
+
+    def side_by_side(self, *_: Any) -> dict[str, Ticks]:
+        turns = [ticks(MEMORY if number < self._ignored_turns else L1, TURN) for number in range(SERVING.layouts)]
+        return {"t1": np.concatenate(turns), "": ticks(MEMORY)}
+
+
+@pytest.mark.parametrize("value", [False, "drops"])
+def test_what_an_honoured_hint_did_not_do_is_reported(value: bool | str) -> None:
+    assert Looked(0).unless_ignored(Answer(value)).value == value
+
+
+def test_a_hint_that_no_turn_ignored_is_chosen() -> None:
+    fills = {"t0": Answer(reason="disturbed"), "t1": Answer("l2"), "t2": Answer("l2"), "nta": Answer("l1")}
+    assert chosen(fills) == "nta"
+    assert chosen(fills, {"nta", "t1"}) == "t2"
+    assert chosen(fills, {"nta", "t1", "t2"}) == "nta"
+    assert chosen({"t0": Answer("none")}) == ""
+
+
+# -- the figure of `setebench software-prefetch`, from evidence alone ------------------------------------------------
+
+
+LANDED = {
+    "levels": ["l1", "l2", "memory"],
+    "shares": {
+        "memory": {"t0": [0.9, 0.1, 0.0], "": [0.0, 0.0, 1.0]},
+        "l2": {"t0": [1.0, 0.0, 0.0], "": [0.0, 1.0, 0.0]},
+    },
+}
+STORES = {
+    "cycles_by_holders": {"1": {"own": 5.0, "none": 300.0, "t0": 60.0}, "2": {"own": 5.0, "none": 300.0, "t0": 61.0}}
+}
+
+
+def test_bars_add_up_and_carry_hint_and_source() -> None:
+    axes = draw({"landed": LANDED}).axes
+    assert len(axes) == 1
+    assert [label.get_text() for label in axes[0].get_yticklabels()] == [
+        "t0 · memory",
+        "not prefetched · memory",
+        "t0 · L2",
+        "not prefetched · L2",
+    ]
+    assert sum(bar.get_width() for bar in axes[0].patches) == pytest.approx(4)
+
+
+def test_stores_have_a_panel_of_their_own() -> None:
+    figure = draw({"landed": LANDED, "store_after": STORES})
+    assert len(figure.axes) == 2
+    assert list(figure.axes[1].lines[1].get_ydata()) == [300, 300]
+    assert "cycles until the store is written" in alt_text(figure)
+
+
+def test_nothing_to_draw() -> None:
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        draw({})

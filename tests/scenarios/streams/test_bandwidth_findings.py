@@ -124,64 +124,51 @@ def reported(points: list[Point], sets: DataSets = SETS, *cpus: int) -> dict[str
     return {found.parameter: found for found in findings_of(case(*(cpus or (0,))), points, sets, "")}
 
 
+MEMORY_POINTS = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [24.8, 25.0, 24.9], 1.0)]
+SLOWER_TOGETHER = [Point(4096, [12.0, 4.6, 11.0], 0.99, together=4.6), Point(8192, [4.5], 0.99, together=4.5)]
+NOT_REPORTED: list[tuple[str, list[Point], DataSets, str]] = [
+    ("memory", MEMORY_POINTS, DataSets(SETS.caches, 0), "surely outgrows"),
+    ("l2", [Point(131072, [100.0], 1.0), Point(262144, [50.0], 1.0)], SETS, "differ in bandwidth"),
+    ("l2", [Point(131072, [100.0], 1.0), Point(262144, [120.0], 1.0)], SETS, "differ in bandwidth"),
+    # seen on random machines: sets of a level with hardly room for one reached half of its rate
+    ("l3", [Point(2097152, [50.0], 1.0)], SETS, "only one data set"),
+    (
+        "l3",
+        [Point(2097152, [50.0], 1.0)],
+        DataSets({**SETS.caches, "l3": ()}, 1 << 27),
+        "has outgrown the level before",
+    ),
+    ("l1", [Point(4096, [9.0], 1.0), Point(8192, [8.9], 1.0)], SETS, "one round"),
+    ("l1 of two", [Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], SETS, "50% of the time only"),
+    # seen in a guest whose CPUs shared a core: 4.6 GB/s in the one round in which both ran at once, 12 in others
+    ("l1 of two", SLOWER_TOGETHER, SETS, "12 GB/s were reached while threads waited for each other, and 4.6"),
+]
+
+
+@pytest.mark.parametrize(("level", "points", "sets", "reason"), NOT_REPORTED)
+def test_what_shows_no_rate_is_not_reported(level: str, points: list[Point], sets: DataSets, reason: str) -> None:
+    cpus = (0, 1) if "two" in level else (0,)
+    found = reported(points, sets, *cpus)[f"bandwidth.{level.split()[0]}.load.64.threads_{len(cpus)}"]
+    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
+    assert reason in str(found.reason)
+
+
 def test_the_largest_data_set_alone_is_memory_s() -> None:
-    points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [24.8, 25.0, 24.9], 1.0)]
-    found = reported(points)["bandwidth.memory.load.64.threads_1"]
+    found = reported(MEMORY_POINTS)["bandwidth.memory.load.64.threads_1"]
     half = 4.3027 * 0.1 / 3**0.5  # Student's t of three rounds
     limits = (pytest.approx((24.9 - half) * 0.97, rel=1e-5), pytest.approx((24.9 + half) * 1.03, rel=1e-5))
     assert (found.value, (found.low, found.high)) == (25.0, limits)
-    unknown = reported(points, DataSets(SETS.caches, 0))["bandwidth.memory.load.64.threads_1"]
-    assert unknown.outcome is Outcome.UNRESOLVED
-    assert "surely outgrows" in str(unknown.reason)
+    assert reported([Point(1 << 27, [5.0], 1.0)])["bandwidth.memory.load.64.threads_1"].value == 5.0, (
+        "one round is enough"
+    )
 
 
-@pytest.mark.parametrize("others", [[Point(262144, [50.0], 1.0)], [Point(262144, [120.0], 1.0)]])
-def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_reported(others: list[Point]) -> None:
-    found = reported([Point(131072, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
-    assert found.outcome is Outcome.UNRESOLVED
-    assert "differ in bandwidth" in str(found.reason)
-
-
-def test_one_data_set_alone_does_not_show_that_it_fits() -> None:
-    """Seen on random machines: sets of a level with hardly room for one reached half of its rate."""
-    found = reported([Point(2097152, [50.0], 1.0)])["bandwidth.l3.load.64.threads_1"]
-    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
-    assert "only one data set" in str(found.reason)
-
-
-def test_a_level_that_no_data_set_lies_in_has_none() -> None:
-    alone = DataSets({**SETS.caches, "l3": ()}, 1 << 27)
-    found = reported([Point(2097152, [50.0], 1.0)], alone)["bandwidth.l3.load.64.threads_1"]
-    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
-    assert "has outgrown the level before and fits this one" in str(found.reason)
-
-
-def test_one_round_of_a_cache_says_nothing_of_what_else_ran() -> None:
-    points = [Point(4096, [9.0], 1.0), Point(8192, [8.9], 1.0)]
-    found = reported(points)["bandwidth.l1.load.64.threads_1"]
-    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
-    assert "one round" in str(found.reason)
-    assert reported([*points, Point(1 << 27, [5.0], 1.0)])["bandwidth.memory.load.64.threads_1"].value == 5.0
-
-
-def test_threads_that_hardly_ran_at_once_report_nothing() -> None:
-    found = reported([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
-    assert found.outcome is Outcome.UNRESOLVED
-    assert "50% of the time only" in str(found.reason)
+def test_how_threads_ran_is_in_the_method() -> None:
     both = [Point(4096, [9.0, 9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9, 8.9], overlap=0.99)]
     found = reported(both, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
-    assert found.value == 9.0
-    assert "started within 0.25 us, all at once 99% of the time" in found.method
+    assert found.value == 9.0 and "started within 0.25 us, all at once 99% of the time" in found.method
     rolled = [Point(4096, [9.0, 9.0], 0.99, rolled=True), Point(8192, [8.9, 8.9], 0.99)]
     assert "over 4 KiB a thread, rolled, " in reported(rolled, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
-
-
-def test_a_rate_of_all_threads_is_not_reported_where_threads_that_waited_were_faster() -> None:
-    """Seen in a guest whose CPUs shared a core: 4.6 GB/s in the one round in which both ran at once, 12 in others."""
-    points = [Point(4096, [12.0, 4.6, 11.0], 0.99, together=4.6), Point(8192, [4.5], 0.99, together=4.5)]
-    found = reported(points, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
-    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
-    assert "12 GB/s were reached while threads waited for each other, and 4.6" in str(found.reason)
     assert why_no_rate([12.0, 11.8], 11.8) == ""
 
 
