@@ -17,7 +17,7 @@ from setebench import registry, store
 from setebench.errors import UsageError
 from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
-from setebench.recording import EVIDENCE_PREFIX, Recorder, Replay, recording_of
+from setebench.recording import EVIDENCE_PREFIX, Recorder, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Option, Scenario
 
@@ -75,7 +75,7 @@ def ask(
     with opened(machine, cpu, seed, noted) as open_one:
         values = complete_options(scenario, options)
         check_cpu(open_one.facts, cpu)
-        recorder = Recorder(open_one) if raw else None
+        recorder = recorder_of(open_one) if raw else None
         context = Context(
             machine=recorder or open_one, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress
         )
@@ -130,7 +130,7 @@ def infer(document: Document, progress: Progress = _ignore, on_finding: OnFindin
     Raises `UsageError` for a document without a recording, `SetebenchError` where today's inference asks otherwise."""
     name = str(document.settings.get("scenario"))
     settings = _settings_of(document)
-    replay = Replay(recording_of(document.evidence, name))
+    replay = replay_of(recording_of(document.evidence, name))
     again = ask(
         registry.scenario(name),
         replay,

@@ -23,7 +23,7 @@ from setebench.errors import SetebenchError
 from setebench.host.caches import reported_caches
 from setebench.machine import Machine
 from setebench.recording import EVIDENCE_PREFIX as RECORDING_PREFIX
-from setebench.recording import Recorder, Replay, recording_of
+from setebench.recording import recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding
 from setebench.scenario import Context, Scenario
 
@@ -114,7 +114,7 @@ class _Campaign:
         """Ask a scenario, for the first time or again."""
         asking = self.state.next_asking(name)
         self.listener.begun(name)
-        recorder = Recorder(self.machine) if self.raw else None
+        recorder = recorder_of(self.machine) if self.raw else None
         context = Context(
             machine=recorder or self.machine,
             calibration=self.calibration,
@@ -148,7 +148,7 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
             continue  # what can't be inferred the first time can't be added to
         progress = partial(_headed, listener.progress, f"[{number}/{len(turns)}] {asking.scenario}")
         calibration, layouts = known.get(state.session, (Calibration(), 0))
-        replay = Replay(recordings[asking])  # one at a time: unpacked they may be large
+        replay = replay_of(recordings[asking])  # one at a time: unpacked they may be large
         settings = _settings(plan, asking, progress)
         context = Context(machine=replay, calibration=calibration, layouts=layouts, **settings)
         if _take(state, asking, context, listener, time.monotonic):

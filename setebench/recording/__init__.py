@@ -13,6 +13,7 @@ from setebench.recording.document import (
     recording_of,
     without_recordings,
 )
+from setebench.recording.loops import recorder_of, replay_of
 from setebench.recording.recorder import Recorder
 from setebench.recording.replay import Replay
 
@@ -23,6 +24,8 @@ __all__ = [
     "Replay",
     "calls_and_ticks",
     "checksum_of",
+    "recorder_of",
     "recording_of",
+    "replay_of",
     "without_recordings",
 ]

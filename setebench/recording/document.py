@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
+from setebench.loops.records import Loop
 from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
 from setebench.recording.claims import check_facts, check_regions
@@ -28,6 +29,16 @@ ANSWERED, REFUSED = 1, 0
 UNCOUNTED = "nobody counted what else this machine did"
 
 
+class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a machine that runs loops answered to one question, or why it refused."""
+
+    asked: str
+    names: tuple[str, ...] = ()
+    loop: Loop | None = None
+    ticks: list[list[int]] = []
+    refusal: str = ""
+
+
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a result file keeps. `calls` and `ticks` are little-endian int64, compressed (zlib) and in base64.
 
@@ -37,6 +48,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
     is kept as none. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in
     turn; none where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn.
+    `loops` are the answers of a machine that runs loops.
     """
 
     facts: Facts
@@ -50,6 +62,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     events: Events = Events()
     differences: list[Difference | None] | None = None
     nodes: list[int | None] = []
+    loops: list[LoopAnswer] | None = None
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:

@@ -34,7 +34,7 @@ class Replay:
         self._differences = iter(recording.differences or [])
         self._nodes = iter(recording.nodes)
         self._runs = 0
-        self._events = ReplayedEvents(recording.events, lambda: self._runs, _other_question)
+        self._events = ReplayedEvents(recording.events, lambda: self._runs, other_question)
 
     @property
     def facts(self) -> Facts:
@@ -45,7 +45,7 @@ class Replay:
         """Nothing is allocated; the region has the addresses of then."""
         asked, page, address, actual = next(self._regions, [-1, -1, -1, -1])
         if (asked, page) != (size, page_size):
-            raise _other_question(f"memory of {size} bytes")
+            raise other_question(f"memory of {size} bytes")
         if address < 0:
             raise UnsupportedError(next(self._refusals, "refused when it was recorded"))
         return Region(address, actual, page_size, self._facts.line_size)
@@ -65,7 +65,7 @@ class Replay:
         """That of then."""
         found = next(self._differences, _NOT_COMPARED)
         if isinstance(found, str):
-            raise _other_question(found)
+            raise other_question(found)
         return found
 
     def release(self, region: Region) -> None:
@@ -93,7 +93,7 @@ class Replay:
         """Nothing is switched; it was then, or was refused."""
         refusal = next(self._switchings, None)
         if refusal is None:
-            raise _other_question(f"the prefetchers {', '.join(names)} switched off")
+            raise other_question(f"the prefetchers {', '.join(names)} switched off")
         if refusal:
             raise UnsupportedError(refusal)
         yield
@@ -125,14 +125,15 @@ class Replay:
         ticks = next(self._ticks, np.empty(0, dtype=np.int64))
         self._runs += 1
         if asked != checksum_of(probe, cpu, warmup):
-            raise _other_question(f"the probe {probe}")
+            raise other_question(f"the probe {probe}")
         if answered == REFUSED:
             raise UnsupportedError(next(self._refusals, "refused when it was recorded"))
         if (rows, columns) != (max(0, len(placement_table(probe, placements)) - warmup), probe.intervals):
-            raise _other_question(f"other repetitions of the probe {probe}")
+            raise other_question(f"other repetitions of the probe {probe}")
         return ticks.reshape(rows, columns).copy()
 
 
-def _other_question(what: str) -> SetebenchError:
+def other_question(what: str) -> SetebenchError:
+    """What is raised where a recording has no answer to `what`."""
     shown = what if len(what) < 120 else f"{what[:119]}…"
     return SetebenchError(f"the recording has no answer to {shown}: this version asks otherwise; measure again")

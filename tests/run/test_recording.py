@@ -287,7 +287,7 @@ def test_recordings_are_unpacked_one_at_a_time_and_none_of_impossible_size(
             alive.append(sum(isinstance(each, Counted) for each in gc.get_objects()))
             unpack(self, record)
 
-    monkeypatch.setattr("setebench.campaign.run.Replay", Counted)
+    monkeypatch.setattr("setebench.campaign.run.replay_of", Counted)
     campaign.infer(document)
     assert len(alive) == 2 and max(alive) <= 2, "the one before may still be there, others not"
     assert MOST_TICKS * 8 <= 1 << 29

@@ -14,9 +14,22 @@ from bare_machine import BareMachine
 from setebench.campaign import Plan
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.machine import Facts, PrefetcherSwitch, SwitchesPrefetchers
+from setebench.loops import Loop, Policy, RunsLoops, Stream
+from setebench.machine import (
+    BindsMemory,
+    BusyTime,
+    ComparesNumbers,
+    CountsBusyTime,
+    Difference,
+    Facts,
+    Machine,
+    PrefetcherSwitch,
+    Region,
+    SwitchesPrefetchers,
+    numbers_of,
+)
 from setebench.probe import Probe, placement_table
-from setebench.recording import Recorder, Recording, Replay
+from setebench.recording import Recorder, Recording, Replay, recorder_of, replay_of
 from setebench.registry import scenario
 
 SWITCHES = (PrefetcherSwitch(name="L1 IP", level=1), PrefetcherSwitch(name="LLC page"))
@@ -37,7 +50,7 @@ class Switched(BareMachine):
 
 def replayed(recorder: Recorder) -> Replay:
     """By way of a file, as a person would."""
-    return Replay(msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording))
+    return replay_of(msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording))
 
 
 def use(machine: Any, name: str) -> str:
@@ -163,3 +176,92 @@ def test_a_damaged_recording_gets_one_line(change: dict[str, Any]) -> None:
     damaged = msgspec.structs.replace(recording, events=msgspec.structs.replace(recording.events, **change))
     with pytest.raises(UsageError, match="the recording is damaged"):
         Replay(damaged)
+
+
+# -- machines that can do everything -----------------------------------------------------------------------------------
+
+LOOP = Loop(
+    name="own",
+    streams=(Stream(name="a", pattern="sequential", bytes_per_iteration=8),),
+    cycles_per_iteration=1.0,
+    working_set_bytes=64,
+    iterations=8,
+)
+
+
+class Able(Switched):
+    """Every capability but counting events, which has machines of its own above."""
+
+    def __init__(self) -> None:
+        self._memory = np.zeros(512)
+
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> Any:
+        return self._memory[first:][:count].copy()
+
+    def write_numbers(self, region: Region, numbers: Any, first: int = 0) -> None:
+        self._memory[first : first + len(numbers)] = numbers
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        if node > 1:
+            raise UnsupportedError("no such node")
+        return self.allocate(size, page_size)
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        return 1
+
+    def busy_time(self) -> BusyTime:
+        return BusyTime(passed=1.0, others=0.5, cpus=2)
+
+    def loop_names(self) -> tuple[str, ...]:
+        return ("own",)
+
+    def describe_loop(self, name: str) -> Loop:
+        return LOOP
+
+    def run_loop(self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: Any = None, seed: int = 1) -> Any:
+        if any(policy.compiler for policy in policies):
+            raise UnsupportedError("no compiler")
+        return np.arange(rounds * len(policies), dtype=np.int64).reshape(rounds, -1)
+
+    def check_loop(self, name: str) -> None:
+        pass
+
+
+def use_all(machine: Any) -> list[Any]:
+    """Something of every capability, and what came of it."""
+    here = machine.allocate_on(4096, 4096, 1)
+    numbers = numbers_of(machine)
+    assert numbers is not None
+    numbers.write_numbers(here, np.arange(8.0))
+    reported: list[Any] = [here.address, machine.node_of(here, 0), machine.busy_time(), machine.loop_names()]
+    reported += [numbers.first_difference(here, np.arange(8.0)), numbers.first_difference(here, np.zeros(8))]
+    reported += [machine.describe_loop("own"), machine.run_loop("own", [Policy()], 2, seed=3).tolist()]
+    machine.check_loop("own")
+    for refused in (
+        lambda: machine.allocate_on(4096, 4096, 9),
+        lambda: machine.run_loop("own", [Policy(compiler=True)], 2),
+    ):
+        with pytest.raises(UnsupportedError) as error:
+            refused()
+        reported.append(str(error.value))
+    return reported
+
+
+def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> None:
+    """A capability that a recorder hides changes what `characterize -o` asks."""
+    recorder = recorder_of(Able())
+    reported = use_all(recorder)
+    assert reported[4:6] == [None, Difference(at=1, value=1.0)]
+    replay = replayed(recorder)
+    assert use_all(replay) == reported
+    for machine in (recorder, replay):
+        for capability in (Machine, BindsMemory, ComparesNumbers, CountsBusyTime, RunsLoops, SwitchesPrefetchers):
+            assert isinstance(machine, capability)
+    with pytest.raises(SetebenchError, match="no answer to check of own"):
+        replay.check_loop("own")  # type: ignore[attr-defined]
+
+
+def test_a_recorded_machine_can_do_no_more_than_alone() -> None:
+    recorder = recorder_of(BareMachine())
+    for machine in (recorder, replayed(recorder)):
+        assert numbers_of(machine) is None and not isinstance(machine, RunsLoops)
