@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from setebench.scenarios.prefetcher_map.models import BATCH, NEW_LINE, Seen, StreamRule, fit_stream, next_line_lead
-from setebench.scenarios.prefetcher_map.tables import others_first, size
-
-from setebench.experiments.visits import LAYOUT, instruction
-
-
-def test_a_table_holds_as_many_as_were_followed() -> None:
-    assert size(lambda number: number <= 14, 60) == 14
+from setebench.scenarios.prefetcher_map.tables import size
 
 
 @pytest.mark.parametrize(
@@ -28,7 +21,8 @@ def test_no_size_is_reported_where_an_edge_is_none(followed: object) -> None:
     assert size(followed, 60) is None
 
 
-def test_an_edge_that_is_not_plain_is_no_size() -> None:
+def test_a_table_holds_as_many_as_were_followed_up_to_a_plain_edge() -> None:
+    assert size(lambda number: number <= 14, 60) == 14
     assert size(lambda number: number <= 14, 60, lambda number: number <= 14) == 14
     assert size(lambda number: number <= 14, 60, lambda number: None) is None
     assert size(lambda number: number <= 14, 60, lambda number: number <= 15) is None
@@ -74,13 +68,3 @@ def test_what_no_rule_explains_fits_none() -> None:
 def test_next_lines_of_misses_alone_are_used_up_before_more_come() -> None:
     assert next_line_lead(3, True, 9) == [3, 2, 1, 0, 3, 2, 1, 0, 3]
     assert next_line_lead(3, False, 3) == [3, 3, 3]
-
-
-@pytest.mark.parametrize("runs", [1, 8, 17, 60])
-def test_instructions_before_the_runs_overlap_with_none_and_look_like_none(runs: int) -> None:
-    own = [instruction(run) for run in range(runs)]
-    others = [access.ip for access in others_first(runs, 0) if access.ip is not None]
-    assert len(others) > runs
-    assert not {ip % 64 for ip in own} & {ip % 64 for ip in others}
-    # as far apart as accesses that a person's CPU runs: one of them takes up to 64 bytes
-    assert np.diff(sorted([*own, *others, LAYOUT.unwatch_ip])).min() >= 64
