@@ -17,7 +17,7 @@ from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-RING = Base("ring")
+RING, FURTHER = Base("ring"), Base("further")
 
 TURN_STEPS = 2048
 """Steps timed at once: a clock step of 30 ticks is a hundredth of a tick beside them, and few turns meet a stall."""
@@ -33,13 +33,19 @@ Lines = NDArray[np.int64]
 
 
 def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS) -> float:
-    """Ticks per step of a chase over the lines at these addresses (shape (n,)), in this order, once it is steady."""
+    """Ticks per step of a chase over the lines at these addresses (shape (n,)), in this order, once it is steady.
+
+    That is what twice as many steps take longer: each start touches a line and a page of its own, and where a set is
+    just full the chase misses for a whole round because of that."""
     context.machine.link(region, ring)
     steps = max(TURN_STEPS, 2 * len(ring))
-    warm = max(WARM_TURNS, -(-WARM_ROUNDS * len(ring) // steps))
-    starts = ring[(np.arange(turns + warm) * steps) % len(ring)]
-    ticks = context.machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=context.cpu, warmup=warm)
-    return float(np.median(ticks)) / steps
+    warm = max(WARM_TURNS, -(-WARM_ROUNDS * len(ring) // (3 * steps)))
+    passed = np.arange(turns + warm) * 3 * steps
+    places = {base: ring[(passed + before) % len(ring)] for base, before in ((RING, 0), (FURTHER, steps))}
+    probe = Probe().start().chase(RING, steps).stop().start(1).chase(FURTHER, 2 * steps).stop(1)
+    ticks = context.machine.run(probe, places, cpu=context.cpu, warmup=warm)
+    once, twice = np.median(ticks, axis=0)
+    return float(twice - once) / steps
 
 
 def rings_cycles(context: Context, region: Region, rings: Iterable[Lines], turns: int = TURNS) -> list[float]:
