@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from setebench.scenarios.hierarchy.tlbs import SMALL_PAGE, Tlbs, look_at_large_pages
 
+from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
+from setebench.machine import Ticks
+from setebench.probe import Base, Kind, Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -64,6 +68,39 @@ def test_entries_and_penalties(first: spec.TlbTable, second: spec.TlbTable) -> N
         assert penalty.low is not None
         assert penalty.high is not None
         assert penalty.low <= true.miss_penalty_cycles <= penalty.high
+
+
+class TouchesOwnPage:
+    """A machine that loads from a page of its own before each start, as code does that keeps ticks in memory."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine, self._own = machine, machine.allocate(SMALL_PAGE, SMALL_PAGE).address
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+    def run(self, probe: Probe, placements: Any, **how: Any) -> Ticks:
+        touched = Probe().load(OWN)
+        for row, operation in enumerate(probe.operations):
+            one = Probe(probe.rows[row].tobytes(), probe.bases)
+            touched += (Probe().load(OWN) if operation.kind is Kind.START else Probe()) + one
+        counts = {len(each) for each in placements.values()} if isinstance(placements, dict) else {placements}
+        own = {OWN: np.full(counts.pop(), self._own)}
+        return self._machine.run(touched, own | (placements if isinstance(placements, dict) else {}), **how)
+
+
+OWN = Base("own")
+
+
+@pytest.mark.parametrize("entries", [16, 64])
+def test_a_page_that_each_start_touches_takes_no_entry_from_a_ring(entries: int) -> None:
+    """In a full table of one set it makes all pages miss for a round."""
+    tables = {"l1_4k": table(entries, 9.0), "l2_4k": table(1024, 40.0, 8)}
+    context: Any = Context(machine=TouchesOwnPage(machine(**tables)))
+    units = PageUnits(region=context.machine.allocate(MEMORY // 4, SMALL_PAGE), page_bytes=SMALL_PAGE)
+    survival = Survival(context, units, SurvivalParams())
+    fits, too_many = (survival.ring(pages) for pages in (entries, entries + 1))
+    assert fits < 0.015 * 9.0 and too_many == pytest.approx(9.0, abs=0.5)
 
 
 def test_neighbours_that_share_an_entry_are_counted_and_entries_are_those_of_pages_that_do_not() -> None:
