@@ -58,7 +58,7 @@ class TimeSampling:
         """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
         threads that it has now."""
         if self._attached:
-            self._unless_refused(lambda: self._open_threads(process, threads_of(process), ()))
+            self.open_threads(process, threads_of(process))
         else:
             self._unless_refused(lambda: self._add(self._event(inherit=True, on_exec=True), process, online_cpus()))
 
