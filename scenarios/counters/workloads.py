@@ -107,7 +107,7 @@ class Targets:
 
     def offsets(self, count: int) -> list[int]:
         """Of so many lines, from the first one on."""
-        return (self.lines[:count] - self.lines[0]).tolist()
+        return [int(each) for each in self.lines[:count] - self.lines[0]]
 
     def flushed(self, count: int) -> Probe:
         """So many lines flushed."""
