@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
@@ -33,7 +33,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
 
 
-class TimeSampling:
+class TimeSampling(AbstractContextManager["TimeSampling"]):
     """Samples of a program's time by the CPU clock, and of its loads where the CPU takes such; one buffer a CPU. A
     context manager; `reason` says why there are none of time, where there are none."""
 
@@ -47,9 +47,6 @@ class TimeSampling:
         self._memories: dict[int, Memory] = {}
         self.begin_ns = time.monotonic_ns()
         self.reason = "" if wish.samples_hz else "no samples were asked for"
-
-    def __enter__(self) -> TimeSampling:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,6 +9,7 @@ switches between them. It has what is left of the sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ def choice(wanted: Sequence[Wanted], roles: Sequence[str]) -> Wanted | None:
     return None
 
 
-class WorkByThread:
+class WorkByThread(AbstractContextManager["WorkByThread"]):
     """Counts one role for each thread of a program that is started (a `native.perf.program.run.Beside`). A context
     manager; without a role it does nothing."""
 
@@ -46,9 +47,6 @@ class WorkByThread:
         self._sampler: Sampler | None = None
         self._ended: list[ThreadCount] = []
         self._threads: set[int] = set()
-
-    def __enter__(self) -> WorkByThread:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._sampler is not None:
