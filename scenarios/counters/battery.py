@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.experiments.chases import SweepParams, sweep
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.experiments.streams.choice import nodes_for
@@ -24,12 +22,9 @@ from setebench.stats.ticks.location import mean_ticks
 from . import workloads as make
 from .ahead import prefetched_traffic
 from .eviction import Eviction
-from .levels import Levels, beyond, ends, levels_of, numbered
-from .lost import lost_bytes, lost_ticks
+from .levels import Levels, beyond, levels_of
 from .params import Params
 from .workloads import ARRAY, PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Targets, Workload, scattered
-
-Numbers = NDArray[np.float64]
 
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
@@ -64,20 +59,14 @@ class Battery:
     # -- the levels -------------------------------------------------------------------------------------------------
 
     def _find_levels(self) -> Levels:
-        context, params = self._context, self._params
+        context = self._context
         region = working_memory(context)
         self._stack.callback(context.machine.release, region)
         found, per_tick = find_levels(context, region), quick_cycles_per_tick(context)
         memory, self._chased = self._find_chased()
-        lost = lost_ticks(context, self._allocate(lost_bytes(params)), params)
-
-        def enough(_sizes: Numbers, ticks: Numbers) -> bool:
-            return ends(ticks, memory, params, lost)
-
-        octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
-        sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), enough)
-        context.evidence["working_sets"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory, "lost_ticks": lost}
-        return numbered(levels_of(sizes, ticks, memory, params, lost), found, per_tick, params)
+        levels = levels_of(found, per_tick, memory, self._params)
+        context.evidence["working_sets"] = asdict(levels)
+        return levels
 
     def _find_chased(self) -> tuple[float, Targets]:
         """What a step of a chase over flushed lines takes, ticks, and the lines: of several draws the slowest one, as a
