@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.counters.counting import countable, hardware_roles
+from setebench.counters.counting import countable, counted, hardware_roles, number
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.kernels import KERNELS, stream_bytes
@@ -65,8 +65,7 @@ def answer(context: Context) -> Iterator[Finding]:
     groups = 1 + len(machine.event_groups(roles))  # each reading is repeated, and warmed up once
     readings = 2 * groups * params.epochs * len(params.kernels) * len(params.sizes_bytes)
     params = params.within(machine.facts.lines_per_second, readings)
-    first = machine.facts.cpus[0] if context.cpu is None else context.cpu
-    yield from _peaks(context, params, roles, (first,))
+    yield from _peaks(context, params, roles, (context.own_cpu,))
     if len(machine.facts.cpus) > 1:
         yield from _peaks(context, params, roles, machine.facts.cpus)
 
@@ -129,14 +128,11 @@ def _count(
         placements[base] = np.array([region.address])
     machine.run_together(probes, placements)
     for group in machine.event_groups(list(rates)):
-        with machine.count_events(group) as counting:
-            ticks = machine.run_together(probes, placements)
-            counts = counting.read()
+        counts, (ticks,) = counted(machine, group, lambda: machine.run_together(probes, placements))
         seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
         for role in group:
-            count = counts[role]
-            if count.value is not None and not (count.shared or count.wrapped):
-                rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(count.value / seconds)
+            if (events := number(counts[role])) is not None:
+                rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
 
 
 SCENARIO = Scenario(

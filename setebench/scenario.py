@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from setebench.calibration import Calibration
-from setebench.machine import Machine
+from setebench.machine import Machine, Region
 from setebench.results import Finding
 
 
@@ -51,6 +52,22 @@ class Context:
     foundations: tuple[Finding, ...] = ()
     layouts: int = 0
     progress: Callable[[str], None] = _silent
+
+    @property
+    def own_cpu(self) -> int:
+        """The CPU that probes run on: the machine's first one where none was chosen."""
+        return self.machine.facts.cpus[0] if self.cpu is None else self.cpu
+
+    @contextmanager
+    def memory(self, size: int) -> Iterator[Region]:
+        """So many bytes in the smallest pages, until the block ends. Raises `UnsupportedError` where there are not so
+        many."""
+        page = min(self.machine.facts.page_sizes)
+        region = self.machine.allocate(-(-size // page) * page, page)
+        try:
+            yield region
+        finally:
+            self.machine.release(region)
 
     def rng(self, purpose: int | str) -> np.random.Generator:
         """A generator of its own for each purpose, so that one step's draws don't shift another's. A text needs no list

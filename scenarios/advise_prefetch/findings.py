@@ -25,21 +25,17 @@ def findings(name: str, advice: Advice, chosen: Chosen, proof: Proof) -> Iterato
     prefix = f"advice.{name}"
     yield one_of(f"{prefix}.strategy", advice.strategy, "string", METHOD, EVIDENCE)
     unit = "lines" if advice.unit == "lines" else "iterations"
-    stages = (
-        ("l1", advice.policy.l1_distance, advice.policy.l1_hint),
-        ("l2", advice.policy.l2_distance, advice.policy.l2_hint),
-    )
-    for stage, distance, hint in stages:
-        if distance:
-            yield one_of(f"{prefix}.distance.{stage}", distance, unit, METHOD, EVIDENCE)
-            yield one_of(f"{prefix}.hint.{stage}", hint, "string", METHOD, EVIDENCE)
+    policy = advice.policy
+    stages = {stage: (distance, hint) for stage, distance, hint in policy.parts}
+    for stage in ("l1", "l2"):
+        if stage in stages:
+            yield one_of(f"{prefix}.distance.{stage}", stages[stage][0], unit, METHOD, EVIDENCE)
+            yield one_of(f"{prefix}.hint.{stage}", stages[stage][1], "string", METHOD, EVIDENCE)
         else:
             yield absent(f"{prefix}.distance.{stage}", 0, unit, METHOD)
-    none, policy = Policy(), advice.policy
-    yield measured(f"{prefix}.speedup", proof.ratio(none, policy), "ratio", METHOD, EVIDENCE)
-    yield measured(
-        f"{prefix}.speedup.folklore", proof.ratio(proof.best_of(proof.folklore), policy), "ratio", METHOD, EVIDENCE
-    )
+    folklore = proof.best_of(proof.folklore)
+    yield measured(f"{prefix}.speedup", proof.ratio(Policy(), policy), "ratio", METHOD, EVIDENCE)
+    yield measured(f"{prefix}.speedup.folklore", proof.ratio(folklore, policy), "ratio", METHOD, EVIDENCE)
     yield from _baselines(prefix, policy, proof)
     yield measured(f"{prefix}.regret", _behind(proof, policy), "%", METHOD, EVIDENCE)
     yield measured(f"{prefix}.regret.table", _behind(proof, chosen.by_table), "%", METHOD, EVIDENCE)

@@ -18,6 +18,8 @@ Evidence = Mapping[str, Any]
 Point = Mapping[str, Any]
 Drawing = Callable[["Axes", Sequence[Point]], None]
 
+LATENCIES = {"l1_miss_latency": "L1-miss latency", "load_miss_latency": "load-miss latency"}
+
 
 def draw(evidence: Evidence) -> Figure:
     """The figure that was asked for. Raises `SetebenchError` where nothing was counted."""
@@ -65,15 +67,10 @@ def _chosen(points: Sequence[Point], prefetchers: bool) -> list[Point]:
 def _latencies(axes: Axes, points: Sequence[Point]) -> None:
     """Both latencies over bandwidth, prefetchers off where they can be."""
     off = [point for point in points if not point["prefetchers"]]
-    for index, (name, label) in enumerate(
-        (("l1_miss_latency", "L1-miss latency"), ("load_miss_latency", "load-miss latency"))
-    ):
+    for index, (name, label) in enumerate(LATENCIES.items()):
         own = sorted((_mean(p["gb_per_s"]), _mean(p[name])) for p in off or points)
-        axes.plot(
-            *zip(*own, strict=True),
-            label=f"{label}, prefetchers {'off' if off else 'on'}",
-            **style(index) | {"linestyle": ""},
-        )
+        known = f"{label}, prefetchers {'off' if off else 'on'}"
+        axes.plot(*zip(*own, strict=True), label=known, **style(index) | {"linestyle": ""})
 
 
 def _curves(prefetchers: bool, by: str, x: str, y: str) -> Drawing:
@@ -97,11 +94,7 @@ def _variations(axes: Axes, points: Sequence[Point]) -> None:
             if len(values := [v for v in p[name] if v]) > 1
         ]
         bins = np.linspace(0, max([1.0, *found]), 21).tolist()
-        fill: dict[str, Any] = {
-            "facecolor": "none" if index else "0.6",
-            "edgecolor": "0",
-            "hatch": "///" if index else "",
-        }
+        fill: dict[str, Any] = {"facecolor": ("0.6", "none")[index], "hatch": ("", "///")[index], "edgecolor": "0"}
         axes.hist(found, bins, label=f"{name.replace('_', ' ')}: mean {np.mean(found):.2g} %", linewidth=0.6, **fill)
 
 
@@ -113,12 +106,9 @@ def _volumes(axes: Axes, points: Sequence[Point]) -> None:
         values = [(point["bytes"][role] or 0.0) / 1e6 for role in roles]
         fill: dict[str, Any] = {"color": ("0.3", "0.75")[index % 2], "hatch": ("", "///")[index % 2], "edgecolor": "0"}
         axes.bar(at, values, width, label=f"prefetchers {'on' if point['prefetchers'] else 'off'}", **fill)
-    axes.axhline(
-        points[0]["expected_read_bytes"] / 1e6, color="0", linestyle="--", linewidth=0.9, label="read, by the code"
-    )
-    axes.axhline(
-        points[0]["expected_write_bytes"] / 1e6, color="0", linestyle=":", linewidth=0.9, label="written, by the code"
-    )
+    for key, done, linestyle in (("read", "read", "--"), ("write", "written", ":")):
+        volume = points[0][f"expected_{key}_bytes"] / 1e6
+        axes.axhline(volume, color="0", linestyle=linestyle, linewidth=0.9, label=f"{done}, by the code")
     axes.set_xticks(np.arange(len(roles)) + 0.4 - width / 2, roles, rotation=20)
 
 
@@ -165,6 +155,7 @@ def _chase(works: Sequence[str]) -> Drawing:
     return drawing
 
 
+_THROTTLED = {on: _curves(on, "threads", "delay", "gb_per_s") for on in (False, True)}
 _BOTH = ("load", "store")
 _LOADS = _per_line(("load",), "load_l1_miss", "load_fb_hit", "load")
 _FILLS = _per_line(_BOTH, "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "offcore_mem_read")
@@ -174,21 +165,11 @@ _BUFFERS = _per_line(_BOTH, "no_execute", "stall_l1d_miss", "stall_store_buffer"
 
 _DELAY, _RATE = "no-operations behind four lines", "lines read (GB/s)"
 _SIZE, _LATENCY = "working set (bytes, log scale)", "latency (cycles)"
-_LINES, _CYCLES = "events per line used", "cycles per line used"
+_LINES, _CYCLES, _STEPS = "events per line used", "cycles per line used", "cycles per step"
 
 _FIGURES: dict[str, tuple[str, str, str, Drawing]] = {
-    "helm-3": (
-        "Bandwidth of a throttled reader, prefetchers off",
-        _DELAY,
-        _RATE,
-        _curves(False, "threads", "delay", "gb_per_s"),
-    ),
-    "helm-4": (
-        "Bandwidth of a throttled reader, prefetchers on",
-        _DELAY,
-        _RATE,
-        _curves(True, "threads", "delay", "gb_per_s"),
-    ),
+    "helm-3": ("Bandwidth of a throttled reader, prefetchers off", _DELAY, _RATE, _THROTTLED[False]),
+    "helm-4": ("Bandwidth of a throttled reader, prefetchers on", _DELAY, _RATE, _THROTTLED[True]),
     "helm-6": ("Volume of a triad, by role", "role", "10^6 bytes", _volumes),
     "helm-8": ("Latencies by counters over load", _RATE, _LATENCY, _latencies),
     "helm-9": ("Load-miss latency over load", _RATE, _LATENCY, _curves(True, "delay", "gb_per_s", "load_miss_latency")),
@@ -198,13 +179,8 @@ _FIGURES: dict[str, tuple[str, str, str, Drawing]] = {
     "molka-4": ("Lines that come from each level", _SIZE, _LINES, _FILLS),
     "molka-5": ("Lines that are written back", _SIZE, _LINES, _WRITEBACKS),
     "molka-6": ("Lines of memory, by its controllers", _SIZE, _LINES, _MEMORY),
-    "molka-7": ("Stalls of a chase", _SIZE, "cycles per step", _chase(("",))),
-    "molka-8": (
-        "Stalls of a chase with 24 multiplications a step",
-        _SIZE,
-        "cycles per step",
-        _chase(("free", "chained")),
-    ),
+    "molka-7": ("Stalls of a chase", _SIZE, _STEPS, _chase(("",))),
+    "molka-8": ("Stalls of a chase with 24 multiplications a step", _SIZE, _STEPS, _chase(("free", "chained"))),
     "molka-9": ("Stalls of streams", _SIZE, _CYCLES, _BUFFERS),
 }
 """Title, labels and drawing of each figure."""

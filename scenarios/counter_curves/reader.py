@@ -6,17 +6,16 @@ saturated on this machine. Lines are flushed before they are read, so every one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
 
 from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import L1_MISS_LATENCY, LOAD_MISS_LATENCY, Measurement, best
-from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
-from setebench.kernels import KERNELS, array_spacing
+from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region, SwitchesPrefetchers, Ticks
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
@@ -38,33 +37,18 @@ Point = dict[str, Any]
 
 
 class Reader:
-    """Memory of all reading threads, and their runs. Close it."""
+    """All reading threads, each with memory of its own, and their runs."""
 
-    def __init__(self, context: Context, cpus: Sequence[int], params: Params) -> None:
-        self._context, self._params = context, params
+    def __init__(self, context: Context, regions: Mapping[int, Region], params: Params) -> None:
+        self._context, self._regions, self._params = context, regions, params
         self._line = context.machine.facts.line_size
-        self._stride = (params.rounds + STAGGER_LINES) * self._line
-        page = min(context.machine.facts.page_sizes)
-        size = -(-STREAMS * self._stride // page) * page
-        self._bases = {cpu: Base(f"read{cpu}") for cpu in cpus}
-        self._regions: dict[int, Region] = {}
-        try:
-            for cpu in cpus:
-                self._regions[cpu] = context.machine.allocate(size, page)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Give the memory back."""
-        for region in self._regions.values():
-            self._context.machine.release(region)
+        self._stride = stride_bytes(context, params)
 
     def run(self, cpus: Sequence[int], delay: int) -> Ticks:
         """One run of so many threads; ticks of each, shape (threads,)."""
         machine = self._context.machine
         probes = {cpu: self._probe(cpu, delay, joint=len(cpus) > 1) for cpu in cpus}
-        placements = {self._bases[cpu]: np.full(1, self._regions[cpu].address) for cpu in cpus}
+        placements = {_base(cpu): np.full(1, self._regions[cpu].address) for cpu in cpus}
         if len(cpus) == 1:
             return machine.run(probes[cpus[0]], placements, cpu=cpus[0])[:, 0]
         found = machine.run_together(probes, placements)
@@ -76,7 +60,7 @@ class Reader:
         return STREAMS * self._params.rounds * self._line
 
     def _probe(self, cpu: int, delay: int, *, joint: bool) -> Probe:
-        streams: list[Operand] = [self._bases[cpu] + number * self._stride for number in range(STREAMS)]
+        streams: list[Operand] = [_base(cpu) + number * self._stride for number in range(STREAMS)]
         probe = Probe()
         for stream in streams:
             probe = probe.repeat(self._params.rounds, Probe().flush(stream), advance=self._line)
@@ -89,12 +73,23 @@ class Reader:
         return probe.start(0, dither=False).repeat(self._params.rounds, body, advance=self._line).stop(0)
 
 
+def _base(cpu: int) -> Base:
+    return Base(f"read{cpu}")
+
+
+def stride_bytes(context: Context, params: Params) -> int:
+    """From one of a thread's streams to the next."""
+    return (params.rounds + STAGGER_LINES) * context.machine.facts.line_size
+
+
 def curves(context: Context, params: Params) -> list[Point]:
     """Every point: threads, delay, prefetchers on or off, and its repeats."""
     roles = countable(context.machine, ROLES)
     cpus = _cpus(context)
     points = []
-    with closing(Reader(context, cpus, params)) as reader:
+    with ExitStack() as stack:
+        size = STREAMS * stride_bytes(context, params)
+        reader = Reader(context, {cpu: stack.enter_context(context.memory(size)) for cpu in cpus}, params)
         for prefetchers, switched in _switches(context, cpus):
             with switched:
                 for threads, delay in _steps(len(cpus), params):
@@ -109,10 +104,8 @@ def curves(context: Context, params: Params) -> list[Point]:
 def _cpus(context: Context) -> list[int]:
     """One CPU of each core, the chosen one first."""
     facts = context.machine.facts
-    first = facts.cpus[0] if context.cpu is None else context.cpu
-    taken = {sibling for group in facts.siblings if first in group for sibling in group}
-    found = [first]
-    for cpu in facts.cpus:
+    found, taken = list[int](), set[int]()
+    for cpu in (context.own_cpu, *facts.cpus):
         if cpu not in taken:
             found.append(cpu)
             taken |= {cpu, *(sibling for group in facts.siblings if cpu in group for sibling in group)}
@@ -148,13 +141,9 @@ def _measured(context: Context, reader: Reader, roles: Sequence[str], step: tupl
         seconds = float(np.median([each.max() for each in ticks])) / context.machine.facts.ticks_per_second
         rows["gb_per_s"].append(len(cpus) * reader.bytes_each / seconds / 1e9)
         measurement = Measurement(counts=counts, seconds=seconds, line_bytes=context.machine.facts.line_size)
-        rows["l1_miss_latency"].append(best(L1_MISS_LATENCY, _same(measurement)).value)
-        rows["load_miss_latency"].append(best(LOAD_MISS_LATENCY, _same(measurement)).value)
+        rows["l1_miss_latency"].append(best(L1_MISS_LATENCY, measurement).value)
+        rows["load_miss_latency"].append(best(LOAD_MISS_LATENCY, measurement).value)
     return rows
-
-
-def _same(measurement: Measurement) -> Any:
-    return lambda _roles: measurement
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------
@@ -164,36 +153,27 @@ def volumes(context: Context, params: Params) -> list[Point]:
     """What a triad over flushed arrays reads and writes by each role that counts lines of memory, beside what it must
     (Helm and Taura 2019, 5.3)."""
     roles = countable(context.machine, VOLUME_ROLES)
-    machine, kernel = context.machine, KERNELS["triad"]
-    page, line = min(machine.facts.page_sizes), machine.facts.line_size
-    size = -(-3 * array_spacing(params.triad_bytes) // page) * page
-    region, base = machine.allocate(size, page), Base("arrays")
-    width = max(machine.facts.access_sizes)
-    away = Probe().repeat(region.size // line, Probe().flush(base), advance=line).fence()
-    probe = away.stream(base, kernel.name, params.triad_bytes, width).fence()
-    probe = probe.repeat(region.size // line, Probe().flush(base), advance=line).fence()
+    machine, array = context.machine, params.triad_bytes
+    line, base = machine.facts.line_size, Base("arrays")
     points = []
-    try:
+    with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
+        away = Probe().repeat(region.size // line, Probe().flush(base), advance=line).fence()
+        probe = away.stream(base, "triad", array, max(machine.facts.access_sizes)).fence() + away
         for prefetchers, switched in _switches(context, _cpus(context)[:1]):
             with switched:
                 counts, _ = counted(
                     machine, roles, lambda: machine.run(probe, {base: np.full(1, region.address)}, cpu=context.cpu)
                 )
-                points.append({"prefetchers": prefetchers} | _volume(counts, roles, (line, params.triad_bytes)))
-    finally:
-        machine.release(region)
+            lines = {role: number(counts[role]) for role in roles}
+            points.append(
+                {
+                    "prefetchers": prefetchers,
+                    "bytes": {role: None if each is None else each * line for role, each in lines.items()},
+                    "expected_read_bytes": 3 * array,
+                    "expected_write_bytes": array,
+                }
+            )
     return points
-
-
-def _volume(counts: dict[str, Count], roles: Sequence[str], sizes: tuple[int, int]) -> Point:
-    """`sizes`: bytes of a line, and of an array."""
-    line, array = sizes
-    found = {role: number(counts[role]) for role in roles}
-    return {
-        "bytes": {role: None if lines is None else lines * line for role, lines in found.items()},
-        "expected_read_bytes": 3 * array,
-        "expected_write_bytes": array,
-    }
 
 
 # -- the threshold ------------------------------------------------------------------------------------------------

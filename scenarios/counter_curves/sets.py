@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+import itertools
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.counters.counting import countable, counted, number
 from setebench.experiments.calibrate import quick_cycles_per_tick
-from setebench.experiments.chases import region_for
-from setebench.experiments.lines.layout import by_windows, lay
-from setebench.kernels import BLOCK_BYTES
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.kernels import BLOCK_BYTES, array_spacing
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -40,27 +38,6 @@ def sizes(params: Params) -> list[int]:
     return [params.smallest_bytes << number for number in range(count)]
 
 
-class Array:
-    """Memory that streams pass over. Close it."""
-
-    def __init__(self, context: Context, size: int) -> None:
-        page = min(context.machine.facts.page_sizes)
-        self._context = context
-        self.region: Region = context.machine.allocate(size + page, page)
-
-    def close(self) -> None:
-        """Give it back."""
-        self._context.machine.release(self.region)
-
-    def passes(self, kernel: str, size: int, count: int) -> Callable[[], Ticks]:
-        """A run of so many passes over the first `size` bytes."""
-        machine = self._context.machine
-        width = max(machine.facts.access_sizes)
-        body = Probe().stream(ARRAY, kernel, size // BLOCK_BYTES * BLOCK_BYTES, width)
-        probe = Probe().start(0, dither=False).repeat(count, body).fence().stop(0)
-        return lambda: machine.run(probe, {ARRAY: np.full(1, self.region.address)}, cpu=self._context.cpu)
-
-
 def levels(context: Context, params: Params) -> list[Point]:
     """Events of each line role per line that a load or a store stream uses, by working set."""
     return _streamed(context, params, countable(context.machine, LINE_ROLES))
@@ -72,20 +49,26 @@ def full_buffers(context: Context, params: Params) -> list[Point]:
 
 
 def _streamed(context: Context, params: Params, roles: Sequence[str]) -> list[Point]:
-    line = context.machine.facts.line_size
-    points = []
-    with closing(Array(context, params.largest_bytes)) as array:
-        for kernel in ("load", "store"):
-            for size in sizes(params):
-                context.progress(f"{kernel} stream over {size >> 10} KiB")
-                count = int(np.clip(params.lines * line // size, 1, 64))
-                array.passes(kernel, size, 1)()
-                # twice as many passes less as many: neither what the first one brings in nor the loop around is left
-                few, _ = counted(context.machine, roles, array.passes(kernel, size, count))
-                many, _ = counted(context.machine, roles, array.passes(kernel, size, 2 * count))
-                used = count * size / line
-                each = {role: _difference(number(many[role]), number(few[role]), used) for role in roles}
-                points.append({"kernel": kernel, "bytes": size, "per_line": each})
+    machine, points = context.machine, []
+    line, width = machine.facts.line_size, max(machine.facts.access_sizes)
+    with context.memory(array_spacing(params.largest_bytes)) as region:
+
+        def passes(kernel: str, size: int, count: int) -> Ticks:
+            """So many passes over the first `size` bytes."""
+            body = Probe().stream(ARRAY, kernel, size // BLOCK_BYTES * BLOCK_BYTES, width)
+            probe = Probe().start(0, dither=False).repeat(count, body).fence().stop(0)
+            return machine.run(probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
+
+        for kernel, size in itertools.product(("load", "store"), sizes(params)):
+            context.progress(f"{kernel} stream over {size >> 10} KiB")
+            count = int(np.clip(params.lines * line // size, 1, 64))
+            passes(kernel, size, 1)
+            # twice as many passes less as many: neither what the first one brings in nor the loop around is left
+            few, _ = counted(machine, roles, partial(passes, kernel, size, count))
+            many, _ = counted(machine, roles, partial(passes, kernel, size, 2 * count))
+            used = count * size / line
+            each = {role: _difference(number(many[role]), number(few[role]), used) for role in roles}
+            points.append({"kernel": kernel, "bytes": size, "per_line": each})
     return points
 
 
@@ -96,11 +79,8 @@ def _difference(many: float | None, few: float | None, lines: float) -> float | 
 def stalls(context: Context, params: Params) -> list[Point]:
     """Cycles of each stall role per step of a chase, alone and with 24 multiplications, by working set."""
     roles = countable(context.machine, STALL_ROLES)
-    region = region_for(context, params.largest_bytes)
-    try:
+    with context.memory(span_bytes(params.largest_bytes, context.machine.facts.line_size)) as region:
         return [point for size in sizes(params) for point in _chased(context, params, roles, (region, size))]
-    finally:
-        context.machine.release(region)
 
 
 def _chased(context: Context, params: Params, roles: Sequence[str], place: tuple[Region, int]) -> Iterator[Point]:
@@ -111,26 +91,17 @@ def _chased(context: Context, params: Params, roles: Sequence[str], place: tuple
     order = by_windows(lay(region, size, rng), rng)
     context.machine.link(region, order)
     context.machine.run(Probe().chase(LINE, len(order)), {LINE: np.repeat(order[:1], 2)}, cpu=context.cpu)
-    around = _Around(context, order, params)
+    turns = max(2, params.lines // 16 // params.steps)
+    done = turns * params.steps
+    # each run goes on where the last one ended, or its first lines would be nearer the second time
+    starts = (order[(begin + np.arange(turns) * params.steps) % len(order)] for begin in itertools.count(0, done))
+
+    def run(work: str) -> Ticks:
+        probe = Probe().start(0, dither=False).chase(LINE, params.steps, work=work).stop(0)
+        return context.machine.run(probe, {LINE: next(starts)}, cpu=context.cpu)
+
     for work in WORKS:
-        counts, ticks = counted(context.machine, roles, partial(around.run, work))
-        done = around.turns * params.steps
+        counts, ticks = counted(context.machine, roles, partial(run, work))
         elapsed = float(np.median([each.sum() for each in ticks])) * quick_cycles_per_tick(context) / done
         per_step = {role: None if (value := number(counts[role])) is None else value / done for role in roles}
         yield {"work": work, "bytes": size, "elapsed": elapsed, "per_step": per_step}
-
-
-class _Around:
-    """A chase that goes on where it ended, or its first lines would be nearer the second time."""
-
-    def __init__(self, context: Context, order: NDArray[np.int64], params: Params) -> None:
-        self._context, self._order, self._steps = context, order, params.steps
-        self.turns = max(2, params.lines // 16 // params.steps)
-        self._next = 0
-
-    def run(self, work: str) -> Ticks:
-        """`turns` times so many steps; ticks of each turn."""
-        at = (self._next + np.arange(self.turns) * self._steps) % len(self._order)
-        self._next = int(self._next + self.turns * self._steps) % len(self._order)
-        probe = Probe().start(0, dither=False).chase(LINE, self._steps, work=work).stop(0)
-        return self._context.machine.run(probe, {LINE: self._order[at]}, cpu=self._context.cpu)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.experiments.chases import SweepParams, sweep
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.experiments.streams.choice import nodes_for
@@ -24,12 +22,9 @@ from setebench.stats.ticks.location import mean_ticks
 from . import workloads as make
 from .ahead import prefetched_traffic
 from .eviction import Eviction
-from .levels import Levels, beyond, ends, levels_of, numbered
-from .lost import lost_bytes, lost_ticks
+from .levels import Levels, beyond, levels_of
 from .params import Params
-from .workloads import ARRAY, PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
-
-Numbers = NDArray[np.float64]
+from .workloads import ARRAY, PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Targets, Workload, scattered
 
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
@@ -56,32 +51,22 @@ class Battery:
         self._stack.close()
 
     def _allocate(self, size: int) -> Region:
-        machine = self._context.machine
-        page = min(machine.facts.page_sizes)
-        region = machine.allocate(-(-size // page) * page, page)
-        self._stack.callback(machine.release, region)
-        return region
+        return self._stack.enter_context(self._context.memory(size))
 
     def _targets(self, seed: int = 17) -> Targets:
-        return Targets(self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed))
+        return scattered(self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed))
 
     # -- the levels -------------------------------------------------------------------------------------------------
 
     def _find_levels(self) -> Levels:
-        context, params = self._context, self._params
+        context = self._context
         region = working_memory(context)
         self._stack.callback(context.machine.release, region)
         found, per_tick = find_levels(context, region), quick_cycles_per_tick(context)
         memory, self._chased = self._find_chased()
-        lost = lost_ticks(context, self._allocate(lost_bytes(params)), params)
-
-        def enough(_sizes: Numbers, ticks: Numbers) -> bool:
-            return ends(ticks, memory, params, lost)
-
-        octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
-        sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), enough)
-        context.evidence["working_sets"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory, "lost_ticks": lost}
-        return numbered(levels_of(sizes, ticks, memory, params, lost), found, per_tick, params)
+        levels = levels_of(found, per_tick, memory, self._params)
+        context.evidence["working_sets"] = asdict(levels)
+        return levels
 
     def _find_chased(self) -> tuple[float, Targets]:
         """What a step of a chase over flushed lines takes, ticks, and the lines: of several draws the slowest one, as a
@@ -97,11 +82,9 @@ class Battery:
         few, many = self._params.chase_lines
         context.machine.link(targets.region, targets.lines[:many])
         found = []
-        for workload in make.flushed_chases(targets, context.cpu, (few, many), ()):
-            if workload.name.endswith(("_free", "_chained")):
-                continue
-            ((cpu, probe),) = workload.probes.items()
-            ticks = context.machine.run(probe, workload.placements(64), cpu=cpu, warmup=4)
+        for count in (few, many):
+            chase = targets.flushed(count).start().chase(TARGET, count).stop()
+            ticks = context.machine.run(chase, targets.first(64), cpu=context.cpu, warmup=4)
             found.append(mean_ticks(ticks[:, 0], step_ticks(context)))
         return (found[1] - found[0]) / (many - few)
 
@@ -114,18 +97,19 @@ class Battery:
 
     def _plain(self) -> Iterator[Workload]:
         """Single lines, chases and bursts of flushed lines."""
-        params, cpu = self._params, self._context.cpu
+        params = self._params
         targets, stored = self._targets(), self._targets()
-        yield from make.flushed(stored, cpu, params.repetitions)
-        yield from make.hot(targets, cpu, params.work_cycles, 24)
-        yield from make.flushed_chases(self._chased, cpu, params.chase_lines, STALLS)
-        yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
-        yield make.ascending_chase(self._ascending, cpu)
+        yield from make.flushed(stored, params.repetitions)
+        yield from make.hot(targets, params.work_cycles, 24)
+        yield from make.flushed_chases(self._chased, params.chase_lines, STALLS)
+        for count in params.burst_lines:
+            yield make.burst(f"burst_{count}", targets, count, ("l1d_inflight_sum",))
+        yield make.ascending_chase(self._ascending)
 
     def _remote(self) -> Iterator[Workload]:
         """Lines of another node's memory, where there is one and it can be had."""
         machine, params = self._context.machine, self._params
-        nodes = nodes_for(machine.facts, self._cpu)
+        nodes = nodes_for(machine.facts, self._context.own_cpu)
         if nodes is None or not isinstance(machine, BindsMemory):
             return
         try:
@@ -133,8 +117,8 @@ class Battery:
             ascending = self._bound(machine, params.stream_bytes, nodes[1])
         except UnsupportedError:
             return
-        targets = Targets(single, self._context.rng(17))
-        yield from make.remote(targets, self._linked(ascending), self._context.cpu, params.repetitions)
+        targets = scattered(single, self._context.rng(17))
+        yield from make.remote(targets, self._linked(ascending), params.repetitions)
 
     def _bound(self, machine: BindsMemory, size: int, node: int) -> Region:
         """Touched memory of a node. Raises `UnsupportedError` where none is to be had, or not there."""
@@ -150,22 +134,22 @@ class Battery:
 
     def _streaming(self) -> Iterator[Workload]:
         """Streaming kernels, where the machine has them."""
-        params, cpu, facts = self._params, self._context.cpu, self._context.machine.facts
+        params, facts = self._params, self._context.machine.facts
         names = [name for name in make.STREAMS if name in facts.kernels]
         if names:
             arrays = self._allocate(make.array_room(params.stream_bytes))
-            yield from make.streams(arrays, cpu, names, params.stream_bytes, max(facts.access_sizes))
+            yield from make.streams(arrays, names, params.stream_bytes, max(facts.access_sizes))
             yield from self._level_streams([name for name in params.level_kernels if name in names])
         if "triad" in names:
             widths = sorted({min(facts.access_sizes), max(facts.access_sizes)})
-            yield from make.arithmetic(arrays, cpu, widths)
+            yield from make.arithmetic(arrays, widths)
 
     def _level_streams(self, names: list[str]) -> Iterator[Workload]:
         width = max(self._context.machine.facts.access_sizes)
         for level, size in (("l2", self.levels.second), ("l3", self.levels.third)):
             if names and size is not None:
                 arrays = self._allocate(max(stream_bytes(KERNELS[name], int(size)) for name in names))
-                yield from make.level_streams(level, arrays, self._context.cpu, names, (int(size), width))
+                yield from make.level_streams(level, arrays, names, (int(size), width))
 
     def _served(self) -> Iterator[Workload]:
         """What the second level and one beyond it serve, and what leaves them modified."""
@@ -180,22 +164,18 @@ class Battery:
         passes = eviction.passes()
         for level, served in (("l2", self.levels.second), ("l3", self.levels.third)):
             if served is not None:
-                yield from make.served(self._working_set(level, served), context.cpu, STALLS, params.looseness)
+                ring = self._ring(served)
+                yield from make.served(level, ring, self._fractions(ring), STALLS, params.looseness)
         # what other workloads modified leaves the caches with the first of these, or with the next where that kept it
         clean = 2 * make.passing(max(each.size_bytes for each in passes.values()), dirty.evictors)
         for level, passed in passes.items():
-            yield replace(make.driven_out(level, dirty, passed, context.cpu, params.looseness), warm=clean)
+            yield replace(make.driven_out(level, dirty, passed, params.looseness), warm=clean)
 
-    def _working_set(self, level: str, size_bytes: float) -> Served:
-        """A working set that a level serves, and where the lines are that accesses to it are to."""
-        ring = self._ring(size_bytes)
+    def _fractions(self, ring: Ring) -> dict[str, float]:
+        """Of accesses around a working set those that each role counts, by where their lines are."""
         loads, stores = (self._beyond(ring, access) for access in (Probe().load(TARGET), make.STORE))
-        return Served(
-            level=level,
-            ring=ring,
-            loads={role: loads[make.BEYOND[role]] for role in make.READS},
-            stores={role: stores[make.BEYOND[role]] for role in make.OWNED},
-        )
+        by_role = {role: loads[make.BEYOND[role]] for role in make.READS}
+        return by_role | {role: stores[make.BEYOND[role]] for role in make.OWNED}
 
     def _beyond(self, ring: Ring, access: Probe) -> dict[str, float]:
         """The fractions of the accesses around a working set whose lines are in none of the levels before the one
@@ -228,7 +208,10 @@ class Battery:
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, params.full_pages, 1)
         lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (*pages.shape[:2], 1)), axis=2)
         order = (lines + pages).transpose(0, 2, 1).ravel()[: max(params.full_lines)]
-        yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
+        targets = Targets(region, region.address + order, rng)
+        for count in params.full_lines:
+            yield make.burst(f"full_load_{count}", targets, count, ("fb_full", "sq_full"))
+            yield make.burst(f"full_store_{count}", targets, count, ("stall_store_buffer",), stores=True)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
@@ -240,21 +223,16 @@ class Battery:
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
         return Ring(order)
 
-    @property
-    def _cpu(self) -> int:
-        facts = self._context.machine.facts
-        return facts.cpus[0] if self._context.cpu is None else self._context.cpu
-
     def _siblings(self) -> list[int]:
         """Other threads of the core."""
-        groups = self._context.machine.facts.siblings
-        return [cpu for group in groups if self._cpu in group for cpu in group if cpu != self._cpu]
+        own = self._context.own_cpu
+        return [cpu for group in self._context.machine.facts.siblings if own in group for cpu in group if cpu != own]
 
     def _handed_over(self) -> Iterator[Workload]:
         """Lines that another core modified."""
-        elsewhere = set(self._context.machine.facts.cpus) - {self._cpu, *self._siblings()}
+        elsewhere = set(self._context.machine.facts.cpus) - {self._context.own_cpu, *self._siblings()}
         if elsewhere:
-            yield make.handed_over(self._targets(), self._cpu, min(elsewhere), self._params.repetitions)
+            yield make.handed_over(self._targets(), min(elsewhere), self._params.repetitions)
 
     def _beside(self, own: list[Workload]) -> Iterator[Workload]:
         """The same beside a busy sibling thread, where there is one."""
@@ -262,4 +240,4 @@ class Battery:
         spare = self._allocate(PAGE_BYTES).address
         for workload in own if siblings else ():
             if workload.name.startswith(self._params.beside) and not workload.name.endswith(("_free", "_chained")):
-                yield make.beside_sibling(workload, self._cpu, siblings[0], spare)
+                yield make.beside_sibling(workload, siblings[0], spare)

@@ -64,7 +64,7 @@ def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     if not len(compared.counts):
         return Verdict(role=role, reason="no two levels were found whose latencies could be compared")
     kinds = evidence.kinds(role)
-    if not _counts_anything(role, evidence):
+    if evidence.observations.roles[role].silent:
         return _nothing(role, kinds)
     scale = compared.scale(evidence.params.exactness)
     noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
@@ -104,10 +104,6 @@ def _nothing(role: str, kinds: set[Kind]) -> Verdict:
 
 def _primary(role: str, evidence: Evidence) -> str:
     return f"{FULL[role]}_{evidence.params.full_lines[1]}" if role in FULL else "far_chase_16"
-
-
-def _counts_anything(role: str, evidence: Evidence) -> bool:
-    return any(np.nansum(series.counts) > 0 for series in evidence.observations.roles[role].series.values())
 
 
 def _compared(role: str, evidence: Evidence) -> Compared:

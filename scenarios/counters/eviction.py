@@ -33,12 +33,16 @@ class Eviction:
     _memory: float = np.nan
 
     def passes(self) -> dict[str, Pass]:
-        """The pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where one was found:
-        of passes of growing length."""
+        """The pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where one was found
+        that does."""
+        levels, params = self.levels, self.params
         self._memory = self._reload(0, flushed=True)
-        sizes = self._sizes()
-        second = self._second(sizes)
-        passes = {"l1d": self._own_pass(self._own(sizes))}
+        first, *longer = self._sizes(levels.first_bytes)
+        gone = (size for size in (first, *longer) if self.behind(size) >= (1 - params.still_there) * levels.lost_ticks)
+        passes = {"l1d": self._own_pass(next(gone, first))}
+        # a working set in the third level also misses TLBs, which the few lines behind a pass don't
+        least = levels.third_ticks / params.slower if levels.third else (1 - params.still_there) * self._memory
+        second = next((size for size in self._sizes(levels.second_bytes) if self.behind(size) >= least), None)
         if second is not None:
             passes["l2"] = Pass(size_bytes=second, known=self._left(self.behind(second)))
         self.context.evidence["driven_out"] = {
@@ -48,17 +52,13 @@ class Eviction:
         }
         return passes
 
-    def _sizes(self) -> list[int]:
-        octaves = np.log2(self.params.largest_pass_bytes / self.levels.first_bytes)
-        sizes = self.levels.first_bytes * 2 ** np.arange(1, octaves + 1e-9, 0.5)
-        return [int(size) // PAGE_BYTES * PAGE_BYTES for size in sizes if size >= PAGE_BYTES]
-
-    def _own(self, sizes: list[int]) -> int:
-        """A pass behind which nothing is left in the first level, whatever it replaces."""
-        levels, params = self.levels, self.params
-        long = [each for each in sizes if each >= params.beyond * levels.first_bytes] or sizes[-1:]
-        gone = (each for each in long if self.behind(each) >= levels.lost_ticks / params.level_growth**0.5)
-        return next(gone, long[0])
+    def _sizes(self, cache_bytes: float | None) -> list[int]:
+        """Passes long enough to leave nothing in a cache, whatever it replaces, and longer ones, as some policies let a
+        pass through; none where it is not known where the cache ends."""
+        if cache_bytes is None:
+            return []
+        sizes = self.params.beyond * cache_bytes * 2.0 ** np.arange(4)
+        return [int(size) // PAGE_BYTES * PAGE_BYTES for size in sizes if size <= self.params.largest_pass_bytes]
 
     def _own_pass(self, size: int) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does: of lines behind
@@ -70,31 +70,6 @@ class Eviction:
         left = {role: most for role, most in left.items() if most < params.before_memory}
         known = {role: most if most > params.looseness else 0.0 for role, most in left.items()}
         return Pass(size_bytes=size, known={"l1d_writeback": 1.0, **known}, doubts=left)
-
-    def _second(self, sizes: list[int]) -> int | None:
-        """The shortest pass behind which nothing more leaves the second level."""
-        params = self.params
-        beyond = self.levels.third_ticks if self.levels.third else self._memory
-        # a working set in the third level also misses TLBs, which the few lines behind a pass don't
-        least = beyond / params.slower if self.levels.third else (1 - params.still_there) * beyond
-        half = (self.levels.lost_ticks + beyond) / 2
-        start = next((at for at, size in enumerate(sizes) if self.behind(size) >= half), None)
-        if start is None:
-            return None
-        for at, size in enumerate(sizes[start + 1 :], start + 1):
-            last = size >= params.most_passes * sizes[start]
-            longer = sizes[at + 1 : at + 3]
-            if self.behind(size) >= least and (last or self._same(size, longer) == longer):
-                return max((size, *self._same(size, longer)))
-            if last:
-                break
-        return None
-
-    def _same(self, size: int, longer: list[int]) -> list[int]:
-        """Those longer passes behind which lines are still in the same place. Few are timed, and the tree of a set's
-        bits may keep some others, so that a longer one is surer; and where one still drives lines out, so many lines
-        were left behind the shorter one."""
-        return [each for each in longer if self.behind(each) <= (1 + self.params.still_there) * self.behind(size)]
 
     def _left(self, behind: float) -> dict[str, float]:
         """What a line has caused that left the second level and comes in so many ticks afterwards."""

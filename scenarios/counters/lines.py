@@ -67,7 +67,7 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
     if not any(work.volumes.get(role) for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason=_lacking(role))
-    if _silent(role, evidence):
+    if evidence.observations.roles[role].silent:
         return found(role, {Kind.ZERO})
     candidate = _candidate(role, evidence, used)
     return _of_candidate(role, evidence, candidate, _scale(role, candidate.counted, evidence, used))
@@ -153,11 +153,6 @@ def _served(name: str, evidence: Evidence) -> bool:
     if not chase.endswith("_chase") or not {chase, far} <= set(steps):
         return True
     return steps[chase] < evidence.params.before_memory * steps[far]
-
-
-def _silent(role: str, evidence: Evidence) -> bool:
-    """Whether nothing was ever counted."""
-    return all(not np.nansum(series.counts) for series in evidence.observations.roles[role].series.values())
 
 
 def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) -> Estimate:

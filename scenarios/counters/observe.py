@@ -56,6 +56,11 @@ class Observed:
     wrapped: int = 0
     readings: int = 0
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was ever counted."""
+        return all(not np.nansum(series.counts) for series in self.series.values())
+
 
 @dataclass
 class Observations:
@@ -117,9 +122,8 @@ def _count_all(
     roles = [role for role in wanted if role in workload.roles]
     # what the first repetitions bring in is there from then on, and what others modified is gone
     run(context, workload, workload.unit)
-    timed = any(probe.intervals for probe in workload.probes.values())
     for group in machine.event_groups(roles):
-        cycles_per_tick = _cycles_per_tick(context, observations.params) if timed else np.nan
+        cycles_per_tick = _cycles_per_tick(context, observations.params) if workload.probe.intervals else np.nan
         for place, amount in enumerate(observations.params.amounts):
             missing = set(group)
             for _ in range(observations.params.tries):
@@ -162,17 +166,16 @@ def _read(context: Context, workload: Workload, group: tuple[str, ...], repetiti
 
 
 def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
-    """Ticks of the first CPU's first interval, shape (repetitions,) or (0,)."""
-    ((first, probe), *others) = workload.probes.items()
+    """Ticks of the workload's first interval, shape (repetitions,) or (0,)."""
+    probe = workload.probe
     if workload.at_once is not None:
         probe, repetitions = workload.at_once(repetitions), 1
     placements = workload.placements(repetitions)
-    if not others:
-        ticks = context.machine.run(probe, placements, cpu=first)
+    if workload.partners:
+        own = context.own_cpu
+        ticks = context.machine.run_together({own: probe, **workload.partners}, placements)[own]
     else:
-        assert first is not None  # CPUs that take part together have numbers
-        probes = {first: probe, **{cpu: each for cpu, each in others if cpu is not None}}
-        ticks = context.machine.run_together(probes, placements)[first]
+        ticks = context.machine.run(probe, placements, cpu=context.cpu)
     return ticks[:, 0] if ticks.shape[1] else np.empty(0, dtype=np.int64)
 
 

@@ -59,40 +59,26 @@ class Params:
     even_odds: float = 20.0
     """Candidates this close in probability to the best one are not distinguished; 20 leaves 5 % for the others."""
 
-    largest_bytes: int = 32 << 20
-    """Working sets are looked for up to this size. A level that is larger has no end within it, and needs none: only
-    the middle of a level is used."""
-
     slower: float = 1.3
     """A level is another one if its loads take so much longer. Levels of every published hierarchy differ by half or
     more; a TLB miss every 15 lines, or a slow slice, adds less."""
-
-    beyond_first: float = 1.8
-    """What lies beyond the first level takes so much longer than that: every published second level takes twice as long
-    or more, and misses of a first TLB of 16 entries, which a few lines of each page share, add up to three quarters."""
 
     before_memory: float = 0.6
     """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a
     large working set up to a quarter faster than flushed lines; the slowest last levels published take half as long."""
 
-    level_growth: float = 1.4
-    """A level is where a step gets slower by less than this over an octave of sizes: random replacement and misses of a
-    second TLB add up to a third, the way from one level to the next a factor of two and more."""
-
     outgrow: float = 2.8
-    """Times the first level that a working set for the second one has: nothing of it stays with LRU, 7 % with random
-    replacement, and most published second levels are four times as large as the first one or larger."""
+    """Times the first level that a working set for the second one has where that one hides among others: nothing of it
+    stays with LRU, 7 % with random replacement, and most published second levels are four times as large as the first
+    one or larger."""
 
     beyond: float = 5.0
-    """Times the first level that a pass over other lines must have at least, so that none of its lines are left: with
-    random replacement exp(-5), 0.7 %, are."""
+    """Times a cache that a pass over other lines must have at least, so that none of its lines are left: with random
+    replacement exp(-5), 0.7 %, are."""
 
     still_there: float = 0.1
     """Relative. Lines are still in the same place behind a longer pass if they take at most so much longer: flushed
     ones, with which they are compared too, come up to a tenth earlier or later, as rows of memory are open or not."""
-
-    most_passes: float = 8.0
-    """Times the pass behind which half of the lines are gone: with random replacement 2^-8 of them are left then."""
 
     largest_pass_bytes: int = 32 << 20
     """Longer passes take too long: a few hundred are counted."""
@@ -101,31 +87,9 @@ class Params:
     """Of the modified lines, those that are timed afterwards: one in each of some pages, so that no prefetcher brings
     it, and no more than a small first TLB has entries."""
 
-    congruent_lines: tuple[int, ...] = (20, 32, 48)
-    """Other lines of the same place in their pages: more than any first level has ways (16), and so few that a second
-    level of 256 sets gets five of them in each; then as many for a first level of twice as many sets, and for one that
-    indexes by physical addresses, where chance decides which lines meet."""
-
-    mostly: float = 0.75
-    """Of the lines that must be driven out: half would do where sets are drawn, and the median is theirs then."""
-
-    congruent_times: int = 3
-    """Each is loaded so often: with sixteen ways and random replacement a tenth of the lines is left behind 60 loads of
-    20 lines, with eight none."""
-
-    congruent_rounds: int = 32
-    """Rounds of lines driven out by those: of half a thousand lines in all the mean is known within a fiftieth."""
-
     evicted_bytes: int = 4 << 20
     """Passes longer than this are gone through twice only, shorter ones as often as there are lines to modify. Means of
     32 lines are known within a fiftieth where single ones differ by a tenth."""
-
-    reached_memory: float = 0.9
-    """A sweep ends where a step takes so much of a flushed line's time: memory serves it then."""
-
-    smallest_bytes: int = 1024
-    """The smallest working set of the sweep: 15 lines, which any first cache holds with what prefetchers bring beside
-    them."""
 
     stream_bytes: int = 32768
     """Of each array of a streaming kernel over flushed lines: 512 lines, beside which a prefetcher's overshoot past the

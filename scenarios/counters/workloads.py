@@ -9,7 +9,7 @@ write-allocates; chases with and without multiplications those of Molka et al. 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,19 +57,20 @@ both are here. Its stream is our triad, its triad our vector_triad."""
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A probe for each CPU that takes part, and what one repetition causes.
+    """A probe, what `partners` run meanwhile on CPUs of these numbers, and what one repetition causes.
 
     `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about, within so
     many lines per access: a level served them that was found by timing. Of roles `unknown` nobody knows how many there
     are; that others have so many distinguishes them. `elapsed`: roles that count cycles, of which the timed
-    interval (number 0, of the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in
-    a unit of amount. What is `before` is run before every reading, `warm` once an epoch, and once for all workloads
-    that share it: others have driven its lines out. `at_once` is what the first CPU runs for so many repetitions
-    together, instead of its probe so many times, where what they have in common takes the time."""
+    interval (number 0) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount.
+    What is `before` is run before every reading, `warm` once an epoch, and once for all workloads that share it: others
+    have driven its lines out. `at_once` is the probe for so many repetitions together, instead of the probe so many
+    times, where what they have in common takes the time."""
 
     name: str
-    probes: Mapping[int | None, Probe]
+    probe: Probe
     placements: Callable[[int], Placements]
+    partners: Mapping[int, Probe] = field(default_factory=dict)
     volumes: Mapping[str, float] = field(default_factory=dict)
     loose: Mapping[str, float] = field(default_factory=dict)
     elapsed: tuple[str, ...] = ()
@@ -86,125 +87,115 @@ class Workload:
         return {*self.volumes, *self.elapsed, *self.unknown}
 
 
-def volumes(base: Mapping[str, float], **more: float) -> dict[str, float]:
-    """These volumes, and others in their place."""
-    return {**base, **more}
-
-
+@dataclass(frozen=True)
 class Targets:
-    """Irregular lines: one in each of some pages, at random places and in random order. No other line of these pages is
-    ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush translates its
-    address, so that the TLB entry is warm without."""
+    """Lines of a region in an order of their own, drawn from as `draw` says."""
 
-    def __init__(self, region: Region, rng: np.random.Generator) -> None:
-        self.region = region
-        lines = PAGE_BYTES // region.line_size
-        pages = region.address + rng.permutation(region.size // PAGE_BYTES) * PAGE_BYTES
-        at = rng.integers(lines // 4, lines * 3 // 4, len(pages))  # away from the edges, which neighbours could reach
-        self.lines: NDArray[np.int64] = pages + at * region.line_size
-        self._rng = rng
+    region: Region
+    lines: NDArray[np.int64]
+    rng: np.random.Generator
 
     def draw(self, count: int) -> Placements:
         """`count` of the lines in random order, each as often as the others: what a prefetcher brings along beside a
         line comes with its first use, so that all of them must have been used before anything is counted."""
         rounds = -(-count // len(self.lines))
-        return {TARGET: np.concatenate([self._rng.permutation(self.lines) for _ in range(rounds)])[:count]}
+        return {TARGET: np.concatenate([self.rng.permutation(self.lines) for _ in range(rounds)])[:count]}
 
     def first(self, count: int) -> Placements:
         """The first line, `count` times."""
         return {TARGET: np.full(count, self.lines[0])}
 
+    def offsets(self, count: int) -> list[int]:
+        """Of so many lines, from the first one on."""
+        return [int(each) for each in self.lines[:count] - self.lines[0]]
 
-def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
+    def flushed(self, count: int) -> Probe:
+        """So many lines flushed."""
+        probe = Probe()
+        for offset in self.offsets(count):
+            probe = probe.flush(TARGET + offset)
+        return probe.fence()
+
+
+def scattered(region: Region, rng: np.random.Generator) -> Targets:
+    """Irregular lines: one in each of some pages, at random places and in random order. No other line of these pages is
+    ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush translates its
+    address, so that the TLB entry is warm without."""
+    lines = PAGE_BYTES // region.line_size
+    pages = region.address + rng.permutation(region.size // PAGE_BYTES) * PAGE_BYTES
+    at = rng.integers(lines // 4, lines * 3 // 4, len(pages))  # away from the edges, which neighbours could reach
+    return Targets(region, pages + at * region.line_size, rng)
+
+
+def flushed(targets: Targets, unit: int) -> Iterator[Workload]:
     """Single lines from memory: loaded, loaded twice at once, or stored to."""
     ready = Probe().flush(TARGET).fence()
-    read = volumes(QUIET, **dict.fromkeys(READS, 1.0))
-    twice = volumes(read, load_fb_hit=1)
-    owned = volumes(read, load_l1_miss=0, l2_rfo=1, l2_rfo_miss=1, mem_write=1, home_write=1)
+    read = QUIET | dict.fromkeys(READS, 1.0)
+    owned = read | {"load_l1_miss": 0} | dict.fromkeys((*OWNED, "mem_write", "home_write"), 1)
     # a flush is no write-back of one level to the next, but a core may count it as one
     flushes = frozenset(("l1d_writeback", "l2_writeback"))
     made = {
         "far_load": (ready.load(TARGET), read),
-        "far_pair": (ready.load(TARGET).load(TARGET + 8), twice),
+        "far_pair": (ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1}),
         "far_store": (ready.store(BESIDE_POINTER), {role: owned[role] for role in owned if role not in flushes}),
     }
-    return [
-        Workload(
-            name=name,
-            probes={cpu: probe.fence()},
-            placements=targets.draw,
-            volumes=known,
-            unknown=flushes - set(known),
-            unit=unit,
+    for name, (probe, known) in made.items():
+        unknown = flushes - set(known)
+        yield Workload(
+            name=name, probe=probe.fence(), placements=targets.draw, volumes=known, unknown=unknown, unit=unit
         )
-        for name, (probe, known) in made.items()
-    ]
 
 
 STORE = Probe().store(BESIDE_POINTER)
-"""One access to a working set of `Served.stores`."""
+"""One access to a working set that stores go to."""
 
 IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't come while nothing is loaded."""
 
 
-def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workload]:
+def hot(targets: Targets, cycles: int, unit: int) -> Iterator[Workload]:
     """What touches no memory, or one line that stays in L1. Two sizes of each, as the loop around a probe has
     instructions, loads and stores of its own: their difference has none of these."""
-    quiet = volumes(QUIET, load=0, store=0, fp_op=0, stall_store_buffer=0, **dict.fromkeys(IDLE_CYCLES, 0.0))
-    made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), quiet)}
+    none = dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer"), 0) | dict.fromkeys(IDLE_CYCLES, 0.0)
+    made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), QUIET | none)}
     for few in (64, 192):
-        load, store = Probe().repeat(few, Probe().load(TARGET)), Probe().repeat(few, Probe().store(BESIDE_POINTER))
-        made[f"hot_load_{few}"] = load, volumes(QUIET, load=few)
-        made[f"hot_store_{few}"] = store, volumes(QUIET, store=few)
-        made[f"nops_{few}"] = Probe().start().nop(20 * few).stop(), {"instructions": 20.0 * few}
-        additions = {"cycles": 20.0 * few, "no_execute": 0.0}
-        made[f"additions_{few}"] = Probe().start().add(20 * few).stop(), additions
-        slow = Probe().start().multiply(20 * few).stop()
-        made[f"multiplications_{few}"] = slow, {"instructions": 20.0 * few}
-    return [
-        Workload(
-            name=name,
-            probes={cpu: probe},
-            placements=targets.first if TARGET in probe.bases else int,
-            volumes=known,
-            unit=unit,
-        )
-        for name, (probe, known) in made.items()
-    ]
+        work = 20 * few
+        made |= {
+            f"hot_load_{few}": (Probe().repeat(few, Probe().load(TARGET)), QUIET | {"load": few}),
+            f"hot_store_{few}": (Probe().repeat(few, STORE), QUIET | {"store": few}),
+            f"nops_{few}": (Probe().start().nop(work).stop(), {"instructions": float(work)}),
+            f"additions_{few}": (Probe().start().add(work).stop(), {"cycles": float(work), "no_execute": 0.0}),
+            f"multiplications_{few}": (Probe().start().multiply(work).stop(), {"instructions": float(work)}),
+        }
+    for name, (probe, known) in made.items():
+        placements = targets.first if TARGET in probe.bases else int
+        yield Workload(name=name, probe=probe, placements=placements, volumes=known, unit=unit)
 
 
-def streams(region: Region, cpu: int | None, names: Iterable[str], array_bytes: int, width: int) -> list[Workload]:
+def streams(region: Region, names: Iterable[str], array_bytes: int, width: int) -> Iterator[Workload]:
     """One pass of each streaming kernel over flushed arrays, the number of lines of each kind known to the line."""
-    line, made = region.line_size, []
-    for name in names:
-        kernel = KERNELS[name]
+    line = region.line_size
+    for kernel in (KERNELS[name] for name in names):
         read, written = _stream_lines(kernel, array_bytes, line)
         known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), read)
         known |= {"mem_write": written, "home_write": written}
         if not kernel.allocated_bytes and not kernel.read_bytes:  # past the caches: none of them gives a line away
             known |= {"l1d_writeback": 0.0, "l2_writeback": 0.0}
         away = Probe().repeat(stream_bytes(kernel, array_bytes) // line, Probe().flush(ARRAY), advance=line).fence()
-        made.append(_stream(f"stream_{name}", (away, kernel, array_bytes, width), region, cpu, known))
-    return made
+        yield _stream(f"stream_{kernel.name}", (away, kernel, array_bytes, width), region, known)
 
 
-def level_streams(
-    level: str, region: Region, cpu: int | None, names: Iterable[str], sizes: tuple[int, int]
-) -> list[Workload]:
+def level_streams(level: str, region: Region, names: Iterable[str], sizes: tuple[int, int]) -> Iterator[Workload]:
     """One pass of each streaming kernel over arrays that `level` serves, so that the level before it passes all lines
     on; `sizes`: bytes of all arrays together, and of one access. How much stays in the nearer levels depends on their
     replacement."""
-    made = []
-    for name in names:
-        kernel = KERNELS[name]
+    beyond = float(level == "l3")
+    for kernel in (KERNELS[name] for name in names):
         array_bytes = sizes[0] // kernel.arrays // BLOCK_BYTES * BLOCK_BYTES
         read, written = _stream_lines(kernel, array_bytes, region.line_size)
-        beyond = float(level == "l3")
         known = {"l1d_fill": read, "l1d_writeback": written, "l2_fill": beyond * read, "l2_writeback": beyond * written}
         known |= dict.fromkeys(("mem_read", "home_read", "mem_write", "home_write"), 0.0)
-        made.append(_stream(f"stream_{name}_{level}", (Probe(), kernel, array_bytes, sizes[1]), region, cpu, known))
-    return made
+        yield _stream(f"stream_{kernel.name}_{level}", (Probe(), kernel, array_bytes, sizes[1]), region, known)
 
 
 def _stream_lines(kernel: Kernel, array_bytes: int, line: int) -> tuple[float, float]:
@@ -213,36 +204,31 @@ def _stream_lines(kernel: Kernel, array_bytes: int, line: int) -> tuple[float, f
     return blocks * (kernel.read_bytes + kernel.allocated_bytes) / line, blocks * kernel.written_bytes / line
 
 
-def _stream(
-    name: str, what: tuple[Probe, Kernel, int, int], region: Region, cpu: int | None, known: dict[str, float]
-) -> Workload:
+def _stream(name: str, what: tuple[Probe, Kernel, int, int], region: Region, known: dict[str, float]) -> Workload:
     """`what`: operations before it, the kernel, and bytes of an array and of an access."""
     before, kernel, array_bytes, width = what
     blocks = array_bytes / BLOCK_BYTES
     accesses = {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
     return Workload(
         name=name,
-        probes={cpu: before.stream(ARRAY, kernel.name, array_bytes, width).fence()},
+        probe=before.stream(ARRAY, kernel.name, array_bytes, width).fence(),
         placements=lambda count: {ARRAY: np.full(count, region.address)},
         volumes={**known, **accesses},
         unit=1,
     )
 
 
-def arithmetic(region: Region, cpu: int | None, widths: Iterable[int]) -> list[Workload]:
+def arithmetic(region: Region, widths: Iterable[int]) -> Iterator[Workload]:
     """Floating-point work on arrays that stay in L1, in every width (Röhl et al. 2015, Fig. 1.2)."""
     small, passes, kernel = 1024, 8, KERNELS["triad"]
-    known = {"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops}
-    return [
-        Workload(
+    for width in widths:
+        yield Workload(
             name=f"arithmetic_{width}",
-            probes={cpu: Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width))},
+            probe=Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width)),
             placements=lambda count: {ARRAY: np.full(count, region.address)},
-            volumes=known,
+            volumes={"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops},
             unit=8,
         )
-        for width in widths
-    ]
 
 
 def flushes(region: Region) -> Probe:
@@ -314,7 +300,7 @@ def passing(size_bytes: int, evictors: Region) -> tuple[tuple[Probe, dict[Base, 
     return ((probe, {EVICTOR: np.array([evictors.address])}),)
 
 
-def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness: float) -> Workload:
+def driven_out(name: str, dirty: Dirty, passed: Pass, looseness: float) -> Workload:
     """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are known, per line.
     Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
     cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
@@ -330,12 +316,9 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
 
     return Workload(
         name=f"driven_out_{name}",
-        probes={cpu: at_once(1)},
+        probe=at_once(1),
         at_once=at_once if name != "l1d" else None,
-        placements=lambda count: {
-            ARRAY: dirty.begins[:count],
-            EVICTOR: np.repeat(evictors[EVICTOR], count),
-        },
+        placements=lambda count: {ARRAY: dirty.begins[:count], EVICTOR: np.repeat(evictors[EVICTOR], count)},
         volumes={role: dirty.count * volume for role, volume in known.items()},
         loose={
             role: max(looseness, passed.doubts.get(role, 0.0))
@@ -348,48 +331,45 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Served:
-    """A working set that a level serves: the fractions of its `loads` and `stores` that each role counts, by where
-    their lines were when some were timed."""
-
-    level: str
-    ring: Ring
-    loads: Mapping[str, float]
-    stores: Mapping[str, float]
-
-
-def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: float) -> list[Workload]:
-    """A chase over a working set that a level serves, with and without multiplications, and stores to it."""
-    steps, ring, warm = 256, what.ring, what.ring.rounds
-    known, loose = _volumes_of({**QUIET, **what.loads}, looseness)
-    for name in WRITES:
-        known.pop(name)
-    chases = [
+def served(
+    level: str, ring: Ring, fractions: Mapping[str, float], stalls: tuple[str, ...], looseness: float
+) -> Iterator[Workload]:
+    """A chase over a working set that a level serves, with and without multiplications, and stores to it. `fractions`
+    of the accesses that each role counts: of loads those of `READS`, of stores those of `OWNED`."""
+    steps = 256
+    known, loose = _volumes_of(QUIET | {role: fractions[role] for role in READS}, looseness)
+    yield from _chases(
         Workload(
-            name=f"{what.level}_chase{'_' + work if work else ''}",
-            probes={cpu: Probe().start().chase(TARGET, steps, work=work).stop()},
+            name=f"{level}_chase",
+            probe=Probe(),
             placements=lambda count: {TARGET: ring.starts(count, steps)},
-            volumes={role: steps * volume for role, volume in known.items()} if not work else {},
+            volumes={role: steps * volume for role, volume in known.items() if role not in WRITES},
             loose=loose,
             elapsed=stalls,
             steps=steps,
             unit=12,
-            warm=warm,
+            warm=ring.rounds,
         )
-        for work in ("", "free", "chained")
-    ]
-    known, loose = _volumes_of(what.stores, looseness)
-    stores = Workload(
-        name=f"{what.level}_store",
-        probes={cpu: STORE},
+    )
+    known, loose = _volumes_of({role: fractions[role] for role in OWNED}, looseness)
+    yield Workload(
+        name=f"{level}_store",
+        probe=STORE,
         placements=lambda count: {TARGET: ring.starts(count, 1)},
         volumes=known,
         loose=loose,
         unit=1024,
-        warm=warm,
+        warm=ring.rounds,
     )
-    return [*chases, stores]
+
+
+def _chases(plain: Workload) -> Iterator[Workload]:
+    """A chase of `steps` behind what the workload's probe does, timed: without arithmetic, and with multiplications
+    beside and within it, whose volumes are not known."""
+    for work in ("", "free", "chained"):
+        probe = plain.probe.start().chase(TARGET, plain.steps, work=work).stop()
+        name = f"{plain.name}_{work}" if work else plain.name
+        yield replace(plain, name=name, probe=probe, volumes={} if work else plain.volumes)
 
 
 def _volumes_of(fractions: Mapping[str, float], looseness: float) -> tuple[dict[str, float], dict[str, float]]:
@@ -399,47 +379,42 @@ def _volumes_of(fractions: Mapping[str, float], looseness: float) -> tuple[dict[
     return known, {role: max(looseness, min(each, 1 - each)) for role, each in known.items()}
 
 
-def flushed_chases(
-    targets: Targets, cpu: int | None, lines: tuple[int, ...], stalls: tuple[str, ...]
-) -> list[Workload]:
+def flushed_chases(targets: Targets, lines: tuple[int, ...], stalls: tuple[str, ...]) -> Iterator[Workload]:
     """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
     the lines."""
-    return [
-        Workload(
-            name=f"far_chase_{count}{'_' + work if work else ''}",
-            probes={cpu: _prepared(targets, count).start().chase(TARGET, count, work=work).stop()},
-            placements=targets.first,
-            elapsed=stalls,
-            steps=count,
-            unit=24,
+    for count in lines:
+        yield from _chases(
+            Workload(
+                name=f"far_chase_{count}",
+                probe=targets.flushed(count),
+                placements=targets.first,
+                elapsed=stalls,
+                steps=count,
+                unit=24,
+            )
         )
-        for count in lines
-        for work in ("", "free", "chained")
-    ]
 
 
-def remote(targets: Targets, ascending: Region, cpu: int | None, unit: int) -> list[Workload]:
+def remote(targets: Targets, ascending: Region, unit: int) -> Iterator[Workload]:
     """Single flushed lines of another node's memory, and a chase over such lines one behind the other. At whose memory
     controllers a machine counts them is its own affair."""
     probe = Probe().flush(TARGET).fence().load(TARGET).fence()
     known = dict.fromkeys(("l1d_fill", "l2_fill"), 1.0) | _remote_lines(1.0)
-    single = Workload(name="remote_load", probes={cpu: probe}, placements=targets.draw, volumes=known, unit=unit)
-    chase = ascending_chase(ascending, cpu)
-    return [single, replace(chase, name="remote_ascending", volumes=_remote_lines(float(chase.steps)))]
+    yield Workload(name="remote_load", probe=probe, placements=targets.draw, volumes=known, unit=unit)
+    chase = ascending_chase(ascending)
+    yield replace(chase, name="remote_ascending", volumes=_remote_lines(float(chase.steps)))
 
 
 def _remote_lines(count: float) -> dict[str, float]:
     return {"remote_read": count, "link_flit": FLITS_PER_LINE * count}
 
 
-def ascending_chase(region: Region, cpu: int | None) -> Workload:
+def ascending_chase(region: Region) -> Workload:
     """A chase over flushed lines one behind the other, as the region must be linked."""
-    line = region.line_size
-    lines = region.size // line
-    away = Probe().repeat(lines, Probe().flush(ARRAY), advance=line).fence()
+    lines = region.size // region.line_size
     return Workload(
         name="far_ascending",
-        probes={cpu: away.chase(ARRAY, lines).fence()},
+        probe=flushes(region).chase(ARRAY, lines).fence(),
         placements=lambda count: {ARRAY: np.full(count, region.address)},
         volumes=dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), float(lines)),
         steps=lines,
@@ -447,76 +422,31 @@ def ascending_chase(region: Region, cpu: int | None) -> Workload:
     )
 
 
-def bursts(targets: Targets, cpu: int | None, counts: Iterable[int], roles: tuple[str, ...]) -> list[Workload]:
-    """So many flushed lines loaded at once."""
-    made = []
-    for count in counts:
-        probe = _prepared(targets, count).start()
-        for offset in _offsets(targets, count):
-            probe = probe.load(TARGET + offset)
-        made.append(_burst(f"burst_{count}", probe.stop(), targets, cpu, roles))
-    return made
+def burst(name: str, targets: Targets, count: int, roles: tuple[str, ...], *, stores: bool = False) -> Workload:
+    """So many flushed lines loaded, or stored to, at once."""
+    probe = targets.flushed(count).start()
+    for offset in targets.offsets(count):
+        probe = probe.store(BESIDE_POINTER + offset) if stores else probe.load(TARGET + offset)
+    return Workload(name=name, probe=probe.stop(), placements=targets.first, elapsed=roles, unit=8)
 
 
-def full_queues(region: Region, cpu: int | None, counts: tuple[int, ...], order: NDArray[np.int64]) -> list[Workload]:
-    """More flushed lines loaded, or stored to, at once than any queue holds; `order` are their offsets."""
-    made = []
-    targets = Targets(region, np.random.default_rng(0))
-    targets.lines = region.address + order
-    for count in counts:
-        offsets = [int(each) for each in order[:count] - order[0]]
-        ready = _prepared(targets, count)
-        for what, roles in (("load", ("fb_full", "sq_full")), ("store", ("stall_store_buffer",))):
-            probe = ready.start()
-            for offset in offsets:
-                probe = probe.load(TARGET + offset) if what == "load" else probe.store(BESIDE_POINTER + offset)
-            made.append(_burst(f"full_{what}_{count}", probe.stop(), targets, cpu, roles))
-    return made
-
-
-def _burst(name: str, probe: Probe, targets: Targets, cpu: int | None, roles: tuple[str, ...]) -> Workload:
-    return Workload(
-        name=name,
-        probes={cpu: probe},
-        placements=targets.first,
-        elapsed=roles,
-        unit=8,
-    )
-
-
-def _offsets(targets: Targets, count: int) -> list[int]:
-    return [int(each) for each in targets.lines[:count] - targets.lines[0]]
-
-
-def _prepared(targets: Targets, count: int) -> Probe:
-    """The first lines flushed."""
-    probe = Probe()
-    for offset in _offsets(targets, count):
-        probe = probe.flush(TARGET + offset)
-    return probe.fence()
-
-
-def handed_over(targets: Targets, reader: int, writer: int, unit: int) -> Workload:
+def handed_over(targets: Targets, writer: int, unit: int) -> Workload:
     """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
     return Workload(
         name="handed_over",
-        probes={
-            reader: Probe().barrier().load(TARGET).fence().barrier(),
-            writer: Probe().store(BESIDE_POINTER).fence().barrier().barrier(),
-        },
+        probe=Probe().barrier().load(TARGET).fence().barrier(),
+        partners={writer: STORE.fence().barrier().barrier()},
         placements=lambda count: {TARGET: targets.lines[np.arange(count) % len(targets.lines)]},
         volumes={"hitm_local": 1.0},
         unit=unit,
     )
 
 
-def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Workload:
+def beside_sibling(workload: Workload, sibling: int, spare: int) -> Workload:
     """The same work while another thread of the core is busy with the line at `spare` and with arithmetic, for events
     of a thread: no others can lose what one does beside another."""
-    (own, *others) = workload.probes.items()
-    barriers = int((own[1].rows[:, 0] == Kind.BARRIER).sum())
     busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
-    for _ in range(barriers):  # or the others would wait for ever
+    for _ in range(int((workload.probe.rows[:, 0] == Kind.BARRIER).sum())):  # or the others would wait for ever
         busy = busy.barrier()
 
     def placements(count: int) -> Placements:
@@ -526,7 +456,7 @@ def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Wo
     return replace(
         workload,
         name=workload.name + BESIDE,
-        probes={cpu: own[1], **dict(others), sibling: busy},
+        partners={**workload.partners, sibling: busy},
         volumes={role: volume for role, volume in workload.volumes.items() if ROLES[role].scope is Scope.THREAD},
         unknown=frozenset(role for role in workload.unknown if ROLES[role].scope is Scope.THREAD),
         placements=placements,

@@ -36,6 +36,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     end: float
     counts: dict[str, Count]
 
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.end - self.begin
+
 
 class RegionCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What one thread counted in one region: `calls` begins, of which `unended` had no end and are not in the counts,

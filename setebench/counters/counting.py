@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.counters.roles import ROLES, Quantity
 from setebench.errors import UnsupportedError
-from setebench.machine import Machine, Ticks
+from setebench.machine import Machine
+
+Timed = TypeVar("Timed")
 
 
 def hardware_roles(machine: Machine) -> dict[str, str]:
@@ -30,9 +33,9 @@ def countable(machine: Machine, roles: Iterable[str]) -> tuple[str, ...]:
 
 
 def counted(
-    machine: Machine, roles: Sequence[str], run: Callable[[], Ticks], before: Callable[[], object] = lambda: None
-) -> tuple[dict[str, Count], list[Ticks]]:
-    """Counts of these roles over one `run` for each group that fits at once, and the ticks of the runs. The work, and
+    machine: Machine, roles: Sequence[str], run: Callable[[], Timed], before: Callable[[], object] = lambda: None
+) -> tuple[dict[str, Count], list[Timed]]:
+    """Counts of these roles over one `run` for each group that fits at once, and what the runs return. The work, and
     what goes uncounted `before` it, must be the same in all of them. A count that wrapped is none."""
     assert isinstance(machine, CountsEvents)
     counts: dict[str, Count] = {}

@@ -16,7 +16,6 @@ import msgspec
 
 from setebench.counters.metrics import Measurement, first_objection
 
-NAME = "decomposition.molka"
 SOURCE = "Molka et al. 2017, Figure 10"
 ROLES_NEEDED = ("cycles", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full")
 

@@ -102,10 +102,10 @@ Measure = Callable[[tuple[str, ...]], Measurement]
 """Where roles couldn't all be counted at once: a measurement of the time in which these were."""
 
 
-def best(names: Sequence[str], measure: Measure) -> Metric:
+def best(names: Sequence[str], measured: Measure | Measurement) -> Metric:
     """By the first of these definitions that can be made; where none can, the first one with its reason."""
-    definitions = [DEFINITIONS[name] for name in names]
-    found = [evaluate(definition, measure(definition.roles)) for definition in definitions]
+    measure = (lambda _roles: measured) if isinstance(measured, Measurement) else measured
+    found = [evaluate(definition, measure(definition.roles)) for definition in map(DEFINITIONS.__getitem__, names)]
     return next((metric for metric in found if metric.value is not None), found[0])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from setebench.diagnose.places import Spot
-from setebench.results import Document, Finding
+from setebench.results import Finding
 
 
 @dataclass(frozen=True)
@@ -88,181 +88,155 @@ def values_of(findings: list[Finding]) -> dict[str, float]:
 def advise(case: Case, params: Params | None = None) -> list[Advice]:
     """Everything that may be said, what weighs most first."""
     limits = params or Params()
-    rules = (
-        _bandwidth,
-        _latency,
-        _lower_clock,
-        _uneven,
-        _uneven_time,
-        _shared,
-        _faults,
-        _switches,
-        _migrations,
-        _waiting,
-        _slower,
-    )
-    return [advice for rule in rules for advice in rule(case, limits)]
+    return [Advice(text=text, rests_on=on) for rule in _RULES for text, on in rule(case, limits)]
 
+
+Said = Iterator[tuple[str, tuple[str, ...]]]
+"""What a rule says: the text, and what it rests on."""
 
 _INNER = {"memory": "the last cache", "l3": "L2", "l2": "L1"}
 """Into which cache a block has to fit so that a level is used less."""
 
 
-def _bandwidth(case: Case, limits: Params) -> Iterator[Advice]:
+def _bandwidth(case: Case, limits: Params) -> Said:
     if not case.at_least("memory_bandwidth", limits.worth_percent):
         return
-    part = case.values["memory_bandwidth"]
-    busy = [(case.get(f"utilization.{level}") or 0.0, level) for level in _INNER]
-    percent, level = max(busy)
+    percent, level = max((case.get(f"utilization.{level}") or 0.0, level) for level in _INNER)
     where = _where(case.suffering or case.spots.get("memory_bandwidth"))
+    part = case.values["memory_bandwidth"]
     head = f"{part:.0f} % of the cycles wait for the bandwidth of the memory hierarchy{where}: "
     if percent >= limits.busy_percent:
         text = (
             f"{level} is {percent:.0f} % busy. Block the loops so that data is used again while it lies in "
             f"{_INNER[level]}"
         )
-        yield Advice(text=head + text, rests_on=("diagnose.memory_bandwidth", f"diagnose.utilization.{level}"))
+        yield head + text, ("diagnose.memory_bandwidth", f"diagnose.utilization.{level}")
     else:
         text = "use each line fully (data that is used together side by side), and block the loops for a nearer cache"
-        yield Advice(text=head + text, rests_on=("diagnose.memory_bandwidth",))
+        yield head + text, ("diagnose.memory_bandwidth",)
     if case.at_least("saturated", 1.0) or (percent >= limits.busy_percent and level == "memory"):
         text = "memory is saturated: fewer threads do as much; let the others work on what needs no memory"
-        yield Advice(text=text, rests_on=("diagnose.saturated", "diagnose.load_miss_latency"))
+        yield text, ("diagnose.saturated", "diagnose.load_miss_latency")
 
 
-def _latency(case: Case, limits: Params) -> Iterator[Advice]:
+def _latency(case: Case, limits: Params) -> Said:
     if not case.at_least("memory_latency", limits.worth_percent):
         return
     where = _where(case.spots.get("memory_latency"))
     head = f"{case.values['memory_latency']:.0f} % of the cycles wait for single loads{where}: "
-    parallel = case.get("miss_parallelism")
-    if parallel is not None and parallel < limits.chained_misses:
-        text = (
-            f"misses in flight are {parallel:.2g} at a time, so each load's address comes from the one before: "
-            "follow several chains at once, or keep what is visited in a row side by side"
-        )
-        yield Advice(text=head + text, rests_on=("diagnose.memory_latency", "miss_parallelism"))
-        return
     latency, lines = case.get("miss_cycles"), case.get("lines_per_cycle")
-    if latency is None or lines is None:
+    if case.get("miss_parallelism") is not None and not case.at_least("miss_parallelism", limits.chained_misses):
+        text = (
+            f"misses in flight are {case.values['miss_parallelism']:.2g} at a time, so each load's address comes from "
+            "the one before: follow several chains at once, or keep what is visited in a row side by side"
+        )
+        yield head + text, ("diagnose.memory_latency", "miss_parallelism")
+    elif latency is None or lines is None:
         text = "prefetch what is needed later; how far ahead is memory latency over the time between two lines"
-        yield Advice(text=head + text, rests_on=("diagnose.memory_latency",))
-        return
-    distance = max(1.0, latency * lines)
-    text = (
-        f"a miss takes {latency:.0f} cycles, in which a thread goes on by {distance:.2g} lines: prefetch at least "
-        f"{distance:.0f} to {2 * distance:.0f} lines ahead"
-    )
-    yield Advice(
-        text=head + text, rests_on=("diagnose.memory_latency", "diagnose.load_miss_latency", "diagnose.memory_read")
-    )
+        yield head + text, ("diagnose.memory_latency",)
+    else:
+        distance = max(1.0, latency * lines)
+        text = (
+            f"a miss takes {latency:.0f} cycles, in which a thread goes on by {distance:.2g} lines: prefetch at least "
+            f"{distance:.0f} to {2 * distance:.0f} lines ahead"
+        )
+        yield head + text, ("diagnose.memory_latency", "diagnose.load_miss_latency", "diagnose.memory_read")
 
 
-def _lower_clock(case: Case, limits: Params) -> Iterator[Advice]:
+def _lower_clock(case: Case, limits: Params) -> Said:
     productive, bandwidth = case.get("productive"), case.get("memory_bandwidth")
     if productive is None or bandwidth is None or productive >= limits.bound_percent:
         return
-    if bandwidth < (case.get("memory_latency") or 0.0) or bandwidth < limits.worth_percent:
+    if bandwidth >= max(case.get("memory_latency") or 0.0, limits.worth_percent):
+        yield (
+            f"only {productive:.0f} % of the cycles are productive and most others wait for bandwidth: a lower core "
+            "clock there saves energy for little time; try it with --lower-clock where clock and energy can be set and "
+            "read",
+            ("diagnose.productive", "diagnose.memory_bandwidth"),
+        )
+
+
+def _uneven(case: Case, limits: Params) -> Said:
+    """By useful work, or where that could not be counted, by the time on a CPU."""
+    if case.at_least("imbalance", limits.uneven):
+        ratio = case.values["imbalance"]
+        yield (
+            f"the most loaded thread does {ratio:.3g} times the mean of useful work, so an even division would take "
+            f"{100 / ratio:.0f} % of the time where threads wait for each other: divide by work, not by count, or let "
+            "threads take small pieces as they come",
+            ("diagnose.imbalance",),
+        )
+    elif case.get("imbalance") is None and case.at_least("thread_time_imbalance", limits.uneven):
+        yield (
+            f"the busiest thread is on a CPU {case.values['thread_time_imbalance']:.3g} times as long as the mean: "
+            "where threads sleep while they wait for each other, their work is divided as unevenly",
+            ("CPU time of threads, by samples",),
+        )
+
+
+def _shared(case: Case, limits: Params) -> Said:
+    if case.at_least("false_sharing", limits.shared_lines_per_second):
+        yield (
+            f"threads take {case.values['false_sharing']:.2g} lines a second from each other: where they don't hand "
+            "over data on purpose, give each thread's data lines of its own (the figure is qualitative: its events err "
+            "by tens of percent even where they work)",
+            ("diagnose.false_sharing",),
+        )
+
+
+def _system(case: Case, limits: Params) -> Said:
+    """What the kernel does meanwhile; a shorter run is mostly its start and its end."""
+    seconds = case.get("cpu_time")
+    if seconds is None or seconds < limits.least_seconds:
         return
-    text = (
-        f"only {productive:.0f} % of the cycles are productive and most others wait for bandwidth: a lower core clock "
-        "there saves energy for little time; try it with --lower-clock where clock and energy can be set and read"
-    )
-    yield Advice(text=text, rests_on=("diagnose.productive", "diagnose.memory_bandwidth"))
-
-
-def _uneven(case: Case, limits: Params) -> Iterator[Advice]:
-    if not case.at_least("imbalance", limits.uneven):
-        return
-    ratio = case.values["imbalance"]
-    text = (
-        f"the most loaded thread does {ratio:.3g} times the mean of useful work, so an even division would take "
-        f"{100 / ratio:.0f} % of the time where threads wait for each other: divide by work, not by count, or let "
-        "threads take small pieces as they come"
-    )
-    yield Advice(text=text, rests_on=("diagnose.imbalance",))
-
-
-def _uneven_time(case: Case, limits: Params) -> Iterator[Advice]:
-    """Where useful work could not be counted."""
-    if case.get("imbalance") is not None or not case.at_least("thread_time_imbalance", limits.uneven):
-        return
-    text = (
-        f"the busiest thread is on a CPU {case.values['thread_time_imbalance']:.3g} times as long as the mean: where "
-        "threads sleep while they wait for each other, their work is divided as unevenly"
-    )
-    yield Advice(text=text, rests_on=("CPU time of threads, by samples",))
-
-
-def _shared(case: Case, limits: Params) -> Iterator[Advice]:
-    if not case.at_least("false_sharing", limits.shared_lines_per_second):
-        return
-    text = (
-        f"threads take {case.values['false_sharing']:.2g} lines a second from each other: where they don't hand over "
-        "data on purpose, give each thread's data lines of its own (the figure is qualitative: its events err by tens "
-        "of percent even where they work)"
-    )
-    yield Advice(text=text, rests_on=("diagnose.false_sharing",))
-
-
-def _faults(case: Case, limits: Params) -> Iterator[Advice]:
-    faults, seconds = case.get("page_faults"), case.get("cpu_time")
-    if not faults or not seconds or seconds < limits.least_seconds:
-        return
+    faults, switches, migrations = (case.get(name) or 0.0 for name in _SYSTEM)
     percent = 100 * faults * limits.fault_ns / 1e9 / seconds
-    if percent < limits.fault_percent:
-        return
-    text = (
-        f"{faults:.0f} page faults in {seconds:.3g} s of CPU time take at least {percent:.0f} % of it: use memory "
-        "again instead of giving it back, touch it in larger pages (madvise), or ask for it once"
-    )
-    yield Advice(text=text, rests_on=("diagnose.page_faults", "diagnose.cpu_time"))
+    if percent >= limits.fault_percent:
+        yield (
+            f"{faults:.0f} page faults in {seconds:.3g} s of CPU time take at least {percent:.0f} % of it: use memory "
+            "again instead of giving it back, touch it in larger pages (madvise), or ask for it once",
+            ("diagnose.page_faults", "diagnose.cpu_time"),
+        )
+    if switches / seconds >= limits.switches_per_second:
+        yield (
+            f"{switches / seconds:.0f} context switches per second of CPU time: wait less often (larger pieces), or "
+            "spin briefly first",
+            ("diagnose.context_switches", "diagnose.cpu_time"),
+        )
+    if migrations / seconds >= limits.migrations_per_second:
+        yield (
+            f"{migrations / seconds:.0f} migrations per second of CPU time: bind threads to CPUs, so that their caches "
+            "stay warm",
+            ("diagnose.cpu_migrations", "diagnose.cpu_time"),
+        )
 
 
-def _switches(case: Case, limits: Params) -> Iterator[Advice]:
-    rate = _rate(case, "context_switches", limits)
-    if rate is None or rate < limits.switches_per_second:
-        return
-    text = f"{rate:.0f} context switches per second of CPU time: wait less often (larger pieces), or spin briefly first"
-    yield Advice(text=text, rests_on=("diagnose.context_switches", "diagnose.cpu_time"))
+_SYSTEM = ("page_faults", "context_switches", "cpu_migrations")
 
 
-def _migrations(case: Case, limits: Params) -> Iterator[Advice]:
-    rate = _rate(case, "cpu_migrations", limits)
-    if rate is None or rate < limits.migrations_per_second:
-        return
-    text = f"{rate:.0f} migrations per second of CPU time: bind threads to CPUs, so that their caches stay warm"
-    yield Advice(text=text, rests_on=("diagnose.cpu_migrations", "diagnose.cpu_time"))
-
-
-def _rate(case: Case, name: str, limits: Params) -> float | None:
-    """Events per second of CPU time; None of a run too short for a rate."""
-    events, seconds = case.get(name), case.get("cpu_time")
-    return None if events is None or seconds is None or seconds < limits.least_seconds else events / seconds
-
-
-def _waiting(case: Case, limits: Params) -> Iterator[Advice]:
+def _waiting(case: Case, limits: Params) -> Said:
     seconds = case.get("cpu_time")
     if seconds is None or case.elapsed < limits.least_seconds or 100 * seconds / case.elapsed >= limits.idle_percent:
         return
-    percent = 100 * seconds / case.elapsed
-    text = (
-        f"the program was on a CPU for {percent:.0f} % of the time only: it sleeps, waits for others, or has to share "
-        "its CPUs; no change to how it uses memory shortens that"
+    yield (
+        f"the program was on a CPU for {100 * seconds / case.elapsed:.0f} % of the time only: it sleeps, waits for "
+        "others, or has to share its CPUs; no change to how it uses memory shortens that",
+        ("diagnose.cpu_time",),
     )
-    yield Advice(text=text, rests_on=("diagnose.cpu_time",))
 
 
-def _slower(case: Case, limits: Params) -> Iterator[Advice]:
+def _slower(case: Case, limits: Params) -> Said:
     latency, idle = case.get("probe_latency"), case.get("idle_latency")
-    if latency is None or not idle or latency < limits.slower_memory * idle:
-        return
-    text = (
-        f"beside the program memory takes {latency / idle:.2g} times as long as without it ({latency:.0f} against "
-        f"{idle:.0f} ns): its bandwidth is nearly used up; use lines fully, block for a nearer cache, or run fewer "
-        "threads"
-    )
-    yield Advice(text=text, rests_on=("diagnose.probe_latency",))
+    if latency is not None and idle and latency >= limits.slower_memory * idle:
+        yield (
+            f"beside the program memory takes {latency / idle:.2g} times as long as without it ({latency:.0f} against "
+            f"{idle:.0f} ns): its bandwidth is nearly used up; use lines fully, block for a nearer cache, or run fewer "
+            "threads",
+            ("diagnose.probe_latency",),
+        )
+
+
+_RULES = (_bandwidth, _latency, _lower_clock, _uneven, _shared, _system, _waiting, _slower)
 
 
 def _where(spot: Spot | None) -> str:
@@ -270,16 +244,3 @@ def _where(spot: Spot | None) -> str:
     if spot is None:
         return ""
     return f", most of them in {spot.function}" + (f" ({spot.line})" if spot.line else "")
-
-
-def of(document: Document) -> list[Advice]:
-    """The advice that a result file keeps. Raises nothing: damaged entries are left out."""
-    kept = document.evidence.get("diagnose")
-    entries = kept.get("advice") if isinstance(kept, dict) else None
-    found = []
-    for entry in entries if isinstance(entries, list) else []:
-        try:
-            found.append(msgspec.convert(entry, type=Advice))
-        except msgspec.ValidationError:
-            continue
-    return found

@@ -14,14 +14,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.counted import Interval
 from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import Count
 from setebench.diagnose.params import DemonstrationParams
-from setebench.diagnose.records import Hit, Interval, Place, Thread, Timeline
+from setebench.diagnose.records import Hit, Place, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
 from setebench.kernels import array_spacing
 from setebench.machine import Machine, Region, Ticks
 from setebench.probe import Base, Probe
+from setebench.scenario import Context
 
 PARAMS = DemonstrationParams()
 
@@ -43,7 +45,7 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     known, offered = countable(machine, PMU_ROLES), hardware_roles(machine)
     roles = {role: offered.get(role, "this machine knows no event for it") for role in PMU_ROLES}
     with ExitStack() as stack:
-        phases = list(_phases(machine, cpu, stack))
+        phases = list(_phases(Context(machine=machine, cpu=cpu), stack))
         return _timeline(machine, phases, roles, known)
 
 
@@ -59,7 +61,7 @@ def _timeline(machine: Machine, phases: list[Phase], roles: dict[str, str], know
             place = Place(function=phase.name, object="demonstration")
             samples = max(1, round(seconds * PARAMS.samples_hz))
             hits.append(Hit(interval=len(intervals), thread=1, place=place, samples=samples, seconds=seconds))
-            intervals.append(Interval(start=now, end=now + seconds, counts=counts))
+            intervals.append(Interval(begin=now, end=now + seconds, counts=counts))
             now += seconds
     return Timeline(
         program=("demonstration:", ", ".join(phase.name for phase in phases)),
@@ -84,12 +86,12 @@ def _interval(machine: Machine, phase: Phase, known: tuple[str, ...]) -> tuple[f
 # -- phases -------------------------------------------------------------------------------------------------------
 
 
-def _phases(machine: Machine, cpu: int | None, stack: ExitStack) -> Iterator[Phase]:
-    region = _allocated(machine, PARAMS.chased_pages * 4096, stack)
+def _phases(context: Context, stack: ExitStack) -> Iterator[Phase]:
+    machine, region = context.machine, stack.enter_context(context.memory(PARAMS.chased_pages * 4096))
     hot, far, array = Base("hot"), Base("far"), Base("array")
 
     def runs(probe: Probe, base: Base, start: int) -> Run:
-        return lambda: machine.run(probe, {base: np.full(1, start)}, cpu=cpu)
+        return lambda: machine.run(probe, {base: np.full(1, start)}, cpu=context.cpu)
 
     work = Probe().repeat(PARAMS.arithmetic_rounds, Probe().load(hot).add(8))
     yield Phase("arithmetic", runs(_timed(work), hot, region.address))
@@ -98,18 +100,11 @@ def _phases(machine: Machine, cpu: int | None, stack: ExitStack) -> Iterator[Pha
     chase = Probe().chase(far + int(offsets[0]), PARAMS.chased_lines)
     yield Phase("chase", runs(_timed(chase), far, region.address), runs(_away(far, offsets), far, region.address))
     if "load" in machine.facts.kernels:
-        streamed = _allocated(machine, array_spacing(PARAMS.array_bytes), stack)
+        streamed = stack.enter_context(context.memory(array_spacing(PARAMS.array_bytes)))
         stream = Probe().stream(array, "load", PARAMS.array_bytes, max(machine.facts.access_sizes))
         lines = np.arange(0, PARAMS.array_bytes, region.line_size)
         before = runs(_away(array, lines), array, streamed.address)
         yield Phase("stream", runs(_timed(stream), array, streamed.address), before)
-
-
-def _allocated(machine: Machine, size: int, stack: ExitStack) -> Region:
-    page = min(machine.facts.page_sizes)
-    region = machine.allocate(-(-size // page) * page, page)
-    stack.callback(machine.release, region)
-    return region
 
 
 def _timed(work: Probe) -> Probe:

@@ -10,12 +10,12 @@ import msgspec
 from setebench import store
 from setebench.counters.imbalance import imbalance
 from setebench.diagnose import advice
-from setebench.diagnose.analysis import Basis, Figures, figures, measurement, saturated
+from setebench.diagnose.analysis import Basis, Figures, saturated
 from setebench.diagnose.evidence import evidence
 from setebench.diagnose.findings import EVIDENCE, findings
 from setebench.diagnose.params import Params
 from setebench.diagnose.places import Spot, Touched, hot, suffering, touched, waiting
-from setebench.diagnose.records import Interval, Timeline
+from setebench.diagnose.records import Timeline
 from setebench.results import Document, MachineRecord
 
 SCENARIO = "diagnose"
@@ -33,7 +33,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
     """The document of one observed run."""
     found = list(findings(timeline, basis))
-    each = [figures([interval], basis) for interval in timeline.intervals]
+    each = [Figures([interval], basis) for interval in timeline.intervals]
     spots = hot(timeline)
     suffers, objects = _suffering(timeline, each, basis)
     case = advice.Case(
@@ -71,7 +71,7 @@ def _where(timeline: Timeline, each: list[Figures]) -> dict[str, Spot]:
 
 def _suffering(timeline: Timeline, each: list[Figures], basis: Basis) -> tuple[list[Spot], list[Touched]]:
     """Functions, and data objects, of slow loads while memory is saturated."""
-    flagged = {number for number, one in enumerate(each) if saturated(one, basis.calibration)}
+    flagged = {number for number, one in enumerate(each) if saturated(one)}
     if not flagged:
         return [], []
     least = basis.calibration.saturation_cycles or 0.0
@@ -82,11 +82,11 @@ def _more(timeline: Timeline, each: list[Figures], basis: Basis) -> dict[str, fl
     """Figures that are no findings, which advice rests on; what concerns latency, of the intervals that it limits."""
     intervals = [row for row, own in zip(timeline.intervals, each, strict=True) if _waits_for_latency(own)]
     chosen = intervals or list(timeline.intervals)
-    there = figures(chosen, basis)
+    there = Figures(chosen, basis)
     found = {
         "miss_parallelism": there.value("miss_parallelism"),
         "miss_cycles": there.value("load_miss_latency"),
-        "lines_per_cycle": _lines_per_cycle(chosen, basis, there),
+        "lines_per_cycle": _lines_per_cycle(there),
         "idle_latency": timeline.idle_ns,
     }
     times = [thread.cpu_seconds for thread in timeline.threads]
@@ -100,12 +100,12 @@ def _waits_for_latency(own: Figures) -> bool:
     return latency is not None and bandwidth is not None and latency > bandwidth
 
 
-def _lines_per_cycle(intervals: list[Interval], basis: Basis, there: Figures) -> float | None:
+def _lines_per_cycle(there: Figures) -> float | None:
     """Lines that come from memory in a cycle of a thread."""
-    read = there.metrics["memory_read"]
+    read = there.metric("memory_read")
     if read.value is None:
         return None
-    own = measurement(intervals, ("cycles", read.roles[0]), basis)
+    own = there.measurement(("cycles", read.roles[0]))
     if own.objection("cycles") or own.objection(read.roles[0]) or not own.value("cycles"):
         return None
     return own.value(read.roles[0]) / own.value("cycles")

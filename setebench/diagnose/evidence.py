@@ -17,12 +17,12 @@ def evidence(
     timeline: Timeline, each: Sequence[Figures], basis: Basis, spots: Sequence[Spot], advice: Sequence[Advice]
 ) -> dict[str, Any]:
     """The entry `diagnose` of a document's evidence. `each`: the figures of every interval."""
-    flags = [saturated(figures, basis.calibration) for figures in each]
+    flags = [saturated(figures) for figures in each]
     return {
         "program": list(timeline.program),
         "source": timeline.source,
         "ending": timeline.ending,
-        "start_seconds": [interval.start for interval in timeline.intervals],
+        "start_seconds": [interval.begin for interval in timeline.intervals],
         "end_seconds": [interval.end for interval in timeline.intervals],
         "counts": _counts(timeline),
         "uncounted": {role: reason for role, reason in timeline.roles.items() if reason},

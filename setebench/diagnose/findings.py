@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from setebench.counters.counted import Interval
 from setebench.counters.decomposition import ROLES_NEEDED, SOURCE
 from setebench.counters.imbalance import imbalance
-from setebench.counters.metrics import DEFINITIONS
+from setebench.counters.metrics import DEFINITIONS, Metric
 from setebench.counters.utilization import LEVEL_ROLES
-from setebench.diagnose.analysis import PARTS, Basis, Figures, covered, estimated, figures, saturated
+from setebench.diagnose.analysis import PARTS, UTILIZATION, Basis, Figures, covered, estimated, saturated
 from setebench.diagnose.params import Params
-from setebench.diagnose.records import Interval, Thread, Timeline, summed, usable
+from setebench.diagnose.records import Thread, Timeline, summed, usable
 from setebench.results import Finding, Outcome
 
 EVIDENCE = "diagnose"
@@ -47,16 +48,13 @@ NO_MEMORY_SAMPLES = "no load was sampled: this needs a CPU and a kernel that sam
 
 def findings(timeline: Timeline, basis: Basis) -> Iterator[Finding]:
     """Every finding about the run."""
-    whole = figures(timeline.intervals, basis)
+    whole = Figures(timeline.intervals, basis)
     yield from _system(timeline)
-    for name in PARTS:
-        yield _figure(name, "%", whole, timeline, basis)
-    for level in LEVEL_ROLES:
-        yield _figure(f"utilization.{level}", "%", whole, timeline, basis)
-    for name, unit in UNITS.items():
-        yield _figure(name, unit, whole, timeline, basis)
+    percentages = dict.fromkeys((*PARTS, *(UTILIZATION + level for level in LEVEL_ROLES)), "%")
+    for name, unit in (percentages | UNITS).items():
+        yield _figure(name, unit, whole, timeline)
     yield sampled_latency(timeline)
-    yield _saturated(whole, timeline, basis)
+    yield _saturated(whole, timeline)
     yield _imbalance(timeline, basis)
     yield _probe_latency(timeline)
 
@@ -86,23 +84,19 @@ def _total(intervals: tuple[Interval, ...], role: str) -> int | str:
     return count.value
 
 
-def _figure(name: str, unit: str, whole: Figures, timeline: Timeline, basis: Basis) -> Finding:
-    metric = whole.metrics.get(name)
-    roles = metric.roles if metric is not None else ROLES_NEEDED
-    if whole.value(name) is None:
+def _figure(name: str, unit: str, whole: Figures, timeline: Timeline) -> Finding:
+    metric = None if name in PARTS else whole.metric(name)
+    estimate = estimated(whole, name)
+    if estimate is None:
+        roles = ROLES_NEEDED if metric is None else metric.roles
         return _without(name, unit, whole.reason(name), timeline, roles)
-    estimate = estimated(timeline.intervals, basis, name)
-    assert estimate is not None  # as there is a value
-    known = _with(name, estimate.value, unit, _method(name, whole, timeline))
+    known = _with(name, estimate.value, unit, SOURCE if metric is None else _method(metric, timeline))
     if estimate.degrees < 1:
         return known
     return msgspec.structs.replace(known, low=estimate.low, high=estimate.high)
 
 
-def _method(name: str, whole: Figures, timeline: Timeline) -> str:
-    metric = whole.metrics.get(name)
-    if metric is None:
-        return SOURCE
+def _method(metric: Metric, timeline: Timeline) -> str:
     definition = DEFINITIONS.get(metric.definition)
     how = f"{definition.formula}; {definition.source}" if definition else f"by {', '.join(metric.roles)} over its peak"
     part = covered(timeline.intervals, metric.roles)
@@ -126,12 +120,12 @@ def sampled_latency(timeline: Timeline) -> Finding:
     return msgspec.structs.replace(known, low=estimate.low, high=estimate.high)
 
 
-def _saturated(whole: Figures, timeline: Timeline, basis: Basis) -> Finding:
-    decided = saturated(whole, basis.calibration)
+def _saturated(whole: Figures, timeline: Timeline) -> Finding:
+    decided, calibration = saturated(whole), whole.basis.calibration
     if decided is None:
-        reason = whole.reason("load_miss_latency") or basis.calibration.reason
-        return _without("saturated", "", reason, timeline, whole.metrics["load_miss_latency"].roles)
-    limit = basis.calibration.saturation_cycles
+        latency = whole.metric("load_miss_latency")
+        return _without("saturated", "", latency.reason or calibration.reason, timeline, latency.roles)
+    limit = calibration.saturation_cycles
     return _with("saturated", decided, "", f"load-miss latency against {limit:.4g} cycles, calibrated on this machine")
 
 

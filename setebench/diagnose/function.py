@@ -33,12 +33,9 @@ def diagnose(
     chosen = options or Options()
     read_by = basis_of(chosen)
     frame = Frame(machine=this_machine(), settings=settings(chosen), started=datetime.now(UTC))
-    timeline = observe_function(native_kit(), chosen, lambda: function(*arguments, **keywords), _name(function))
+    name = getattr(function, "__qualname__", repr(function))
+    timeline = observe_function(native_kit(), chosen, lambda: function(*arguments, **keywords), name)
     return diagnosed(timeline, read_by, frame)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", repr(function))
 
 
 def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: str) -> Timeline:

@@ -44,23 +44,26 @@ def tried(run: Callable[[], object], controls: Controls, pairs: int = Params().c
 
 
 def _pair(run: Callable[[], object], controls: Controls, lowered_first: bool) -> tuple[float, float]:
-    """Logarithms of the ratios of time and of energy."""
+    """Logarithms of the ratios of time and of energy; NaN for energy whose counters stood still."""
     measured: dict[bool, tuple[float, float]] = {}
     for lowered in (lowered_first, not lowered_first):
         with controls.lowered() if lowered else nullcontext():
             measured[lowered] = _measured(run, controls)
-    slow, full = measured[True], measured[False]
-    return math.log(slow[0] / full[0]), math.log(slow[1] / full[1])
+    (slow, less), (full, more) = measured[True], measured[False]
+    return math.log(slow / full), math.log(less / more) if less > 0 and more > 0 else math.nan
 
 
 def _measured(run: Callable[[], object], controls: Controls) -> tuple[float, float]:
     """Seconds and J of one run."""
     before, begin = controls.joules(), time.monotonic()
     run()
-    return time.monotonic() - begin, max(used(before, controls.joules()), 1e-6)  # counters have steps of 1 uJ
+    return time.monotonic() - begin, used(before, controls.joules())
 
 
 def _ratio(name: str, logarithms: list[float]) -> Finding:
+    if any(map(math.isnan, logarithms)):
+        reason = "the energy counters stood still during a run: run the program for longer, or they don't count here"
+        return Finding(parameter=name, unit="ratio", outcome=Outcome.UNAVAILABLE, reason=reason)
     from setebench.stats.estimate import over_epochs  # scipy, which not every run needs
 
     found = over_epochs(logarithms)

@@ -62,7 +62,7 @@ def touched(timeline: Timeline, flagged: Collection[int], least_cycles: float) -
 
 
 def _slow(timeline: Timeline, flagged: Collection[int], least_cycles: float) -> list[Load]:
-    spans = [(each.start, each.end) for number, each in enumerate(timeline.intervals) if number in flagged]
+    spans = [(each.begin, each.end) for number, each in enumerate(timeline.intervals) if number in flagged]
     return [load for load in timeline.loads if load.latency_cycles > least_cycles and _within(load, spans)]
 
 

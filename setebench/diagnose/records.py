@@ -3,28 +3,15 @@ latency. Whoever observes writes a `Timeline`; whoever says what it means reads 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from setebench.counters.counted import Interval, total
 from setebench.counters.protocol import Count
 
 UNKNOWN = "[unknown]"
 """A function or an object that no symbol table names."""
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of all threads of the program from `start` to `end`, seconds since it began. A role that was not counted
-    in this interval has a `Count` with its reason."""
-
-    start: float
-    end: float
-    counts: dict[str, Count]
-
-    @property
-    def seconds(self) -> float:
-        """How long it was."""
-        return self.end - self.start
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +76,8 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A program that ran, as it was observed.
 
-    `source`: "counted" on this machine, "simulated" on one that is not. `roles`: what was asked for, with "" or the
+    `source`: "counted" on this machine, "simulated" on one that is not. `intervals` are the counts of all threads, each
+    role that was not counted in one with its reason. `roles`: what was asked for, with "" or the
     reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
     why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
     `sockets`: what was counted for each socket in its first `socket_seconds`, what others did included. `ending`: how
@@ -116,7 +104,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def seconds(self) -> float:
         """Elapsed time from the begin of the first to the end of the last interval."""
-        return self.intervals[-1].end - self.intervals[0].start if self.intervals else 0.0
+        return self.intervals[-1].end - self.intervals[0].begin if self.intervals else 0.0
 
 
 def usable(count: Count | None) -> bool:
@@ -124,16 +112,9 @@ def usable(count: Count | None) -> bool:
     return count is not None and count.value is not None and not count.shared
 
 
-def summed(counts: list[Mapping[str, Count]], roles: tuple[str, ...]) -> dict[str, Count]:
+def summed(counts: Sequence[Mapping[str, Count]], roles: Sequence[str]) -> dict[str, Count]:
     """Counts of these roles over several stretches of time; a role that one of them lacks has its reason."""
-    return {role: _sum(role, [each.get(role) for each in counts]) for role in roles}
-
-
-def _sum(role: str, counts: list[Count | None]) -> Count:
-    total = enabled = running = 0
-    for count in counts:
-        if count is None or count.value is None:
-            reason = count.reason if count is not None else f"{role} was not counted"
-            return Count(role=role, reason=reason)
-        total, enabled, running = total + count.value, enabled + count.enabled, running + count.running
-    return Count(role=role, value=total, enabled=enabled, running=running)
+    if not counts:
+        return {role: Count(role=role, value=0) for role in roles}
+    lacking = {role: Count(role=role, reason=f"{role} was not counted") for role in roles}
+    return {role: total(each.get(role, lacking[role]) for each in counts) for role in roles}

@@ -97,7 +97,7 @@ def basis_of(options: Options) -> Basis:
 
 def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:
     """Observe while an idle core watches memory latency. Raises `UnsupportedError` where no core is idle."""
-    from setebench.diagnose.observing.watch import LatencyWatch, idle_core, summary
+    from setebench.diagnose.observing.watch import LatencyWatch, idle_core
 
     cpu = idle_core()
     with closing(open_machine("native", cpu=cpu)) as machine:
@@ -109,9 +109,7 @@ def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:
         finally:
             end = time.monotonic()
             watch.end()
-    seen = summary(watch, begin, end)
-    watched = msgspec.structs.replace(timeline, watched=seen.points, idle_ns=seen.idle_ns, unwatched=seen.reason)
-    return watched, run
+    return watch.added_to(timeline, begin, end), run
 
 
 def settings(options: Options) -> dict[str, Any]:

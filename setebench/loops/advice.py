@@ -15,12 +15,13 @@ from setebench.errors import UsageError
 from setebench.loops.advisor import Advisor, Candidate, follower
 from setebench.loops.rates import (
     REGULAR,
+    across_page,
     held_iterations,
     latency_of,
     most_iterations,
-    rates_of,
     serving_level,
     sharers,
+    tlb_of,
 )
 from setebench.loops.records import Loop, Policy, Stream
 from setebench.loops.table import UNLIMITED_ENTRIES, Quantity, Table
@@ -156,11 +157,11 @@ def why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
 
 
 def _walks(advisor: Advisor) -> Iterator[str]:
-    rates = rates_of(advisor.loop, advisor.table)
-    for number, stream in enumerate(advisor.loop.streams):
-        cycles = rates.walk_cycles(number)
-        if stream.prefetched and cycles >= 1:
-            dropped = not rates.across_page or any(rates.tlb.dropped)
+    tlb = tlb_of(advisor.loop, advisor.table)
+    for stream in advisor.loop.prefetched:
+        cycles = tlb.walk_cycles(tlb.pages(advisor.loop, stream))
+        if cycles >= 1:
+            dropped = not across_page(advisor.table) or any(tlb.dropped)
             yield (
                 f"Its accesses to {stream.name} miss TLBs, {cycles:.0f} cycles on average, and prefetches "
                 f"{'are dropped then' if dropped else 'are done all the same'} "
@@ -229,28 +230,26 @@ def _distances(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
 
 
 def _stages(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
-    policy, name = chosen.policy, follower(advisor.loop, advisor.table)
-    if chosen.strategy == "two_stage_sw":
-        yield (
-            f"Two stages: {policy.l2_hint} brings lines the long way, {policy.l1_hint} on to level 1, so that a line "
-            f"holds an entry of level 1 for the short way only (software_prefetch.fills.{policy.l2_hint}, "
-            f".{policy.l1_hint})."
-        )
-    elif chosen.strategy == "two_stage_hw_sw":
-        yield (
-            f"One software stage, {policy.l1_hint}, which trains prefetcher {name} further ahead; that serves level 2 "
+    near, far, name = chosen.policy.l1_hint, chosen.policy.l2_hint, follower(advisor.loop, advisor.table)
+    sentences = {
+        "two_stage_sw": (
+            f"Two stages: {far} brings lines the long way, {near} on to level 1, so that a line holds an entry of "
+            f"level 1 for the short way only (software_prefetch.fills.{far}, .{near})."
+        ),
+        "two_stage_hw_sw": (
+            f"One software stage, {near}, which trains prefetcher {name} further ahead; that serves level 2 "
             f"(prefetcher.{name}.trained_by, .streams, .max_distance)."
-        )
-    elif chosen.strategy == "l2_sw":
-        yield (
-            f"{policy.l2_hint} alone: what level 1 still misses is near, and costs less than a second prefetch "
-            f"(software_prefetch.fills.{policy.l2_hint}, latency.l2)."
-        )
-    else:
-        yield (
-            f"{policy.l1_hint} alone: level 1 has entries for the whole way, and a second prefetch costs instructions "
-            f"(software_prefetch.fills.{policy.l1_hint}, mshr.l1.prefetch)."
-        )
+        ),
+        "l2_sw": (
+            f"{far} alone: what level 1 still misses is near, and costs less than a second prefetch "
+            f"(software_prefetch.fills.{far}, latency.l2)."
+        ),
+        "l1_sw": (
+            f"{near} alone: level 1 has entries for the whole way, and a second prefetch costs instructions "
+            f"(software_prefetch.fills.{near}, mshr.l1.prefetch)."
+        ),
+    }
+    yield sentences[chosen.strategy]
 
 
 def _said(quantity: Quantity) -> str:

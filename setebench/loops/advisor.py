@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import held_iterations, latency_of, most_iterations, rates_of
+from setebench.loops.rates import held_iterations, latency_of, most_iterations
 from setebench.loops.records import Loop, Policy, Strategy
 from setebench.loops.table import Table
 
@@ -32,7 +32,7 @@ class Advisor:
 
     def __post_init__(self) -> None:
         self._far = latency_of(self.loop, self.table)
-        self._queues = Queues(self.loop, rates_of(self.loop, self.table))
+        self._queues = Queues(self.loop, self.table)
         self._known: dict[tuple[Core, Policy], float] = {}
         if self.loop.measured_cycles and Policy() not in self.observed:
             self.observed[Policy()] = self.loop.measured_cycles

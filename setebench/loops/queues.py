@@ -24,12 +24,16 @@ from typing import Any
 
 from setebench.loops._queues import Passes
 from setebench.loops.params import ModelParams
-from setebench.loops.rates import REGULAR, Rates
+from setebench.loops.rates import REGULAR, Tlb, across_page, own, sources_of, tlb_of
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
+from setebench.loops.table import Table
 
 CAUSES = {"load": 1, "store": 2, "prefetch": 4, "l1_prefetcher": 8}
 KINDS = {"pair": 0, "next_line": 1, "up_down": 1, "stride": 2, "stream": 3}
 LEVELS = {"l1": 1, "l2": 2, "l3": 3}
+MEANT_FILLS = {"t0": "l1", "t1": "l2", "t2": "l2", "nta": "l1", "w": "l1"}
+"""Where hints are meant to bring lines (x86 manuals), for what nobody measured."""
+
 CONTIGUOUS, STRIDED, IRREGULAR = range(3)
 
 
@@ -47,10 +51,12 @@ class Core:
 class Queues:
     """Passes of a loop through one machine's queues."""
 
-    def __init__(self, loop: Loop, rates: Rates, params: ModelParams | None = None) -> None:
-        self._loop, self._rates, self._params = loop, rates, params or ModelParams()
-        streams = [_stream(stream, number, rates) for number, stream in enumerate(loop.streams)]
-        self._passes = Passes(_machine(rates, self._params), streams, list(_prefetchers(loop, rates, self._params)))
+    def __init__(self, loop: Loop, table: Table, params: ModelParams | None = None) -> None:
+        self._loop, self._table, self._params = loop, table, params or ModelParams()
+        tlb = tlb_of(loop, table)
+        machine = _machine(loop, table, tlb, self._params)
+        streams = [_stream(stream, loop, table, tlb) for stream in loop.streams]
+        self._passes = Passes(machine, streams, list(_prefetchers(loop, table, self._params)))
 
     def cycles(self, policy: Policy, core: Core, latency_factor: float = 1.0) -> float:
         """Cycles per iteration in the steady state, with latencies below level 2 so many times what was measured."""
@@ -62,44 +68,47 @@ class Queues:
         timed = max(least, params.turns * policy.furthest)
         steps = max(stream.steps for stream in self._loop.streams)
         warm = min(params.warm, least) + policy.furthest * (steps - 1 + params.settled)
-        stages = [(distance, LEVELS.get(self._rates.fills.get(hint, "l1"), 1)) for _, distance, hint in policy.parts]
+        stages = [(distance, LEVELS.get(self._fills(hint), 1)) for _, distance, hint in policy.parts]
         overlaps = (window, core.blocking, core.in_order, core.walkers)
         return self._passes.cycles(stages, overlaps, (work, warm, timed), latency_factor)
 
     def instructions(self, policy: Policy) -> float:
         """Cycles an iteration of the instructions of prefetching."""
-        own = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self._loop.prefetched)
-        return policy.stages * own * self._rates.prefetch_cycles
+        each = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self._loop.prefetched)
+        return policy.stages * each * self._table.params.prefetch_cycles
+
+    def _fills(self, hint: str) -> str:
+        return str(self._table.said(f"software_prefetch.fills.{hint}") or MEANT_FILLS[hint])
 
 
-def _machine(rates: Rates, params: ModelParams) -> dict[str, Any]:
+def _machine(loop: Loop, table: Table, tlb: Tlb, params: ModelParams) -> dict[str, Any]:
     """The machine as the compiled part takes it: entries by level for loads, software and hardware."""
+    first, second = (table.quantity(f"latency.{level}").value for level in ("l1", "l2"))
+    entries = zip(own(table.demand, loop, table), own(table.entries, loop, table), strict=True)
+    sizes = own(lambda level: table.quantity(f"cache.{level}.size"), loop, table)
     return {
-        "latency": rates.latency,
-        "entries": [
-            (demand, prefetch, max(demand, prefetch))
-            for demand, prefetch in zip(rates.demand, rates.prefetch, strict=True)
-        ],
-        "tlb_entries": int(min(rates.tlb.entries, params.most_tlb_entries)),
-        "tlb_penalties": (rates.tlb.near, rates.tlb.far),
-        "second_tlb": rates.tlb.second,
-        "capacity": [size / LINE_BYTES for size in rates.sizes],
-        "dropped_on_tlb_miss": rates.tlb.dropped,
-        "drops": rates.drops,
-        "across_page": rates.across_page,
-        "blocking_store": rates.blocking_store,
-        "blocking_prefetch": rates.blocking_prefetch,
+        "latency": (first, second, table.number("latency.l3") or second),
+        "entries": [(demand, prefetch, max(demand, prefetch)) for demand, prefetch in entries],
+        "tlb_entries": int(min(tlb.entries, params.most_tlb_entries)),
+        "tlb_penalties": (tlb.near, tlb.far),
+        "second_tlb": tlb.second,
+        "capacity": [size / LINE_BYTES for size in sizes],
+        "dropped_on_tlb_miss": tlb.dropped,
+        "drops": table.said("software_prefetch.when_full") == "drops",
+        "across_page": across_page(table),
+        "blocking_store": table.said("blocking.store") == "blocking",
+        "blocking_prefetch": table.said("blocking.prefetch") == "blocking",
     }
 
 
-def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
+def _stream(stream: Stream, loop: Loop, table: Table, tlb: Tlb) -> dict[str, Any]:
     pattern, each = IRREGULAR, max(1, round(stream.accesses_per_iteration))
     step_lines, lines = 1, stream.lines_per_iteration
     if stream.pattern in REGULAR:
         far_apart = stream.pattern == "strided" and abs(stream.stride_bytes) >= LINE_BYTES
         pattern = STRIDED if far_apart else CONTIGUOUS
         step_lines = abs(stream.stride_bytes) // LINE_BYTES if far_apart else 1
-    pages, page_lines = rates.pages[number], rates.tlb.page_bytes // LINE_BYTES
+    pages, page_lines = tlb.pages(loop, stream), tlb.page_bytes // LINE_BYTES
     if step_lines > SMALL_PAGE_LINES:  # further apart than small pages are: as few lines as separate pages will do
         page_lines = max(SMALL_PAGE_LINES, page_lines * SMALL_PAGE_LINES // step_lines)
         step_lines = SMALL_PAGE_LINES
@@ -113,10 +122,10 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
         "one_page": pages.extent_bytes <= SMALL_PAGE_BYTES,
         "lines": lines,
         "step_lines": step_lines,
-        "pages": max(1, pages.extent_bytes // rates.tlb.page_bytes),
+        "pages": max(1, pages.extent_bytes // tlb.page_bytes),
         "page_lines": page_lines,
         "in_second_tlb": pages.in_second_tlb,
-        "sources": rates.sources[number],
+        "sources": sources_of(loop, stream, table),
     }
 
 
@@ -127,26 +136,26 @@ SMALL_PAGE_LINES = SMALL_PAGE_BYTES // LINE_BYTES
 """The same in lines."""
 
 
-def _prefetchers(loop: Loop, rates: Rates, params: ModelParams) -> Iterator[dict[str, Any]]:
+def _prefetchers(loop: Loop, table: Table, params: ModelParams) -> Iterator[dict[str, Any]]:
     """The prefetchers that were found and that have entries for all of the loop's streams."""
     regular = sum(stream.pattern in REGULAR for stream in loop.streams)
-    for name, own in rates.prefetchers:
+    for name, said in table.prefetchers():
         level, _, kind = name.partition(".")
-        enough = own.get("streams") is None or own["streams"] >= regular
+        enough = said.get("streams") is None or said["streams"] >= regular
         if kind not in KINDS or level not in ("l1", "l2") or not enough:
             continue
-        edges = own.get("trigger_at_page_edge")
+        edges = said.get("trigger_at_page_edge")
         yield {
             "level": LEVELS[level],
             "kind": KINDS[kind],
-            "causes": sum(CAUSES.get(cause, 0) for cause in own.get("trained_by", ("load",))),
-            "fills": LEVELS.get(str(own.get("fills", level)), LEVELS[level]),
-            "trigger": int(own.get("trigger", 3)),
+            "causes": sum(CAUSES.get(cause, 0) for cause in said.get("trained_by", ("load",))),
+            "fills": LEVELS.get(str(said.get("fills", level)), LEVELS[level]),
+            "trigger": int(said.get("trigger", 3)),
             "edge_trigger": int(edges[0]) if edges else 0,
-            "degree": int(own.get("degree", 1)),
-            "reach": int(own.get("max_distance", 1)),
-            "most_step": int(own.get("max_stride", 2048)) // LINE_BYTES,
-            "crosses": bool(own.get("crosses_4k") or own.get("crosses_4k_in_2m")),
-            "by_page": "page" in str(own.get("indexed_by", "")),
-            "streams": max(1, int(own.get("streams") or params.many_streams) - regular + 1),
+            "degree": int(said.get("degree", 1)),
+            "reach": int(said.get("max_distance", 1)),
+            "most_step": int(said.get("max_stride", 2048)) // LINE_BYTES,
+            "crosses": bool(said.get("crosses_4k") or said.get("crosses_4k_in_2m")),
+            "by_page": "page" in str(said.get("indexed_by", "")),
+            "streams": max(1, int(said.get("streams") or params.many_streams) - regular + 1),
         }

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from setebench.loops.records import LINE_BYTES, Loop, Stream
 from setebench.loops.table import PAGE_BYTES, Quantity, Table
 
 REGULAR = ("sequential", "strided")
-MEANT_FILLS = {"t0": "l1", "t1": "l2", "t2": "l2", "nta": "l1", "w": "l1"}
-"""Where hints are meant to bring lines (x86 manuals), for what nobody measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +18,28 @@ class Tlb:
     `dropped` that misses the first or both."""
 
     page_bytes: int
-    entries: float = 0.0
-    near: float = 0.0
-    far: float = 0.0
-    second: float = 0.0
-    dropped: tuple[bool, bool] = (False, False)
+    entries: float
+    near: float
+    far: float
+    second: float
+    dropped: tuple[bool, bool]
+
+    def pages(self, loop: Loop, stream: Stream) -> Pages:
+        """A stream in order comes back to a page after all the others of the working set, so that it misses a TLB that
+        doesn't hold them all; one in random order finds in each as many of its pages as fit."""
+        extent = int(stream.extent_bytes or loop.working_set_bytes)
+        if stream.pattern in REGULAR:
+            whole = self.second * self.page_bytes >= loop.working_set_bytes
+            return Pages(extent_bytes=extent, missing=0.0, in_second_tlb=float(whole))
+        reach = [min(1.0, entries * self.page_bytes / extent) for entries in (self.entries, self.second)]
+        missing = 1 - reach[0] if self.entries else 0.0
+        kept = max(0.0, reach[1] - reach[0]) / missing if missing else 1.0
+        return Pages(extent_bytes=extent, missing=missing, in_second_tlb=kept)
+
+    def walk_cycles(self, pages: Pages) -> float:
+        """Mean cycles that the first touch of a line of a stream in random order takes for its translation."""
+        far = pages.missing * (1 - pages.in_second_tlb if self.second else 1.0)
+        return (pages.missing - far) * self.near + far * (self.far if self.second else self.near)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,62 +52,30 @@ class Pages:
     in_second_tlb: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rates:
-    """The memory system for one loop. `latency` of level 1 to 3 in cycles; `sizes` of level 1 and 2 in
-    bytes; `demand` and `prefetch` entries of level 1
-    and 2; `sources` per stream: the levels that serve it as (cumulated part, latency); `blocking_store` and
-    `blocking_prefetch`: nothing begins before what one of them asks for is there."""
-
-    latency: tuple[float, float, float]
-    demand: tuple[float, float]
-    prefetch: tuple[float, float]
-    sizes: tuple[float, float]
-    drops: bool
-    fills: dict[str, str]
-    sources: tuple[tuple[tuple[float, float], ...], ...]
-    tlb: Tlb
-    pages: tuple[Pages, ...]
-    across_page: bool
-    blocking_store: bool
-    blocking_prefetch: bool
-    prefetchers: tuple[tuple[str, dict[str, Any]], ...]
-    prefetch_cycles: float
-
-    def walk_cycles(self, stream: int) -> float:
-        """Mean cycles that the first touch of a line of a stream in random order takes for its translation."""
-        own, tlb = self.pages[stream], self.tlb
-        far = own.missing * (1 - own.in_second_tlb if tlb.second else 1.0)
-        return (own.missing - far) * tlb.near + far * (tlb.far if tlb.second else tlb.near)
-
-
-def rates_of(loop: Loop, table: Table) -> Rates:
-    """The measured table for this loop."""
-    first, second = (table.quantity(f"latency.{level}").value for level in ("l1", "l2"))
-
-    def own(of: Callable[[str], Quantity]) -> tuple[float, float]:
-        """What a thread has of both levels' amounts."""
-        near, far = (of(level).value / sharers(loop, table, level) for level in ("l1", "l2"))
-        return near, far
-
-    return Rates(
-        latency=(first, second, _number(table, "latency.l3") or second),
-        demand=own(table.demand),
-        prefetch=own(table.entries),
-        sizes=own(lambda level: table.quantity(f"cache.{level}.size")),
-        drops=table.said("software_prefetch.when_full") == "drops",
-        fills={
-            hint: str(table.said(f"software_prefetch.fills.{hint}") or level) for hint, level in MEANT_FILLS.items()
-        },
-        sources=tuple(_sources(loop, stream, table) for stream in loop.streams),
-        tlb=_tlb(loop, table),
-        pages=tuple(_pages(loop, stream, table) for stream in loop.streams),
-        across_page=table.said("software_prefetch.across_page") is not False,
-        blocking_store=table.said("blocking.store") == "blocking",
-        blocking_prefetch=table.said("blocking.prefetch") == "blocking",
-        prefetchers=tuple(table.prefetchers()),
-        prefetch_cycles=table.params.prefetch_cycles,
+def tlb_of(loop: Loop, table: Table) -> Tlb:
+    """Translation of the pages that the loop's data lie on."""
+    large = loop.page_bytes >= PAGE_BYTES["2m"] or not loop.page_bytes
+    pages = "2m" if large and table.said("tlb.l1.entries.2m") else "4k"
+    dropped = [table.said(f"software_prefetch.on_tlb_miss.{level}") is False for level in ("l1", "l2")]
+    return Tlb(
+        page_bytes=PAGE_BYTES[pages],
+        entries=table.number(f"tlb.l1.entries.{pages}"),
+        near=table.number(f"tlb.l1.miss_penalty.{pages}"),
+        far=table.number(f"tlb.l2.miss_penalty.{pages}"),
+        second=table.number(f"tlb.l2.entries.{pages}"),
+        dropped=(dropped[0], dropped[1]),
     )
+
+
+def across_page(table: Table) -> bool:
+    """Whether software prefetches get through to another page than that of the latest access."""
+    return table.said("software_prefetch.across_page") is not False
+
+
+def own(of: Callable[[str], Quantity], loop: Loop, table: Table) -> tuple[float, float]:
+    """What a thread has of an amount of both levels."""
+    near, far = (of(level).value / sharers(loop, table, level) for level in ("l1", "l2"))
+    return near, far
 
 
 def sharers(loop: Loop, table: Table, level: str) -> int:
@@ -161,45 +143,10 @@ def held_iterations(loop: Loop, table: Table, level: str) -> float:
     return float(dict(table.sizes()).get(level, float("inf"))) / (lines * LINE_BYTES)
 
 
-def _sources(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, float], ...]:
-    """Levels as (cumulated part, latency); lines that level 1 holds count as level 2's."""
+def sources_of(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, float], ...]:
+    """The levels that serve a stream as (cumulated part, latency); lines that level 1 holds count as level 2's."""
     found, total = [], 0.0
     for level, part in parts_of(loop, stream, table):
         total += part
         found.append((total, table.quantity(f"latency.{'l2' if level == 'l1' else level}").value))
     return tuple(found)
-
-
-def _tlb(loop: Loop, table: Table) -> Tlb:
-    large = loop.page_bytes >= PAGE_BYTES["2m"] or not loop.page_bytes
-    pages = "2m" if large and table.said("tlb.l1.entries.2m") else "4k"
-    return Tlb(
-        page_bytes=PAGE_BYTES[pages],
-        entries=_number(table, f"tlb.l1.entries.{pages}"),
-        near=_number(table, f"tlb.l1.miss_penalty.{pages}"),
-        far=_number(table, f"tlb.l2.miss_penalty.{pages}"),
-        second=_number(table, f"tlb.l2.entries.{pages}"),
-        dropped=(
-            table.said("software_prefetch.on_tlb_miss.l1") is False,
-            table.said("software_prefetch.on_tlb_miss.l2") is False,
-        ),
-    )
-
-
-def _pages(loop: Loop, stream: Stream, table: Table) -> Pages:
-    """A stream in order comes back to a page after all the others of the working set, so that it misses a TLB that
-    doesn't hold them all; one in random order finds in each as many of its pages as fit."""
-    tlb = _tlb(loop, table)
-    extent = int(stream.extent_bytes or loop.working_set_bytes)
-    reach = [min(1.0, entries * tlb.page_bytes / extent) for entries in (tlb.entries, tlb.second)]
-    if stream.pattern in REGULAR:
-        whole = tlb.second * tlb.page_bytes >= loop.working_set_bytes
-        return Pages(extent_bytes=extent, missing=0.0, in_second_tlb=float(whole))
-    missing = 1 - reach[0] if tlb.entries else 0.0
-    kept = max(0.0, reach[1] - reach[0]) / missing if missing else 1.0
-    return Pages(extent_bytes=extent, missing=missing, in_second_tlb=kept)
-
-
-def _number(table: Table, parameter: str) -> float:
-    said = table.said(parameter)
-    return float(said) if isinstance(said, int | float) else 0.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 
 import msgspec
@@ -31,16 +31,7 @@ def loops_of(machine: Machine) -> AbstractContextManager[RunsLoops]:
     """The machine's loops: its own (`RunsLoops`), else traces, whose memory goes back at the context's end."""
     if isinstance(machine, RunsLoops):
         return nullcontext(machine)
-    return _traced(machine)
-
-
-@contextmanager
-def _traced(machine: Machine) -> Iterator[RunsLoops]:
-    traced = TracedLoops(machine)
-    try:
-        yield traced
-    finally:
-        traced.close()
+    return closing(TracedLoops(machine))
 
 
 class TracedLoops:

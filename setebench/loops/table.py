@@ -46,6 +46,11 @@ class Table:
         finding = self.findings.get(parameter)
         return None if finding is None else finding.value
 
+    def number(self, parameter: str) -> float:
+        """The value of a parameter that is a number; 0 where none was said."""
+        said = self.said(parameter)
+        return float(said) if isinstance(said, int | float) else 0.0
+
     def quantity(self, parameter: str) -> Quantity:
         """A number that the advice needs; where it wasn't measured, the plausible range, and it is noted as missing."""
         finding = self.findings.get(parameter)

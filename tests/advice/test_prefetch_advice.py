@@ -18,7 +18,6 @@ from setebench.loops.advice import advice_of, loop_of
 from setebench.loops.advisor import Advisor, Candidate
 from setebench.loops.code import c_code
 from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import rates_of
 from setebench.loops.shapes import shape
 from setebench.loops.table import Table
 from setebench.results import Finding, Outcome
@@ -95,9 +94,7 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
 def _alone(pages: int, distance: int) -> float:
     """Cycles of a strided loop at a distance, on a machine whose prefetches reach over one page or more."""
     table = _table("plain", software_prefetch__across_page=pages > 1)
-    return Queues(shape("strided"), rates_of(shape("strided"), table)).cycles(
-        Policy(l1_distance=distance), Core(window=2.0)
-    )
+    return Queues(shape("strided"), table).cycles(Policy(l1_distance=distance), Core(window=2.0))
 
 
 def test_a_prefetch_beyond_its_page_gets_nowhere_where_pages_hold_them() -> None:
@@ -110,10 +107,7 @@ def test_a_prefetch_beyond_its_page_gets_nowhere_where_pages_hold_them() -> None
 def test_what_is_brought_too_early_is_forgotten() -> None:
     """A level 2 of 128 lines has lost what 256 others came behind."""
     loop, small = shape("list"), _table("plain", cache__l2__size=128 * 64)
-    own = [
-        Queues(loop, rates_of(loop, table)).cycles(Policy(l2_distance=256), Core())
-        for table in (small, _table("plain"))
-    ]
+    own = [Queues(loop, table).cycles(Policy(l2_distance=256), Core()) for table in (small, _table("plain"))]
     assert own[0] > 2 * own[1]
 
 

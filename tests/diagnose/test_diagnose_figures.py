@@ -10,6 +10,7 @@ import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
 
 from setebench import store
+from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep
@@ -17,7 +18,7 @@ from setebench.diagnose.analysis import Basis, Calibration, covered
 from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
-from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
+from setebench.diagnose.records import Load, Place, Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
@@ -89,7 +90,7 @@ def by_turns(values: dict[str, int], turns: list[set[str]]) -> Timeline:
             role: count if role in shown else Count(role=role, reason="counted in other intervals")
             for role, count in row.counts.items()
         }
-        rows.append(Interval(start=row.start, end=row.end, counts=counts))
+        rows.append(Interval(begin=row.begin, end=row.end, counts=counts))
     return msgspec.structs.replace(whole, intervals=tuple(rows))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matplotlib import colors
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
-from setebench.diagnose.analysis import Basis, Calibration, figures
+from setebench.diagnose.analysis import Basis, Calibration, Figures
 from setebench.diagnose.evidence import evidence
 from setebench.diagnose.observing.data import data_object
 from setebench.diagnose.observing.memory import Mapping, Memory, mapped_now
@@ -87,7 +87,7 @@ def test_addresses_of_loads_name_variables_heap_stack_and_mapped_memory(tmp_path
 
 def test_slow_loads_while_memory_is_saturated_name_their_data() -> None:
     line = timeline(CHASE)
-    begin = line.intervals[0].start
+    begin = line.intervals[0].begin
     loads = [
         Load(seconds=begin, thread=1, place=Place(), latency_cycles=cycles, data=data)
         for data, cycles in (("a", 500), ("a", 700), ("b", 900), ("c", 50))
@@ -250,7 +250,7 @@ def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
 
 def kept(observed: Timeline) -> dict[str, object]:
     basis = Basis(calibration=Calibration(saturation_cycles=300.0))
-    each = [figures([row], basis) for row in observed.intervals]
+    each = [Figures([row], basis) for row in observed.intervals]
     return {"diagnose": msgspec.to_builtins(evidence(observed, each, basis, hot(observed), []))}
 
 

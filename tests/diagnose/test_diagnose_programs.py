@@ -19,7 +19,8 @@ from trees import write_tree
 from setebench import store
 from setebench.diagnose.observing.observe import observe_program
 from setebench.diagnose.observing.time_samples import Wish
-from setebench.diagnose.observing.watch import Chase, LatencyWatch, idle_core, summary
+from setebench.diagnose.observing.watch import Chase, LatencyWatch, idle_core
+from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import native_kit
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
@@ -231,12 +232,12 @@ def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
         watch.start()
         time.sleep(0.3)
         watch.end()
-        seen = summary(watch, begin, time.monotonic())
+        seen = watch.added_to(Timeline(program=("sleep",)), begin, time.monotonic())
     finally:
         machine.close()
     assert 20 < sorted(latencies)[4] < 5000
     assert seen.idle_ns is not None and seen.idle_ns > 20
-    assert bool(seen.points) != bool(seen.reason)
+    assert bool(seen.watched) != bool(seen.unwatched)
 
 
 def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> None:

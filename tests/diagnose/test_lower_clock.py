@@ -48,6 +48,12 @@ def test_a_program_that_waits_for_memory_takes_less_energy_and_no_more_time(syst
     assert limit(system) == 2_500_000
 
 
+def test_energy_whose_counter_stands_still_is_no_ratio(system: Path) -> None:
+    took, energy = tried(lambda: time.sleep(0.01), Controls(system), pairs=4)
+    assert took.value is not None
+    assert energy.outcome is Outcome.UNAVAILABLE and "stood still" in str(energy.reason)
+
+
 def test_the_limit_is_restored_whatever_happens_and_is_never_below_the_lowest(system: Path) -> None:
     controls = Controls(system)
     with pytest.raises(ZeroDivisionError), controls.lowered(60):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
-from setebench.diagnose.records import Hit, Interval, Place, Thread, Timeline
+from setebench.diagnose.records import Hit, Place, Thread, Timeline
 
 CYCLES = 300_000_000
 """Of a thread in an interval of 0.1 s at 3 GHz."""
@@ -59,7 +60,7 @@ def timeline(values: dict[str, int], intervals: int = 20, wobble: int = 3) -> Ti
     for number in range(intervals):
         factor = 1 + (number % 5 - 2) * wobble / 100
         counts = counted({role: round(value * factor) for role, value in values.items()})
-        found.append(Interval(start=number / 10, end=(number + 1) / 10, counts=counts))
+        found.append(Interval(begin=number / 10, end=(number + 1) / 10, counts=counts))
     hits = tuple(Hit(interval=n, thread=7, place=TRIAD, samples=20, seconds=0.1) for n in range(intervals))
     return Timeline(
         program=("stream",),

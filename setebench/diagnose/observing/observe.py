@@ -11,14 +11,13 @@ from contextlib import suppress
 
 import msgspec
 
-from setebench.counters import counted
-from setebench.counters.counted import Run, regions
+from setebench.counters.counted import Interval, Run, regions
 from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.observing.time_samples import TimeSampling, Wish
 from setebench.diagnose.observing.turns import Sets, Turns, resting
 from setebench.diagnose.observing.work import WorkByThread, with_work
 from setebench.diagnose.params import Params
-from setebench.diagnose.records import Hit, Interval, Region, Thread, Timeline, summed
+from setebench.diagnose.records import Hit, Region, Thread, Timeline, summed
 from setebench.native.perf.kernel import Kernel
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.program.opened import Counters
@@ -94,7 +93,10 @@ def _command_of(process: int) -> tuple[str, ...]:
 def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, ...]) -> Timeline:
     """What was counted and sampled, put together."""
     profile = sampling.profile()
-    rows = [_interval(each, kit.sets, number) for number, each in enumerate(run.intervals)]
+    rows = [
+        msgspec.structs.replace(each, counts=resting(each.counts, kit.sets, number))
+        for number, each in enumerate(run.intervals)
+    ]
     intervals = rows if kit.sets else joined(rows, Params().most_intervals)  # sums over turns would lack all of them
     hits = profile.hits([each.end for each in intervals])
     return Timeline(
@@ -114,10 +116,6 @@ def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, 
     )
 
 
-def _interval(row: counted.Interval, sets: Sets, number: int) -> Interval:
-    return Interval(start=row.begin, end=row.end, counts=resting(row.counts, sets, number))
-
-
 def joined(intervals: Sequence[Interval], most: int) -> list[Interval]:
     """At most so many intervals: neighbours added up where there are more."""
     size = -(-len(intervals) // most)
@@ -129,7 +127,7 @@ def joined(intervals: Sequence[Interval], most: int) -> list[Interval]:
 
 def _added(group: Sequence[Interval]) -> Interval:
     roles = tuple(dict.fromkeys(role for each in group for role in each.counts))
-    return Interval(start=group[0].start, end=group[-1].end, counts=summed([each.counts for each in group], roles))
+    return Interval(begin=group[0].begin, end=group[-1].end, counts=summed([each.counts for each in group], roles))
 
 
 def threads_seen(hits: Sequence[Hit], names: dict[int, str]) -> tuple[Thread, ...]:

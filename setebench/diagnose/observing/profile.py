@@ -116,24 +116,20 @@ class Profile:
         address = sample.ip or 0
         if sample.mode == "kernel":
             return Place(function=(kernel and kernel.name(address)) or KERNEL, object=KERNEL)
-        if mapping is None or not mapping.path.startswith("/"):
-            name = written.name(address) if written is not None else None
-            return Place(function=name or UNKNOWN, object=mapping.path if mapping is not None else UNKNOWN)
-        return _in_file(mapping.path, address - mapping.start + mapping.offset)
+        if (at := _in_file(sample, mapping)) is not None:
+            return _place_in(*at)
+        name = written.name(address) if written is not None else None
+        return Place(function=name or UNKNOWN, object=mapping.path if mapping is not None else UNKNOWN)
 
     def _with_lines(self, places: list[Place]) -> list[Place]:
         """The same places with source lines where `addr2line` finds any."""
-        wanted: Counter[tuple[str, int]] = Counter()
-        for sample, _, mapping in self._samples:
-            if mapping is not None and mapping.path.startswith("/"):
-                wanted[mapping.path, (sample.ip or 0) - mapping.start + mapping.offset] += 1
-        lines = source_lines([key for key, _ in wanted.most_common(Params().most_lines)])
-        found = []
-        for (sample, _, mapping), place in zip(self._samples, places, strict=True):
-            offset = (sample.ip or 0) - mapping.start + mapping.offset if mapping is not None else 0
-            line = lines.get((place.object, offset), "")
-            found.append(msgspec.structs.replace(place, line=line) if line else place)
-        return found
+        at = [_in_file(sample, mapping) for sample, _, mapping in self._samples]
+        wanted = Counter(each for each in at if each is not None)
+        lines = source_lines([each for each, _ in wanted.most_common(Params().most_lines)])
+        return [
+            msgspec.structs.replace(place, line=lines[each]) if each in lines else place
+            for each, place in zip(at, places, strict=True)
+        ]
 
 
 def _time(record: Record) -> int:
@@ -142,8 +138,15 @@ def _time(record: Record) -> int:
     return time or 0
 
 
+def _in_file(sample: SampleRecord, mapping: Mapping | None) -> tuple[str, int] | None:
+    """The file that holds the code of a sample, and where in it; None of code in no file."""
+    if mapping is None or not mapping.path.startswith("/"):
+        return None
+    return mapping.path, (sample.ip or 0) - mapping.start + mapping.offset
+
+
 @lru_cache(maxsize=1 << 16)
-def _in_file(path: str, offset: int) -> Place:
+def _place_in(path: str, offset: int) -> Place:
     table = symbols(path)
     name = table.name(offset) if table is not None else None
     return Place(function=name or UNKNOWN, object=path)

@@ -10,9 +10,10 @@ import mmap
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -88,7 +89,7 @@ class Symbols:
         return None
 
 
-def _named(table: tuple[list[int], list[int], list[str]], address: int) -> str | None:
+def _named(table: tuple[Sequence[int], Sequence[float], Sequence[str]], address: int) -> str | None:
     starts, ends, names = table
     number = bisect_right(starts, address) - 1
     return names[number] if number >= 0 and address < ends[number] else None
@@ -208,20 +209,16 @@ def _debug_file(data: Data, sections: list[tuple[int, ...]]) -> Path | None:
 
 
 class Listed:
-    """Names from a list of addresses: the kernel's own, or a program's list of the code that it wrote."""
+    """Names from a list of begins, sizes (0: to the next one) and names: the kernel's own, or those of the code that a
+    program wrote."""
 
     def __init__(self, entries: list[tuple[int, int, str]]) -> None:
-        entries.sort()
-        self._starts = [entry[0] for entry in entries]
-        self._entries = entries
+        starts, sizes, names = zip(*sorted(entries), strict=True)
+        self._table = starts, [start + (size or inf) for start, size in zip(starts, sizes, strict=True)], names
 
     def name(self, address: int) -> str | None:
         """The name at an address; None where there is none."""
-        number = bisect_right(self._starts, address) - 1
-        if number < 0:
-            return None
-        start, size, name = self._entries[number]
-        return name if not size or address < start + size else None
+        return _named(self._table, address)
 
 
 def kernel_symbols(path: str = "/proc/kallsyms") -> Listed | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
@@ -33,7 +33,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
 
 
-class TimeSampling:
+class TimeSampling(AbstractContextManager["TimeSampling"]):
     """Samples of a program's time by the CPU clock, and of its loads where the CPU takes such; one buffer a CPU. A
     context manager; `reason` says why there are none of time, where there are none."""
 
@@ -48,9 +48,6 @@ class TimeSampling:
         self.begin_ns = time.monotonic_ns()
         self.reason = "" if wish.samples_hz else "no samples were asked for"
 
-    def __enter__(self) -> TimeSampling:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -58,7 +55,7 @@ class TimeSampling:
         """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
         threads that it has now."""
         if self._attached:
-            self._unless_refused(lambda: self._open_threads(process, threads_of(process), ()))
+            self.open_threads(process, threads_of(process))
         else:
             self._unless_refused(lambda: self._add(self._event(inherit=True, on_exec=True), process, online_cpus()))
 

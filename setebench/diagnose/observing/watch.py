@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from setebench.diagnose.params import WatchParams
-from setebench.diagnose.records import Watched
+from setebench.diagnose.records import Timeline, Watched
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import Machine, Region
@@ -127,11 +127,14 @@ class LatencyWatch(threading.Thread):
         self.join()
         self._chase.close()
 
-    def watched(self, begin: float, end: float) -> tuple[Watched, ...]:
-        """The points between two times of `time.monotonic`, in seconds from the first of them."""
-        return tuple(
-            Watched(seconds=at - begin, latency_ns=latency) for at, latency in self._points if begin <= at <= end
-        )
+    def added_to(self, timeline: Timeline, begin: float, end: float) -> Timeline:
+        """The timeline with the points between two times of `time.monotonic`, in seconds from the first of them, and
+        the latency without the program; without points with the reason."""
+        points = tuple(Watched(seconds=at - begin, latency_ns=ns) for at, ns in self._points if begin <= at <= end)
+        reason = "" if points else "the program ended before its first point"
+        if self.dropped > len(points):
+            points, reason = (), "the probing core was not idle for most of the run: the program used it, too"
+        return msgspec.structs.replace(timeline, watched=points, idle_ns=self.idle_ns, unwatched=reason)
 
 
 def _waited_ns() -> int:
@@ -139,20 +142,3 @@ def _waited_ns() -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
     return 0
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What was watched: the points, the latency without the program, and where there is nothing the reason."""
-
-    points: tuple[Watched, ...] = ()
-    idle_ns: float | None = None
-    reason: str = ""
-
-
-def summary(watch: LatencyWatch, begin: float, end: float) -> Summary:
-    """Of a run from `begin` to `end` on the clock of `time.monotonic`."""
-    points = watch.watched(begin, end)
-    reason = "" if points else "the program ended before its first point"
-    if watch.dropped > len(points):
-        points, reason = (), "the probing core was not idle for most of the run: the program used it, too"
-    return Summary(points=points, idle_ns=watch.idle_ns, reason=reason)

@@ -9,7 +9,7 @@ switches between them. It has what is left of the sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ def choice(wanted: Sequence[Wanted], roles: Sequence[str]) -> Wanted | None:
     return None
 
 
-class WorkByThread:
+class WorkByThread(AbstractContextManager["WorkByThread"]):
     """Counts one role for each thread of a program that is started (a `native.perf.program.run.Beside`). A context
     manager; without a role it does nothing."""
 
@@ -47,9 +47,6 @@ class WorkByThread:
         self._sampler: Sampler | None = None
         self._ended: list[ThreadCount] = []
         self._threads: set[int] = set()
-
-    def __enter__(self) -> WorkByThread:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._sampler is not None:
@@ -69,12 +66,11 @@ class WorkByThread:
             task=True,
         )
         try:
-            self._sampler = permitted(event, partial(self._opened, process))
+            self._sampler = permitted(
+                event, lambda each: Sampler(each, process, online_cpus(), Params().record_pages, self._kernel)
+            )
         except UnsupportedError:
             self._sampler = None
-
-    def _opened(self, process: int, event: Attributes) -> Sampler:
-        return Sampler(event, process, online_cpus(), Params().record_pages, self._kernel)
 
     def tick(self, now: float) -> None:
         """Empty the buffers."""
@@ -115,7 +111,7 @@ class WorkByThread:
             reading = self._kernel.read_values(fd, 1)
             if reading is not None:
                 total = added(total, Sums(reading.values[0], reading.enabled, reading.running))
-        rest = [whole - sum(part) for whole, part in zip(total, _columns(others), strict=True)]
+        rest = [whole - sum(parts) for whole, *parts in zip(total, *others, strict=True)]
         # the sum of times enabled is that of both CPUs' events, so it says nothing of one thread
         return Sums(rest[0], rest[2], rest[2])
 
@@ -137,12 +133,6 @@ class Sums(NamedTuple):
 
 
 NOTHING = Sums(0, 0, 0)
-
-
-def _columns(sums: Iterable[Sums]) -> list[tuple[int, ...]]:
-    """All values, all times enabled, all times running."""
-    rows = list(sums)
-    return [tuple(row[place] for row in rows) for place in range(3)]
 
 
 def added(one: Sums, other: Sums) -> Sums:
