@@ -119,8 +119,11 @@ def count_walk_cache(known: SideTable, survival: Survival, others: float) -> Non
 
 def count_stores(known: SideTable, survival: Survival, others: float, miss: float) -> bool | None:
     """Translations of stores, once more: after `others` loaded from at most, which made the first TLB of loads lose
-    its own, a miss of which costs `miss`. Whether stores have a table apart from loads'; None where that stays open."""
+    its own, a miss of which costs `miss`. Whether stores have a table apart from loads'; None where that stays open, or
+    memory has too few pages for it."""
     count = int(PARAMS.surely_first * others)
+    if count > survival.most:
+        return None
     found: list[float] = []
     for _ in range(PARAMS.most_asked):
         found += survival.stores(count, COUNTING.draws, after_stores=False).tolist()

@@ -246,7 +246,7 @@ class Tlbs:
     def _ring(self, survival: Survival, found: Table) -> Posterior:
         """The most pages of a ring that all stay."""
         low, high = found.posterior.interval(0.998)
-        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most)
+        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most_in_ring)
         low = max(low, 2)
 
         def ask(pages: int) -> tuple[int, int]:

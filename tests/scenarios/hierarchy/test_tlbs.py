@@ -141,3 +141,12 @@ def test_stores_that_have_a_tlb_of_their_own() -> None:
     found = findings_of(machine(l1_4k=first, l2_4k=table(512, 40.0, 4), **apart))
     assert found["tlb.l1.store_entries.4k"].value == 16
     assert found["tlb.l1.entries.4k"].value == 64
+
+
+def test_a_first_tlb_that_memory_does_not_outgrow_twice() -> None:
+    """Stores are asked behind twice as many pages as make loads lose theirs, which lie beyond memory's end here."""
+    found = machine(l1_4k=table(2048, 30.0, 4), l2_4k=table(0, 0.0))
+    small = Tlbs(Context(machine=found), "4k", SMALL_PAGE)
+    small.look(found.allocate(24 << 20, SMALL_PAGE))
+    every = {finding.parameter: finding for finding in small.findings()}
+    assert every["tlb.l1.store_entries.4k"].outcome is Outcome.UNRESOLVED
