@@ -41,7 +41,8 @@ class SearchParams:
     last one. A random replacement of 16 ways loses a line to 16 others in 0.2, 0.65 and 0.98 of them. A line counts as
     pushed out that is missing in `gone` of the repetitions; these are `repetitions` at a time until the mean lies
     `sigmas` errors from what is asked, `most` at most; on a clock whose step is as long as a miss, where few of them
-    look like any number, as many as tell `never` from nothing, `most_blurred` at most. A set has up to `most_ways`.
+    are read alike whatever they are, as many as distinguish `never` from none, `most_blurred` at most. A set has up to
+    `most_ways`.
 
     Further lines are asked for `batch` at a time, so that no more are asked than needed: all with `repetitions`, and
     those that may be in the set with `most`. Candidates are `first` and then twice as many each time, until a
@@ -226,10 +227,10 @@ class Sets:
         while True:
             pool, beyond = self._sharing(count)
             search, last = Search(self._context, self._region, pool, gap, evictors), len(pool) < count
-            if len(pool) > searched and search.enough(1.0 if last else PARAMS.fraction):
-                if (found := search.find()) is not None:
-                    self._search, self.found = search, found._replace(further=np.append(found.further, beyond))
-                    return self.found
+            enough = len(pool) > searched and search.enough(1.0 if last else PARAMS.fraction)
+            if enough and (found := search.find()) is not None:
+                self._search, self.found = search, found._replace(further=np.append(found.further, beyond))
+                return self.found
             if last:
                 return None
             count, searched = 2 * count, len(pool)
