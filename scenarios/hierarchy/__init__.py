@@ -8,6 +8,7 @@ oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread start
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from setebench.experiments.alone import watch
@@ -18,26 +19,34 @@ from setebench.scenario import Context, Option, Scenario
 from setebench.stats.estimate import CONFIDENCE
 
 from .cores import other_cores, sibling_threads, thread_starts
+from .cores.findings import merged
+from .cores.transfers import private_walk
 from .faults import FirstTouches, fault_finding
 from .first_cache import FirstCache, first_cache
 from .first_cache import Params as FirstCacheParams
 from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
-from .known import Known
 from .line_size import line_findings, line_size
 from .outer_caches import OuterCache, outer_cache
 from .outer_caches import Params as OuterParams
-from .private_walk import Params as WalkParams
-from .private_walk import private_walk
 from .replacement import OuterCaches, OuterFound
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
-from .twice import merged
+
+
+@dataclass
+class Known:
+    """What one time found that later times need."""
+
+    faults: dict[str, FirstTouches]
+    small: Tlbs
+    large: Tlbs | None = None
+    outer: dict[str, OuterCache] = field(default_factory=dict)
 
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores."""
     watch(context)
-    known = Known(faults=_first_touches(context))
+    known = Known(faults=_first_touches(context), small=Tlbs(context, "4k", SMALL_PAGE))
     _look_at_faults(context, known)
     first = list(_all_once(context, known))
     yield from merged(first, _again(context, known))
@@ -58,12 +67,12 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         yield from line_findings(lines, len(caches))
         yield from _data_caches(context, known, region, caches)
         _look_at_translations(context, known, region)
-        yield from other_cores(context, region, private_walk(context, region, known.outer, WalkParams()))
+        yield from other_cores(context, region, private_walk(context, region, known.outer))
         yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
     _look_at_faults(context, known)
-    known.large = look_at_large_pages(context, known.large, known.small or Tlbs(context, "4k", SMALL_PAGE))
+    known.large = look_at_large_pages(context, known.large, known.small)
     yield thread_starts(context)
 
 
@@ -121,22 +130,20 @@ def _again(context: Context, known: Known) -> Iterator[Finding]:
     _look_at_faults(context, known)
     region = working_memory(context)
     try:
-        yield from other_cores(context, region, private_walk(context, region, known.outer, WalkParams()))
+        yield from other_cores(context, region, private_walk(context, region, known.outer))
         _look_at_translations(context, known, region)
     finally:
         context.machine.release(region)
-    known.large = look_at_large_pages(context, known.large, known.small or Tlbs(context, "4k", SMALL_PAGE))
+    known.large = look_at_large_pages(context, known.large, known.small)
 
 
 def _look_at_translations(context: Context, known: Known, region: Region) -> None:
     context.progress("TLBs, small pages")
-    known.small = known.small or Tlbs(context, "4k", SMALL_PAGE)
     known.small.look(region)
 
 
 def _translations(context: Context, known: Known) -> Iterator[Finding]:
-    if known.small is not None:
-        yield from known.small.findings(known.large)
+    yield from known.small.findings(known.large)
     if known.large is not None:
         yield from known.large.findings(known.small)
     elif HUGE_PAGE in context.machine.facts.page_sizes:

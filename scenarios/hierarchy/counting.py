@@ -1,4 +1,8 @@
-"""Counting the entries of a table over several looks, the same for TLBs and for small tables beside them."""
+"""Counting the entries of tables of translations: TLBs (`tlbs`), and small tables beside them, one of stores'
+translations and one of upper levels of the page table.
+
+How long an entry stays while others come, with one posterior over all tables.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.translations import Survival, SurvivalParams
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.entries import Samples, Table, table
+from setebench.stats.entries import Samples, Step, Table, find_steps, samples, table
 from setebench.stats.estimate import CONFIDENCE, Estimate, over_epochs
 from setebench.stats.threshold import Posterior
 from setebench.stats.threshold import over_epochs as over_posteriors
+
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,3 +97,124 @@ class Counted:
         reason = f"the step lies between {low} and {high} entries" if low < high or not doubt else doubt
         reason = f"{reason}; run again at a quieter time"
         return decide.at_least(parameter, entries.at_least(0.5 + CONFIDENCE / 2), "entries", reason, method)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideParams:
+    """How side tables are counted, beside what is the same for all tables (`counting`).
+
+    All numbers are sampled once more up to `passes` times until the ends have errors by which `errors` of them are less
+    than a step, and no more than `rounds` further samples are taken. A step is at least the fraction `least_fraction`
+    of what it should be where that is known: what is less is taken for nothing, where the error is no more than a third
+    of it. Whether there is a table at all is asked up to `most_asked` times, until `errors` standard errors decide it.
+    Stores, timed one by one, take `store_draws` times as many draws as chases, walks one in `walk_fraction`, as each
+    costs thousands of flushes. TLBs have surely lost a translation after `surely` times the pages after which all but 2
+    % lost theirs, and the first TLB after `surely_first` times: stores find theirs longer. What a walk without
+    a table's entry costs is sampled at ratios `around` the number of entries, in `moments` of each look."""
+
+    passes: int = 5
+    rounds: int = 14
+    least_fraction: float = 0.5
+    store_draws: int = 3
+    walk_fraction: int = 2
+    around: tuple[float, float] = (0.4, 1.5)
+    moments: int = 4
+    most_asked: int = 16
+    errors: float = 3.0
+    surely: float = 1.2
+    surely_first: float = 2.0
+
+
+SIDE = SideParams()
+
+
+@dataclass
+class SideTable(Counted):
+    """A small table, over all epochs: also about how many entries it seemed to have at first, of each look without a
+    step whether that is clear, and up to how many entries were asked for."""
+
+    guess: float = 0.0
+    without: list[bool] = field(default_factory=list)
+    reach: int = 0
+
+    def count(self, sample: Callable[[int, int], Numbers], most: int, used: int, least: float) -> Step | None:
+        """One look: `sample` gives costs after so many others, in so many draws, of `used` entries that are others to
+        each other; a step is as high as `least`. Its step, if there is one."""
+        found: dict[int, list[float]] = {}
+
+        def take(others: int) -> Samples:
+            found.setdefault(others, []).extend(sample(others, COUNTING.draws).tolist())
+            return samples(found, used - 1, lambda _others: 0.0)
+
+        self.reach = most + used - 1
+        for _ in range(SIDE.passes):
+            for others in COUNTING.numbers(1, most):
+                seen = take(others)
+            third = len(seen.counts) // 3
+            error = float(np.hypot(_error(seen.errors[:third]), _error(seen.errors[-third:])))
+            if error <= least / SIDE.errors:
+                break
+        steps = find_steps(seen, (least,))
+        if not steps:
+            self.without.append(error <= least / SIDE.errors)
+            return None
+        self.guess = self.guess or steps[0].entries
+        asked = np.arange(used, self.reach + 1)
+        known = counted(seen, lambda count: take(count - used + 1), self.guess, asked, Until(SIDE.rounds))
+        self.posteriors.append(known.posterior)
+        return known.step
+
+    def entries_finding(self, parameter: str, method: str) -> Finding:
+        """How many entries there are."""
+        if self.without and all(self.without) and not self.posteriors:
+            absent = decide.absent(parameter, 0, "entries", method)
+            return msgspec.structs.replace(absent, reason=f"no difference up to {self.reach}")
+        if not self.posteriors or self.without:
+            return decide.unresolved(parameter, "entries", "not seen each time; run again at a quieter time", method)
+        return self.finding(parameter, method)
+
+
+def count_walk_cache(known: SideTable, survival: Survival, others: float) -> None:
+    """Upper levels of the page table, in pieces of memory, once more: of pages that `others` pages made TLBs lose."""
+    count = int(SIDE.surely * others)
+
+    def sample(pieces: int, draws: int) -> Numbers:
+        return survival.upper(pieces, count, draws // SIDE.walk_fraction)
+
+    step = known.count(sample, survival.most_pieces, SurvivalParams().targets, COUNTING.least_cycles)
+    if step is None:
+        return
+    few, many = (int(np.clip(step.entries * ratio, 1, survival.most_pieces)) for ratio in SIDE.around)
+    for _ in range(SIDE.moments):
+        more, less = (float(sample(pieces, COUNTING.draws).mean()) for pieces in (many, few))
+        known.costs.append(more - less)
+
+
+def count_stores(known: SideTable, survival: Survival, others: float, miss: float) -> bool | None:
+    """Translations of stores, once more: after `others` loaded from at most, which made the first TLB of loads lose
+    its own, a miss of which costs `miss`. Whether stores have a table apart from loads'; None where that stays open, or
+    memory has too few pages for it."""
+    count = int(SIDE.surely_first * others)
+    if count > survival.most:
+        return None
+    found: list[float] = []
+    for _ in range(SIDE.most_asked):
+        found += survival.stores(count, COUNTING.draws, after_stores=False).tolist()
+        error = float(np.std(found, ddof=1)) / np.sqrt(len(found))
+        if abs(np.mean(found) - miss / 2) > SIDE.errors * error:
+            break
+    else:
+        return None
+    if np.mean(found) > miss / 2:
+        return False
+
+    def sample(stored: int, draws: int) -> Numbers:
+        return survival.stores(stored, SIDE.store_draws * draws, after_stores=True)
+
+    known.count(sample, count, SurvivalParams().stored, SIDE.least_fraction * miss)
+    return True
+
+
+def _error(errors: Numbers) -> float:
+    """Of the mean of these."""
+    return float(np.sqrt((errors**2).sum()) / len(errors))

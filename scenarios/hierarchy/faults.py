@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +46,11 @@ class Params:
 PARAMS = Params()
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Cycles of a first touch over a later one, or why there are none, and how many epochs counted."""
+class Fault(NamedTuple):
+    """Cycles of a first touch over a later one, None where the system gives other pages; how many epochs counted."""
 
     cycles: Estimate | None
-    reason: str = ""
-    counted: int = 0
+    counted: int
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,10 @@ def infer_fault(epochs: Sequence[Epoch]) -> Fault:
     alone = [each for each in given if each.alone]
     chosen = alone if len(alone) >= PARAMS.epochs else given
     if len(chosen) < 2:
-        return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
+        return Fault(None, len(chosen))
     found = robust.spread(np.array([each.cycles for each in chosen]))
     cycles = Estimate(value=found.centre, error=found.spread / found.count**0.5, degrees=found.degrees)
-    return Fault(cycles, counted=len(chosen))
+    return Fault(cycles, len(chosen))
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -147,7 +146,8 @@ def fault_finding(pages: str, fault: Fault) -> Finding:
     """Cost of a first touch."""
     parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
     if fault.cycles is None:
-        return decide.unresolved(parameter, "cycles", fault.reason or "not found", method)
+        reason = "a later touch of the same page costs nearly as much; the system gives other pages"
+        return decide.unresolved(parameter, "cycles", reason, method)
     if fault.cycles.half_width > PARAMS.steady * fault.cycles.value:
         reason = "first touches differ too much; run again at a quieter time"
         return decide.unresolved(parameter, "cycles", reason, method)

@@ -53,8 +53,8 @@ class Params:
     answer has `settled` of the posterior: more than is asked of a finding, since to end when it happens to be sure is
     to choose by chance. Each stops `stops` times, or more often until one in `per_load` lines is timed (loads then cost
     as much as the filling); the means of `bins` parts of it count. `seconds` that each level may take, by what the
-    machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how
-    much of the region may be used. Waiting for co-runners takes `patience` of what there is.
+    machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. Waiting for
+    co-runners takes `patience` of what there is.
 
     Fillings count of which no part took `interrupted` times as long as a typical one. Of `few` lines of `further` times
     as many pages no more fit than of whole ones, within the first of `spread`, or the second one times as many if the
@@ -92,7 +92,6 @@ class Params:
     bins: int = 8
     seconds: float = 6.0
     timed_cost: float = 10.0
-    memory: float = 0.8
     patience: float = 0.05
     interrupted: float = 5.0
     few: int = 8
@@ -212,11 +211,15 @@ class Fillings:
         each = max(1, pages // stops)
         return each, -(-pages // each // self.params.bins) * self.params.bins
 
+    def fits(self, pages: float, few: int) -> bool:
+        """Whether memory has room for a filling by so many lines of so many pages, which ends at a whole stop."""
+        each, stops = self.stops(int(pages), few)
+        return each * stops * TLB_PAGE_BYTES <= self._region.size
+
     def affordable(self, pages: float, few: int) -> int:
         """How many fillings by so many lines of so many pages fit into memory and time."""
         loads = self.params.timed_cost * AT_ONCE * self.stops(int(pages), few)[1]
-        room = self.params.memory * self._region.size / TLB_PAGE_BYTES
-        return int(self._left / (self._loads(pages, few) + loads)) if pages < room else 0
+        return int(self._left / (self._loads(pages, few) + loads)) if self.fits(pages, few) else 0
 
     def _loads(self, pages: float, few: int) -> float:
         """How many misses loads of so many lines of so many pages cost: the second ones hit the second cache."""
@@ -351,6 +354,8 @@ def _indexed(fillings: Fillings, found: OuterCache, whole: Curve) -> OuterCache:
     """The same of a cache whose index seems linear, with what few lines of each page say of that: they overflow it as
     soon as whole pages do, or lie in more sets."""
     params, pages = fillings.params, fillings.params.further * whole.pages[-1]
+    if not fillings.fits(pages, params.few):
+        return replace(found, index={}, index_reason="too little memory for few lines of many pages")
     few = [fillings.fill(pages, params.few) for _ in range(params.confirm)]
     there = few[0].mean_pages * (1.0 + whole.young - np.mean([each.missing for each in few], axis=0))
     ratio = float(there[params.bins // 2 :].mean()) / whole.fitting

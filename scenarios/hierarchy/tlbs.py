@@ -26,8 +26,7 @@ from setebench.stats.entries import Samples, Step, Table, find_steps, heights, s
 from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.threshold import Posterior, SearchParams, Trials, search
 
-from .counting import COUNTING, Counted, Until, counted
-from .side_tables import SideTable, count_stores, count_walk_cache
+from .counting import COUNTING, Counted, SideTable, Until, count_stores, count_walk_cache, counted
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 METHOD = "translations used again after a number of other pages"
@@ -39,7 +38,8 @@ class TlbParams:
 
     Numbers of other pages grow up to `most` (the largest second TLB known has 4,096 entries). The second step of a
     curve is `walk_cycles` high: a page walk reads at least one more entry from beyond the first cache. A curve ends
-    `beyond` times further than its second step.
+    `beyond` times further than its second step, if all pages that there are cost no more than `further` times as much:
+    walks get dearer with their tables, by a fifth on a Zen 4 guest.
 
     Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
     `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
@@ -64,6 +64,7 @@ class TlbParams:
     most: int = 10000
     walk_cycles: float = 8.0
     beyond: float = 2.6
+    further: float = 1.5
     rounds: int = 12
     flushes: int = 150_000
     most_draws: int = 60
@@ -119,7 +120,7 @@ class Tlbs:
         self._context, self.name, self.page_bytes = context, name, page_bytes
         self._shares = page_bytes == SMALL_PAGE
         self._pages_per_unit = 1
-        self._levels: list[_Level] | None = None
+        self._levels: list[_Level] = []
         self._reach = 0
         self._targets = SurvivalParams().targets
         self._found: dict[int, list[float]] = {}
@@ -135,33 +136,30 @@ class Tlbs:
     @property
     def second(self) -> _Level | None:
         """The second one."""
-        return self._levels[1] if self._levels and len(self._levels) > 1 else None
+        return self._levels[1] if len(self._levels) > 1 else None
 
     # -- one look ------------------------------------------------------------------------------------------------------
 
     def look(self, region: Region) -> None:
         """Measure in this memory."""
-        if self._levels is None and self._shares:
+        if not self._looks and self._shares:
             self._pages_per_unit = self._sharing(self._survival(region))
-        survival = self._survival(region)
-        self._found = {}
-        if self._levels is None:
-            steps = self._sweep(survival)
+        if not self._looks:
+            survival, steps = self._sweep(region)
             if steps and steps[0].entries < 2 * self._targets:  # too few to be counted by so many
                 self._targets //= 2
-                self._found, survival = {}, self._survival(region)
-                steps = self._sweep(survival)
+                survival, steps = self._sweep(region)
             self._levels = [_Level(guess=step.entries, step=step) for step in steps]
         else:
-            self._outline(survival)
+            survival = self._outline(region)
         for level in self._levels:
             level.posteriors.append(self._entries(survival, level))
-        for _ in range(PARAMS.moments if self._levels else 0):
-            self._cost(survival)
         self._looks += 1
-        if self._shares and self._levels:
-            self._count_sharing(survival)
-        if self.first is not None:
+        if self._levels:
+            for _ in range(PARAMS.moments):
+                self._cost(survival)
+            if self._shares:
+                self._count_sharing(survival)
             self._count_side_tables(survival)
         evidence = self._context.evidence.setdefault(f"tlb_{self.name}", {"pages": [], "cycles": []})
         for count in sorted(self._found):
@@ -188,11 +186,12 @@ class Tlbs:
         per_draw = 2 * (usual.rows + usual.warm) * others
         return int(np.clip(PARAMS.flushes // per_draw, 2, most)) * usual.targets // self._targets
 
-    def _sweep(self, survival: Survival) -> list[Step]:
-        """Numbers that grow, until there is a second step and what lies behind it."""
+    def _sweep(self, region: Region) -> tuple[Survival, list[Step]]:
+        """Numbers that grow, until there is a second step and what lies behind it, up to as many pages as there are:
+        samples in a row that were disturbed resemble a step, but more pages cost more then."""
+        self._found, survival = {}, self._survival(region)
         least = (COUNTING.least_cycles, PARAMS.walk_cycles)
-        most = min(PARAMS.most, survival.most)
-        counts = COUNTING.numbers(1, most)
+        counts = COUNTING.numbers(1, min(PARAMS.most, survival.most))
         steps: list[Step] = []
         for number, count in enumerate(counts):
             self._take(survival, count, COUNTING.draws)
@@ -200,15 +199,19 @@ class Tlbs:
             if number == len(counts) - 1 or (number % 4 == 0 and number > len(counts) // 2):
                 steps = find_steps(self._samples(survival), least)
                 if len(steps) == len(least) and count > PARAMS.beyond * steps[-1].entries:
-                    break
-        return steps
+                    behind = sum(step.height for step in steps)
+                    if survival.stream(counts[-1], COUNTING.draws).mean() < PARAMS.further * behind:
+                        break
+        return survival, steps
 
-    def _outline(self, survival: Survival) -> None:
+    def _outline(self, region: Region) -> Survival:
         """Few samples of a curve whose steps are known: before, between and behind them."""
-        for level in self._levels or ():
+        self._found, survival = {}, self._survival(region)
+        for level in self._levels:
             counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
             for count in (*counts, PARAMS.beyond * level.step.entries):
                 self._take(survival, int(np.clip(count - self._targets, 1, self._reach)), COUNTING.draws)
+        return survival
 
     def _entries(self, survival: Survival, level: _Level) -> Posterior:
         """How many entries a TLB has; its step gets as exact as is known."""
@@ -234,7 +237,7 @@ class Tlbs:
 
     def _of_level(self, survival: Survival, level: _Level) -> Samples:
         """Samples about one level's step, without what the others' make of them."""
-        levels = self._levels or []
+        levels = self._levels
         index = levels.index(level)
         low = 0.0 if index == 0 else 1.2 * levels[0].step.quantile(0.98)
         high = 3.0 * level.guess
@@ -246,7 +249,7 @@ class Tlbs:
     def _ring(self, survival: Survival, found: Table) -> Posterior:
         """The most pages of a ring that all stay."""
         low, high = found.posterior.interval(0.998)
-        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most)
+        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most_in_ring)
         low = max(low, 2)
 
         def ask(pages: int) -> tuple[int, int]:
@@ -260,7 +263,7 @@ class Tlbs:
 
     def _between(self) -> list[int]:
         """Numbers of other pages before the first step, behind it, and behind the second one."""
-        steps = [level.step for level in self._levels or ()]
+        steps = [level.step for level in self._levels]
         counts = [PARAMS.surely_kept * steps[0].entries]
         behind = 1.2 * steps[0].quantile(0.98)
         if len(steps) > 1:
@@ -275,9 +278,9 @@ class Tlbs:
         counts = self._between()
         draws = {others: self._draws(others, PARAMS.most_draws) for others in counts}
         found = {others: survival.stream(others, number).tolist() for others, number in draws.items()}
-        levels = self._levels or []
-        fitted = heights(samples(found, self._targets, survival.fraction), [level.step for level in levels])
-        for level, cost in zip(levels, np.cumsum(fitted).tolist(), strict=True):
+        steps = [level.step for level in self._levels]
+        fitted = heights(samples(found, self._targets, survival.fraction), steps)
+        for level, cost in zip(self._levels, np.cumsum(fitted).tolist(), strict=True):
             level.costs.append(cost)
 
     # -- pages of one entry --------------------------------------------------------------------------------------------
@@ -298,10 +301,9 @@ class Tlbs:
 
     def _count_sharing(self, survival: Survival) -> None:
         """How many pages share an entry of each level: of the second one, when the first has lost it again."""
-        levels = self._levels or []
         between = self._between()
         low = 0.0
-        for number, level in enumerate(levels):
+        for number, level in enumerate(self._levels):
             high = float(level.cost.value)
             level.shared.append(self._shared(survival, 0 if number == 0 else between[1], between[-1], (low + high) / 2))
             low = high
@@ -320,12 +322,10 @@ class Tlbs:
         return distance
 
     def _count_side_tables(self, survival: Survival) -> None:
-        if self.first is None:
-            return
-        lost = self.first.step.quantile(0.98)
-        self._apart.append(count_stores(self._stores, survival, lost, float(self.first.cost.value)))
-        if self.second is not None and self.name == "4k":
-            count_walk_cache(self._walks, survival, self.second.step.quantile(0.98))
+        first, *behind = self._levels
+        self._apart.append(count_stores(self._stores, survival, first.step.quantile(0.98), float(first.cost.value)))
+        if behind and self.name == "4k":
+            count_walk_cache(self._walks, survival, behind[0].step.quantile(0.98))
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
@@ -343,8 +343,9 @@ class Tlbs:
             yield from self._without_second(None if self.name == "4k" else other)
         yield self._store_finding()
         if self.second is not None and self.name == "4k":
-            yield self._walks.entries("tlb.walk_cache.entries", METHOD)
-            yield from self._walks.cost("tlb.walk_cache.miss_penalty", METHOD)
+            yield self._walks.entries_finding("tlb.walk_cache.entries", METHOD)
+            if self._walks.posteriors and not self._walks.without:
+                yield decide.measured("tlb.walk_cache.miss_penalty", self._walks.cost, "cycles", METHOD)
 
     def _store_finding(self) -> Finding:
         parameter = f"tlb.l1.store_entries.{self.name}"
@@ -352,7 +353,7 @@ class Tlbs:
             why = "stores lose their translations as loads do"
             return _absent(parameter, why)
         if set(self._apart) == {True}:
-            return self._stores.entries(parameter, METHOD)
+            return self._stores.entries_finding(parameter, METHOD)
         reason = "whether stores have translations of their own is not clear; run again at a quieter time"
         return decide.unresolved(parameter, "entries", reason, METHOD)
 

@@ -40,7 +40,9 @@ class SearchParams:
     and one less in no more than `never` of the repetitions, which is what disturbances do, if they pass as often as the
     last one. A random replacement of 16 ways loses a line to 16 others in 0.2, 0.65 and 0.98 of them. A line counts as
     pushed out that is missing in `gone` of the repetitions; these are `repetitions` at a time until the mean lies
-    `sigmas` errors from that, `most` at most. A set has up to `most_ways`.
+    `sigmas` errors from what is asked, `most` at most; on a clock whose step is as long as a miss, where few of them
+    are read alike whatever they are, as many as distinguish `never` from none, `most_blurred` at most. A set has up to
+    `most_ways`.
 
     Further lines are asked for `batch` at a time, so that no more are asked than needed: all with `repetitions`, and
     those that may be in the set with `most`. Candidates are `first` and then twice as many each time, until a
@@ -54,6 +56,7 @@ class SearchParams:
     gone: float = 0.5
     repetitions: int = 4
     most: int = 64
+    most_blurred: int = 1024
     sigmas: float = 3.0
     most_ways: int = 32
     batch: int = 128
@@ -90,6 +93,10 @@ class Search:
     def __init__(self, context: Context, region: Region, pool: Lines, gap: Gap, evictors: int) -> None:
         self._context, self._region, self._pool, self._gap = context, region, pool, gap
         self._evictors, self._pace, self._rounds = evictors, quick_cycles_per_tick(context), PARAMS.rounds[0]
+        # at most half a step each, of a load's time and of that of additions
+        self._blur = step_ticks(context) * self._pace / (gap.miss - gap.hit) / 2**0.5
+        blurred = min(PARAMS.most_blurred, int((PARAMS.sigmas * self._blur / PARAMS.never) ** 2))
+        self._most = max(PARAMS.most, blurred)
 
     def enough(self, fraction: float) -> bool:
         """Whether such a fraction of the pool pushes its first line out."""
@@ -103,7 +110,7 @@ class Search:
             own = others = everything[:0]
             first = fewest = self._fewest(own, everything, others)
             rest = everything[:first]
-            if self._gone_after(rest).mean() < PARAMS.surely:
+            if self._fraction(rest, PARAMS.surely, PARAMS.most // 2) < PARAMS.surely:
                 continue
             while fewest and len(own) < PARAMS.most_ways:
                 own, rest = np.append(own, rest[fewest - 1]), rest[: fewest - 1]
@@ -116,9 +123,9 @@ class Search:
     def _kept_beside(self, ring: Lines) -> bool:
         """Whether a ring doesn't push the pool's first line out, however often it goes round."""
         rounds, self._rounds = self._rounds, PARAMS.rounds[-1]
-        kept = self._gone_after(ring).mean() < PARAMS.never
+        kept = self._fraction(ring, PARAMS.never, PARAMS.most // 2) < PARAMS.never
         self._rounds = rounds
-        return bool(kept)
+        return kept
 
     def _fewest(self, own: Lines, rest: Lines, others: Lines) -> int:
         """How many first ones of the rest are enough behind those in front, if all are."""
@@ -164,19 +171,21 @@ class Search:
 
     def _pushed_out(self, ring: Lines) -> bool:
         """Whether a ring pushes out the pool's first line."""
-        if not len(ring):
-            return False
+        return len(ring) > 0 and self._fraction(ring, PARAMS.gone, PARAMS.repetitions) > PARAMS.gone
+
+    def _fraction(self, ring: Lines, limit: float, least: int) -> float:
+        """In what fraction of repetitions a ring pushes out the pool's first line: of `least` of them, and as many more
+        as show whether that is above the limit."""
         self._prepare(ring)
         found = np.zeros(0)
-        while len(found) < PARAMS.most:
-            found = np.append(found, self._gone(np.full(PARAMS.repetitions, self._pool[0]), ring))
-            if abs(found.mean() - PARAMS.gone) > PARAMS.sigmas * found.std() / len(found) ** 0.5:
+        while len(found) < self._most:
+            targets = np.full(PARAMS.repetitions if len(found) else least, self._pool[0])
+            found = np.append(found, self._gone(targets, ring))
+            # few loads on a coarse clock are all read as the same number
+            error = max(float(found.std()), self._blur) / len(found) ** 0.5
+            if abs(found.mean() - limit) > PARAMS.sigmas * error:
                 break
-        return bool(found.mean() > PARAMS.gone)
-
-    def _gone_after(self, ring: Lines) -> Numbers:
-        self._prepare(ring)
-        return self._gone(np.full(PARAMS.most // 2, self._pool[0]), ring)
+        return float(found.mean())
 
     def _gone(self, targets: Lines, ring: Lines) -> Numbers:
         """How much each load of these lines was a miss after a ring went round, shape (targets,)."""
@@ -218,10 +227,9 @@ class Sets:
         while True:
             pool, beyond = self._sharing(count)
             search, last = Search(self._context, self._region, pool, gap, evictors), len(pool) < count
-            if len(pool) > searched and search.enough(1.0 if last else PARAMS.fraction):
-                self._search, self.found = search, search.find()
-                if self.found is not None:
-                    self.found = self.found._replace(further=np.append(self.found.further, beyond))
+            enough = len(pool) > searched and search.enough(1.0 if last else PARAMS.fraction)
+            if enough and (found := search.find()) is not None:
+                self._search, self.found = search, found._replace(further=np.append(found.further, beyond))
                 return self.found
             if last:
                 return None

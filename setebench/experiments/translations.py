@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.errors import ProbeError
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
 from setebench.experiments.calibrate import cycles_per_tick, step_ticks
@@ -138,8 +139,19 @@ class Survival:
 
     @property
     def most(self) -> int:
-        """Pages that a stream or a ring can have."""
+        """Other pages that there can be, and of a ring whose pages lie in a row."""
         return self._units.count - self._reserved
+
+    @property
+    def most_in_ring(self) -> int:
+        """Pages that a ring can have."""
+        return min(self.most, self._units.count * self._units.pages // self._ring_spacing)
+
+    @property
+    def _ring_spacing(self) -> int:
+        """Of so many pages in a row a ring uses one."""
+        apart = self._params.ring_pages if self._units.page_bytes < self._params.upper_bytes else 1
+        return max(self._units.pages, apart)
 
     def fraction(self, others: int) -> float:
         """Of the pages among which so many others are chosen at random, the fraction that is chosen."""
@@ -162,9 +174,7 @@ class Survival:
         """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
         few pages."""
         units, params, rng = self._units, self._params, self._rng
-        line, spacing = units.region.line_size, units.pages
-        if units.page_bytes < params.upper_bytes:
-            spacing = max(spacing, params.ring_pages)
+        line, spacing = units.region.line_size, self._ring_spacing
         numbers = np.arange(pages)
         self._touch(-(-pages * spacing // units.pages))
         at = numbers * spacing + folded(numbers, spacing)
@@ -227,7 +237,7 @@ class Survival:
             shift = rng.integers(0, slack + 1, rows)
         span = window + slack
         self._touch(self._reserved + span)
-        places = self._places()
+        places = self._places(distance)
         targets, spare = places[: params.targets], places[params.targets :]
         begin, line = units.region.address, units.region.line_size
         upper = begin + np.resize(spare, rows) * units.unit_bytes + rng.integers(0, units.page_bytes // line) * line
@@ -241,15 +251,16 @@ class Survival:
         evictors = _Evictors(evict[0], evict[1].flush(UPPER), placements)
         return self._timed(evictors, begin + targets * units.unit_bytes, distance)
 
-    def _places(self) -> Ints:
-        """Units for targets, in a random order: those of different entries, in all sets."""
+    def _places(self, distance: int = 0) -> Ints:
+        """Units for targets, in a random order: those of different entries, in all sets, whose neighbours up to so far
+        off are there as well."""
         params, rng = self._params, self._rng
         apart = max(params.apart_pages // self._units.pages, 1)
         apart = apart if self._reserved > 2 * params.targets * apart else 2 * params.beside
         places = rng.permutation(self._reserved // apart) * apart
         places += rng.integers(0, apart, len(places))
         # neighbours lie in the same aligned group of pages, all of which have to be there
-        group, first = 2 * params.beside, self._units.region.address // self._units.page_bytes
+        group, first = 2 * max(params.beside, distance), self._units.region.address // self._units.page_bytes
         begins = (first + places * self._units.pages) // group * group - first
         return places[(begins >= 0) & (begins + group <= self._reserved * self._units.pages)]
 
@@ -342,8 +353,10 @@ class Survival:
         return probe
 
     def _touch(self, units: int) -> None:
-        """Let the system give the pages of so many units, so that no access faults."""
-        units = min(units, self._units.count)
+        """Let the system give the pages of so many units, which all probes ask for first, so that no access faults.
+        Raises `ProbeError` where memory has fewer."""
+        if units > self._units.count:
+            raise ProbeError(f"{units} units of pages are asked for in memory of {self._units.count}")
         if units > self._touched:
             step = min(self._units.page_bytes, self._units.region.page_size)
             offsets = np.arange(self._touched * self._units.unit_bytes, units * self._units.unit_bytes, step)

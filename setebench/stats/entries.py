@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -209,33 +209,24 @@ class _Candidates(NamedTuple):
 
 def _candidates(guess: float) -> _Candidates:
     low, high = guess / PARAMS.reach, guess * PARAMS.reach
-    ways = np.arange(2, PARAMS.most_ways + 1)
-    sets = 2 ** np.arange(int(np.log2(PARAMS.least_sets)), 17)
+    ways, sets = np.arange(2, PARAMS.most_ways + 1), 2 ** np.arange(int(np.log2(PARAMS.least_sets)), 17)
     totals = np.outer(ways, sets)
     kept = (totals >= low) & (totals <= high)
-    odd = oddness(totals)
-    entries, shapes, weights, lagging = [], [], [], []
+    entries, own = totals[kept], np.broadcast_to(ways[:, None], totals.shape)[kept]
+    odd = oddness(entries)
+    parts: list[tuple[Any, ...]] = []
     for ratio, weight in zip(PARAMS.shape_ratios, PARAMS.shape_weights, strict=True):
         for lag in (0.0,) if ratio == 1.0 else (0.0, 1.0):
-            own = ratio * np.broadcast_to(ways[:, None], totals.shape)[kept]
-            entries.append(totals[kept])
-            shapes.append(own)
             # where nearly all are gone at once it is the oldest that is replaced, so that everything counts
-            weights.append(weight / (1.0 + (ratio != 1.0)) / odd[kept] * (1.0 - lag * (2.0 * own > totals[kept])))
-            lagging.append(np.full(kept.sum(), lag))
-    for shape in PARAMS.sharp_shapes:
-        entries.append(totals[kept])
-        shapes.append(np.full(kept.sum(), shape))
-        weights.append(PARAMS.sharp_weight / odd[kept])
-        lagging.append(np.zeros(kept.sum()))
-    total = sum(float(each.sum()) for each in weights) or 1.0
+            counts = 1.0 - lag * (2.0 * ratio * own > entries)
+            parts.append((entries, ratio * own, weight / (1.0 + (ratio != 1.0)) / odd * counts, lag))
+    parts += [(entries, shape, PARAMS.sharp_weight / odd, 0.0) for shape in PARAMS.sharp_shapes]
+    total = sum(float(part[2].sum()) for part in parts) or 1.0
     whole = np.arange(max(2, int(low)), int(high) + 1)
     for shape in PARAMS.sharp_shapes if guess <= PARAMS.most_compared else ():
-        entries.append(whole)
-        shapes.append(np.full(len(whole), shape))
-        weights.append(np.full(len(whole), total / len(whole) / len(PARAMS.sharp_shapes)))
-        lagging.append(np.zeros(len(whole)))
-    return _Candidates(*(np.concatenate(each) for each in (entries, shapes, weights, lagging)))
+        parts.append((whole, shape, total / len(whole) / len(PARAMS.sharp_shapes), 0.0))
+    columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
+    return _Candidates(*(np.concatenate(each) for each in columns))
 
 
 def table(found: Samples, guess: float, asked: ArrayLike) -> Table:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from setebench.scenarios.hierarchy.cores.findings import Read, transfer_finding, walked_finding
+from setebench.scenarios.hierarchy.cores.findings import Read, agreed, transfer_finding, walked_finding
 from setebench.scenarios.hierarchy.cores.transfers import further_cpu
 from setebench.scenarios.hierarchy.line_size import line_from_means
 
-from setebench.results import Outcome
+from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
@@ -56,3 +56,29 @@ def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:
     cycles = {(0, 1): 100.0, (0, 2): 120.0, (0, 3): 140.0}
     assert [further_cpu(cycles, 0, owner) for owner in (1, 2, 3)] == [3, 3, None]
     assert further_cpu({(0, 1): 100.0}, 0, 1) is None
+
+
+# -- measured at two times --------------------------------------------------------------------------------------------
+
+
+def number(value: float, half: float) -> Finding:
+    return Finding(parameter="x", value=value, unit="cycles", low=value - half, high=value + half)
+
+
+def test_an_interval_spans_what_both_times_reported() -> None:
+    reported = agreed(number(100.0, 2.0), number(110.0, 3.0))
+    assert (reported.outcome, reported.value, reported.low, reported.high) == (Outcome.MEASURED, 105.0, 98.0, 113.0)
+
+
+def test_two_states_of_a_machine_are_not_averaged() -> None:
+    reported = agreed(number(97.0, 2.0), number(470.0, 9.0))
+    assert (reported.outcome, reported.value, reported.low, reported.high) == (Outcome.UNRESOLVED, None, 95.0, 479.0)
+    assert reported.reason is not None
+    assert "97" in reported.reason
+    assert "470" in reported.reason
+
+
+def test_what_one_time_could_not_show_is_not_reported() -> None:
+    lost = Finding(parameter="x", unit="cycles", outcome=Outcome.UNRESOLVED, reason="blurred")
+    assert agreed(number(72.0, 1.0), lost) == lost
+    assert agreed(lost, number(72.0, 1.0)) == lost

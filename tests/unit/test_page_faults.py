@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setebench.scenarios.hierarchy.faults import Epoch, infer_fault
+from setebench.scenarios.hierarchy.faults import Epoch, fault_finding, infer_fault
 
 
 def test_epochs_beside_a_co_runner_do_not_count() -> None:
@@ -49,4 +49,4 @@ def test_epochs_in_which_the_system_gave_other_pages_do_not_count() -> None:
     other = [Epoch(-5.0, 1.0), Epoch(3.0, 0.99)]
     found = infer_fault([*given, *other])
     assert found.cycles is not None and found.cycles.value == 1005.0 and found.counted == 2
-    assert "other pages" in infer_fault([given[0], *other]).reason
+    assert "other pages" in str(fault_finding("4k", infer_fault([given[0], *other])).reason)

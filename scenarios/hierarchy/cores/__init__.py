@@ -14,8 +14,7 @@ from setebench.scenario import Context
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
 
-from .findings import no_sharing_finding, transfer_finding, walked_finding
-from .params import PARAMS
+from .findings import PARAMS, no_sharing_finding, transfer_finding, walked_finding
 from .transfers import STATES, Question, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 
 

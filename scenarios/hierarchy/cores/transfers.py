@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES, group, group_bases
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, by_windows, group, group_bases, lay, span_bytes
 from setebench.experiments.lines.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
 from setebench.experiments.lines.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.machine import Region, Ticks
@@ -19,10 +19,28 @@ from setebench.stats.estimate import Estimate as OverEpochs
 from setebench.stats.estimate import Interval
 from setebench.stats.ticks.location import dominant, mean_ticks, over_replicates
 
-from .findings import Read, from_memory
-from .params import PARAMS
+from ..outer_caches import UNLIKELY, OuterCache
+from .findings import PARAMS, Read, from_memory
 
 STATES = ("modified", "exclusive", "shared")
+
+
+def private_walk(context: Context, region: Region, outer: Mapping[str, OuterCache]) -> Lines:
+    """Lines to traverse so that a core's private caches lose what they held; none where nothing bounds the second
+    cache's size or memory for it isn't to be had, since too short a traversal would leave lines where nobody else's
+    answer is asked for."""
+    second, none = outer.get("l2"), np.zeros(0, dtype=np.int64)
+    if second is None or not second.lines:
+        return none
+    most = max(lines for lines, probability in second.lines.items() if probability > UNLIKELY)
+    third = outer["l3"].likely_lines if "l3" in outer else np.inf
+    by_chance = not second.by_age and PARAMS.third_ratio * PARAMS.by_chance * most < third
+    length = (PARAMS.by_chance if by_chance else PARAMS.usual) * most * region.line_size
+    ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
+    if span_bytes(length, ground.line_size) > ground.size:
+        return none
+    rng = context.rng(61)
+    return by_windows(lay(ground, length, rng), rng)
 
 
 class Question(NamedTuple):
@@ -78,17 +96,29 @@ class Transfers:
         """A read that is measured alone.
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
-        over more lines than its private caches hold, but not so many that no cache holds it any more."""
-        walked = question.state == "shared" and question.third is None
-        if walked and not self._reports_memory:
-            return self._by_several_walks(question)
+        over more lines than its private caches hold, but not so many that no cache holds it any more. Where one level
+        did not clearly answer, shorter walks are tried, until some in a row show the same; later reads follow the last
+        of them from the beginning. On a clock that doesn't show memory beside the third cache no walk is believed
+        alone, and what others don't confirm is reported as coming from several places."""
         found = self._measured(question)
-        if not walked or self._clear(found):
+        shows, walked = self._shows_memory, question.state == "shared" and question.third is None
+        if not walked or (shows and self._clear(found)):
             return found
-        return self._behind_shorter(question) or found
+        longest, tried, wanted = self._steps, [found], PARAMS.alike_walks - shows
+        own = PARAMS.own * self._context.calibration.level_cycles.get("l2", 0.0)
+        for _ in range(PARAMS.shorter_walks):
+            self._steps = int(self._steps / PARAMS.shorter)
+            tried.append(self._measured(question))
+            if tried[-1].cycles.value <= own:  # the reader's own second cache may have answered
+                break
+            values = [each.cycles.value for each in tried[-wanted:] if self._clear(each)]
+            if len(values) == wanted and max(values) - min(values) < PARAMS.same * min(values):
+                return tried[-1]
+        self._steps = longest
+        return found if shows else Read(found.cycles, 0.0)
 
     @property
-    def _reports_memory(self) -> bool:
+    def _shows_memory(self) -> bool:
         """Whether single loads that memory answers stand apart from those of the third cache. Else what is reported may
         be a mixture of the two."""
         cycles = self._context.calibration.level_cycles
@@ -101,51 +131,6 @@ class Transfers:
         """Whether one level answered, and that is not memory though there is a third cache."""
         precise = found.share >= PARAMS.least_group and found.cycles.narrow(PARAMS.precise, PARAMS.precise_cycles)
         return precise and not from_memory(found.cycles.value, self._context.calibration.level_cycles)
-
-    def _behind_shorter(self, question: Question) -> Read | None:
-        """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
-        still shorter one confirms; None if there is none. Later reads follow such a walk from the beginning."""
-        longest, before = self._steps, None
-        for _ in range(PARAMS.shorter_walks):
-            self._steps = int(self._steps / PARAMS.shorter)
-            if before is None and self._seems_lost(question):
-                continue
-            found = self._measured(question)
-            if found.cycles.value <= self._least:
-                break
-            if before is not None and abs(before.cycles.value - found.cycles.value) < PARAMS.same * before.cycles.value:
-                self._steps = int(self._steps * PARAMS.shorter)
-                return before
-            before = found if self._clear(found) else None
-        self._steps = longest
-        return None
-
-    def _by_several_walks(self, question: Question) -> Read:
-        """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
-        shorter than the other, that show the same; else it is reported as coming from several places."""
-        longest, found = self._steps, [self._measured(question)]
-        for _ in range(PARAMS.shorter_walks):
-            self._steps = int(self._steps / PARAMS.shorter)
-            found.append(self._measured(question))
-            if found[-1].cycles.value <= self._least:
-                break
-            values = [each.cycles.value for each in found[-PARAMS.alike_walks :]]
-            alike = len(values) == PARAMS.alike_walks and max(values) - min(values) < PARAMS.same * min(values)
-            if alike and all(self._clear(each) for each in found[-PARAMS.alike_walks :]):
-                return found[-1]
-        self._steps = longest
-        return Read(found[0].cycles, 0.0)
-
-    @property
-    def _least(self) -> float:
-        """Cycles of a read that the reader's own second cache may have answered."""
-        second: float = self._context.calibration.level_cycles.get("l2", 0.0)
-        return PARAMS.own * second
-
-    def _seems_lost(self, question: Question) -> bool:
-        """Whether one round, quickly done, already shows that this walk is too long."""
-        value, share = self._round(question)
-        return share < PARAMS.least_group or from_memory(value, self._context.calibration.level_cycles)
 
     def _measured(self, question: Question) -> Read:
         return self.together([question])[0]
@@ -162,7 +147,7 @@ class Transfers:
         return [_read(each) for each in series]
 
     def _enough(self, question: Question, rounds: Sequence[tuple[float, float]]) -> bool:
-        lost = question.state == "shared" and question.third is None and self._reports_memory
+        lost = question.state == "shared" and question.third is None and self._shows_memory
         most = PARAMS.lost_rounds if lost else PARAMS.most_rounds
         found = [value for value, _ in rounds]
         if len(found) < PARAMS.rounds or not enough(over_replicates(found), len(found), most):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy import inclusion, outer_caches
+from setebench.scenarios.hierarchy.cores.transfers import private_walk
 from setebench.scenarios.hierarchy.filling_model import Curve, Known, ModelParams, size_posterior
-from setebench.scenarios.hierarchy.private_walk import Params as WalkParams
-from setebench.scenarios.hierarchy.private_walk import private_walk
 
 from setebench.calibration import Calibration, Levels
 from setebench.results import Outcome
@@ -129,6 +128,6 @@ def test_a_traversal_that_memory_has_no_room_for_is_none() -> None:
     asked = context()
     region = asked.machine.allocate(8 << 20, 4096)
     second = outer_caches.OuterCache("l2", 64, lines={65536: 1.0})
-    assert not len(private_walk(asked, region, {"l2": second}, WalkParams()))
+    assert not len(private_walk(asked, region, {"l2": second}))
     small = replace(second, lines={1024: 1.0})
-    assert len(private_walk(asked, region, {"l2": small}, WalkParams()))
+    assert len(private_walk(asked, region, {"l2": small}))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered import Altered
 from setebench.scenarios.hierarchy.tlbs import SMALL_PAGE, Tlbs, look_at_large_pages
 
 from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
@@ -178,3 +179,46 @@ def test_stores_that_have_a_tlb_of_their_own() -> None:
     found = findings_of(machine(l1_4k=first, l2_4k=table(512, 40.0, 4), **apart))
     assert found["tlb.l1.store_entries.4k"].value == 16
     assert found["tlb.l1.entries.4k"].value == 64
+
+
+def test_a_first_tlb_that_memory_does_not_outgrow_twice() -> None:
+    """Stores are asked behind twice as many pages as make loads lose theirs, which lie beyond memory's end here."""
+    found = machine(l1_4k=table(2048, 30.0, 4), l2_4k=table(0, 0.0))
+    small = Tlbs(Context(machine=found), "4k", SMALL_PAGE)
+    small.look(found.allocate(24 << 20, SMALL_PAGE))
+    every = {finding.parameter: finding for finding in small.findings()}
+    assert every["tlb.l1.store_entries.4k"].outcome is Outcome.UNRESOLVED
+
+
+class Disturbed(Altered):
+    """In some samples in a row translations are lost whatever else is used, as by a program that comes and goes."""
+
+    def __init__(self, machine: SimulatedMachine, disturbed: tuple[range, ...]) -> None:
+        super().__init__(machine)
+        self._disturbed, self._samples = disturbed, 0
+
+    def run(self, probe: Probe, placements: Any, **how: Any) -> Ticks:
+        ticks = self._machine.run(probe, placements, **how)
+        kinds = set(probe.rows[:, 0].tolist())
+        if {int(Kind.FLUSH), int(Kind.CHASE)} <= kinds:
+            self._samples += 1
+            # samples and their controls in turn
+            if self._samples % 2 and any(self._samples // 2 in samples for samples in self._disturbed):
+                ticks[:, 1] += 8 * 25
+        return ticks
+
+
+@pytest.mark.parametrize("first", [83, 89])
+def test_disturbed_samples_in_a_row_are_no_step(first: int) -> None:
+    found = machine(l1_4k=table(64, 7.0), l2_4k=table(2048, 40.0, 16))
+    small = Tlbs(
+        Context(machine=Disturbed(found, (range(first, first + 4), range(first + 12, first + 16)))), "4k", SMALL_PAGE
+    )
+    for _ in range(2):
+        region = found.allocate(MEMORY, SMALL_PAGE)
+        small.look(region)
+        found.release(region)
+    every = {finding.parameter: finding for finding in small.findings()}
+    assert every["tlb.l1.entries.4k"].value == 64
+    assert every["tlb.l2.entries.4k"].value == 2048
+    assert every["tlb.l2.miss_penalty.4k"].value == pytest.approx(40.0, abs=1.0)
