@@ -20,12 +20,12 @@ from .params import Params
 
 @dataclass(frozen=True)
 class Timings:
-    """One level, once: single loads with the additions timed beside them, chains by length (ticks, shape (n,) each)
-    and, in L1, ticks per step of a long chase."""
+    """One level, once: single loads with the additions timed beside them, chains by length (ticks, shape (n,) each),
+    and ticks of a load, whatever served it: the slope of chains over their length; in L1 that of a long chase."""
 
     singles: Timed
     chains: Mapping[int, Ticks]
-    chase: float | None = None
+    slope: float
 
 
 @dataclass
@@ -71,7 +71,7 @@ def _time(context: Context, place: Place, params: Params, parts: int = 1) -> Tim
         return Timings(singles, {}, _chase_ticks(context, place, 8, params))
     twice = 1 if place.long else 2
     chains = place.time_chains(context, twice * place.repetitions(-(-params.chains // parts)))
-    return Timings(singles, chains)
+    return Timings(singles, chains, _slope(chains, step_ticks(context)))
 
 
 def _chase_ticks(context: Context, place: Place, size: int, params: Params) -> float:
@@ -117,16 +117,14 @@ def _transfer_cycles(context: Context, tick_rate: TickRate, params: Params) -> f
     return (long - short) * tick_rate.cycles_per_tick / (many - few)
 
 
-def crude_cycles(one: Round, level: str, step: float) -> float:
-    """Cycles of a load from a level in one round, whatever served it: the slope of chains over their length."""
-    slopes = []
-    for timings in one.levels[level]:
-        if timings.chase is not None:
-            slopes.append(timings.chase)
-            continue
-        lengths = np.array(sorted(timings.chains), dtype=np.float64)
-        means = np.array([mean_ticks(timings.chains[int(length)], step) for length in lengths])
-        weights = np.array([len(timings.chains[int(length)]) for length in lengths], dtype=np.float64)
-        centred = lengths - weights @ lengths / weights.sum()
-        slopes.append(float((weights * centred) @ means / (weights @ centred**2)))
-    return float(np.mean(slopes)) * one.tick_rate.cycles_per_tick
+def _slope(chains: Mapping[int, Ticks], step: float) -> float:
+    lengths = np.array(sorted(chains), dtype=np.float64)
+    means = np.array([mean_ticks(chains[int(length)], step) for length in lengths])
+    weights = np.array([len(chains[int(length)]) for length in lengths], dtype=np.float64)
+    centred = lengths - weights @ lengths / weights.sum()
+    return float((weights * centred) @ means / (weights @ centred**2))
+
+
+def crude_cycles(one: Round, level: str) -> float:
+    """Cycles of a load from a level in one round, whatever served it."""
+    return float(np.mean([timings.slope for timings in one.levels[level]])) * one.tick_rate.cycles_per_tick
