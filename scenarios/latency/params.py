@@ -18,7 +18,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     A round counts where a cycle took no more ticks than `pace` times the first quartile of all rounds: else something
     else ran on the core. At least `counted` rounds count.
 
-    `chase` are steps of two chases in L1, long enough that brackets are nothing.
+    `chase` are steps of two chases in L1, long enough that brackets are nothing, each run `chases` times.
 
     A level is not identified where it serves less than `own` of its lines. What a vector load takes longer in a level
     counts as that level's own where it is known to `precise_cycles`. A latency that is known to `precise` of itself, or
@@ -40,6 +40,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     pace: float = 1.02
     counted: int = 4
     chase: tuple[int, int] = (512, 2560)
+    chases: int = 12
     own: float = 0.05
     precise: float = 0.05
     precise_cycles: float = 1.0

@@ -78,7 +78,7 @@ def _chase_ticks(context: Context, place: Place, size: int, params: Params) -> f
     """Ticks per step of a chase that goes round and round in L1, where there is no need to keep it short."""
     step, (short, long) = step_ticks(context), params.chase
     means = [
-        mean_ticks(context.machine.run(probe, place.placements(34), cpu=context.cpu, warmup=2).ravel(), step)
+        mean_ticks(context.machine.run(probe, place.placements(params.chases), cpu=context.cpu, warmup=2).ravel(), step)
         for probe in (Probe().start().chase(WALK, steps, size).stop() for steps in (short, long))
     ]
     return (means[1] - means[0]) / (long - short)
@@ -92,7 +92,7 @@ def _vectors(context: Context, place: Place, number: int, found: Round, params: 
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
         found.longer[place.level, size] = _fenced_ticks(context, place, size, params) * per_tick
         if place.level == "l1":
-            surplus = _chase_ticks(context, place, size, params) - _chase_ticks(context, place, 8, params)
+            surplus = _chase_ticks(context, place, size, params) - found.levels[place.level][0].slope
             found.chase_longer[size] = surplus * per_tick
 
 

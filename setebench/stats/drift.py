@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
-from setebench.stats.estimate import CONFIDENCE, Estimate, errors_to_end, over_undisturbed_epochs
+from setebench.stats.estimate import CONFIDENCE, EPSILON, Estimate, errors_to_end, over_undisturbed_epochs
 
 LEAST_ROUNDS = 4
 """Fewer rounds say nothing of drift."""
@@ -113,7 +113,7 @@ def pooled(first: Estimate, second: Estimate) -> Estimate:
         return ways[0] if ways else first
     variances = [_variance(each) for each in ways]
     apart = max(((first.value - second.value) ** 2 - sum(variances)) / 2, 0.0)
-    weights = [1.0 / max(each + apart, np.finfo(float).eps ** 2) for each in variances]
+    weights = [1.0 / max(each + apart, EPSILON**2) for each in variances]
     value = sum(weight * each.value for weight, each in zip(weights, ways, strict=True)) / sum(weights)
     return Estimate(value=value, error=sum(weights) ** -0.5)
 

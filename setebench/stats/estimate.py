@@ -18,6 +18,9 @@ from scipy import special
 CONFIDENCE = 0.95
 """Of every interval."""
 
+EPSILON = float(np.finfo(np.float64).eps)
+"""Divisors and arguments of logarithms are no less."""
+
 
 def errors_to_end(degrees: float) -> float:
     """Standard errors from the middle of an interval to its end, by Student's t; infinite degrees make it normal."""

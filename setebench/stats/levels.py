@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.stats.served import EPSILON, Expected, Intervals, LoadsParams, Mixed, Readings, extrapolated
+from setebench.stats.estimate import EPSILON
+from setebench.stats.served import Expected, Intervals, LoadsParams, Readings, extrapolated
 
 Numbers = NDArray[np.float64]
 
@@ -30,12 +31,12 @@ class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     a mixture of two by less than 0.04. `apart`: two levels differ by this factor at least; no published hierarchy has
     closer ones.
 
-    Expectation maximisation begins as vague as the first latencies are (`blurs`, relative), then extrapolates along its
-    path, by `leap` of latencies at most, until these move by less than `still` of themselves, `leaps` times at most. A
-    further component begins at the best of latencies that are `begins` apart, up to `beyond` times the slowest known
-    one, with a weight of `share`, and is tried on one size for `trial` turns. There are `most` components at most. In
-    the end each begins once more at `elsewhere` of itself: one that settled as a mixture of a level with the next one,
-    with nearer lines to make up for it, takes up to twice as long as the level.
+    Expectation maximisation extrapolates along its path, by `leap` of latencies at most, until these move by less than
+    `still` of themselves, `leaps` times at most. A further component begins at the best of latencies that are `begins`
+    apart, up to `beyond` times the slowest known one, with a weight of `share`, and is tried on one size for `trial`
+    turns. There are `most` components at most. In the end each begins once more at `elsewhere` of itself: one that
+    settled as a mixture of a level with the next one, with nearer lines to make up for it, takes up to twice as long as
+    the level.
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
@@ -48,7 +49,6 @@ class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     gain: float = 0.05
     apart: float = 1.2
     jitter: float = 0.5
-    rare: float = 1e-4
     leaps: int = 40
     leap: float = 0.2
     still: float = 1e-4
@@ -57,7 +57,6 @@ class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     beyond: float = 2.0
     share: float = 0.3
     elsewhere: float = 0.6
-    blurs: tuple[float, ...] = (0.1, 0.05, 0.02)
     most: int = 7
     seen: float = 0.25
     doubtful: float = 0.1
@@ -98,6 +97,7 @@ def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) ->
         state.settle()
     state.prune()
     state.begin_again()
+    state.prune()  # of what now stands elsewhere
     state.merge()
     return Mixture(
         cycles=state.cycles,
@@ -210,7 +210,7 @@ class _State:
 
     def expect(self, cycles: Numbers, weights: Numbers, blur: float = 0.0) -> Expected:
         """By latencies of shape (sizes or 1, components) and such weights."""
-        return self.readings.expect(Mixed(cycles, weights, self.overhead, blur))
+        return self.readings.expect(cycles, weights, self.overhead, blur)
 
     def add(self, cycles: float) -> None:
         """A further component, which takes about so many cycles, everywhere as likely as the others."""
@@ -301,10 +301,9 @@ class _State:
             return 0.0
         cycles = np.column_stack([np.tile(self.cycles, (sizes, 1)), begins[np.argmax(screened, axis=0)]])
         for blur in (*self.params.blurs, *[0.0] * (self.params.trial - len(self.params.blurs))):
-            mixed = Mixed(cycles, weights, self.overhead, blur)
-            found = self.readings.expect(mixed)
+            found = self.expect(cycles, weights, blur)
             weights = _weights(found.served)
-            cycles[:, -1] = np.maximum(found.one_latency(-1, mixed, free=False)[0], _LEAST)  # the others stay
+            cycles[:, -1] = np.maximum(found.one_latency(-1, cycles, self.overhead)[0], _LEAST)  # the others stay
         gain = (found.likelihood - self.likelihood) / self.readings.total
         gain[[not self._apart(each) for each in cycles[:, -1]]] = 0.0
         best = int(np.argmax(np.where(gain >= self.params.gain, gain * weights[:, -1], 0.0)))

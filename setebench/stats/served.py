@@ -25,38 +25,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from setebench.stats.estimate import EPSILON
 from setebench.stats.ticks.location import ALIKE_SHARE
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-EPSILON = float(np.finfo(np.float64).eps)
-"""Divisors and logarithms' arguments are no less."""
-
 
 class LoadsParams(msgspec.Struct, frozen=True, kw_only=True):
-    """`alike`: standard deviation of loads from one level, relative to their mean.
-    `jitter`: least standard deviation of a bracket in ticks, that of rounding to whole ones. `stray`: weight of
-    readings that fit nothing, beforehand. `rare`: combinations of levels in one interval that are less probable are
-    left out. `bin`: width of bins of readings, in standard deviations of the sharpest density there; within a bin the
-    logarithm of a density changes by `bin` squared / 24 on average. Extrapolation along a path of expectation
-    maximisation goes `stride` times its length at most."""
+    """`alike`: standard deviation of loads from one level, relative to their mean. `jitter`: least standard deviation
+    of a bracket in ticks, that of rounding to whole ones. `stray`: weight of readings that fit nothing, beforehand.
+    `rare`: combinations of levels in one interval that are less probable are left out. `bin`: width of bins of
+    readings, in standard deviations of the sharpest density there; within a bin the logarithm of a density changes by
+    `bin` squared / 24 on average. Expectation maximisation begins as vague as the first latencies are: `blurs` is what
+    its first turns add to `alike`, relative, per load. Extrapolation along its path goes `stride` times its length at
+    most."""
 
     alike: float = ALIKE_SHARE
     jitter: float = 0.3
     stray: float = 0.01
-    rare: float = 1e-5
+    rare: float = 1e-4
     bin: float = 0.5
+    blurs: tuple[float, ...] = (0.1, 0.05, 0.02)
     stride: float = 16.0
 
 
 class ServedParams(LoadsParams, frozen=True, kw_only=True):
-    """`blurs`: what the first turns add to `alike` for what a load is thought to take at the start, relative, per load.
-    `most`: weight of the others together. `turns` of expectation maximisation at most, ended where the latency moves by
-    less than `still` of itself. `probe`: relative change of the latency by which its likelihood is differentiated,
+    """`most`: weight of the others together. `turns` of expectation maximisation at most, ended where the latency moves
+    by less than `still` of itself. `probe`: relative change of the latency by which its likelihood is differentiated,
     after `profile_turns` in which weights follow."""
 
-    blurs: tuple[float, ...] = (0.1, 0.1, 0.05, 0.05, 0.02, 0.02, 0.01)
     most: float = 0.98
     turns: int = 25
     still: float = 2e-5
@@ -144,8 +142,8 @@ def _kink(z: Numbers) -> Numbers:
 @cache
 def _ways(count: int, components: int) -> tuple[Numbers, Numbers]:
     """How `count` loads may fall on components, shape (ways, components), and the logarithm of in how many orders."""
-    if components == 1:
-        taken = np.array([[count]], dtype=np.float64)
+    if not components:
+        taken = np.zeros((0 if count else 1, 0))
     else:
         parts = []
         for own in range(count + 1):
@@ -153,17 +151,6 @@ def _ways(count: int, components: int) -> tuple[Numbers, Numbers]:
             parts.append(np.column_stack([np.full(len(rest), float(own)), rest]))
         taken = np.concatenate(parts)
     return taken, special.gammaln(count + 1) - special.gammaln(taken + 1).sum(axis=1)
-
-
-class Mixed(NamedTuple):
-    """Components (`cycles` of a load from each, shape (sources or 1, components)) with their `weights` (the same), what
-    an interval takes beside its loads (`overhead`, ticks, shape (sources,)), and how much more than usual loads differ
-    (`blur`, relative)."""
-
-    cycles: Numbers
-    weights: Numbers
-    overhead: Numbers
-    blur: float
 
 
 class Expected(NamedTuple):
@@ -186,18 +173,20 @@ class Expected(NamedTuple):
         own = self.ticks.T
         return own * self.weight @ self.ticks, own @ (self.pull - self.weight * overhead[self.source])
 
-    def one_latency(self, number: int, mixed: Mixed, *, free: bool) -> tuple[Numbers, Numbers]:
-        """Of one component in each source, by weighted least squares, the others being as they are; and the overheads
-        that go with it and with the latency before, shape (2, sources), if they are `free`."""
+    def one_latency(
+        self, number: int, cycles: Numbers, overhead: Numbers, *, free: bool = False
+    ) -> tuple[Numbers, Numbers]:
+        """Of one component in each source, by weighted least squares, the others being as they are in `cycles` (shape
+        (sources, components)); and the overheads that go with it and with the latency before, shape (2, sources), if
+        they are `free`."""
         sources = len(self.likelihood)
-        cycles = np.broadcast_to(mixed.cycles, (sources, self.ticks.shape[1]))
         before, own = cycles[:, number], self.ticks[:, number]
         pull = self.pull - self.weight * ((self.ticks * cycles[self.source]).sum(axis=1) - own * before[self.source])
 
         def total(values: Numbers) -> Numbers:
             return _totals(self.source, values, sources)
 
-        centre, middle = np.zeros(sources), mixed.overhead
+        centre, middle = np.zeros(sources), overhead
         if free:
             mass = np.maximum(total(self.weight), EPSILON)
             centre, middle = total(self.weight * own) / mass, total(pull) / mass
@@ -235,18 +224,20 @@ class Readings:
         source, ticks, times = (np.concatenate(each) for each in zip(*found, strict=True))
         return source, ticks, times
 
-    def expect(self, mixed: Mixed) -> Expected:
-        """Who served the loads, if the mixture is right."""
-        sources, size = len(self.total), mixed.cycles.shape[1]
-        loads = np.broadcast_to(mixed.cycles, (sources, size)) / self._per_tick[:, None]
+    def expect(self, cycles: Numbers, weights: Numbers, overhead: Numbers, blur: float = 0.0) -> Expected:
+        """Who served the loads, if components take so many `cycles` and have such `weights` (shape (sources or 1,
+        components)), an interval takes an `overhead` beside its loads (ticks, shape (sources,)), and loads differ by
+        `blur` more than usual (relative)."""
+        sources = len(self.total)
+        loads = np.broadcast_to(cycles, (sources, cycles.shape[1])) / self._per_tick[:, None]
         likelihood, stray, ways = np.zeros(sources), np.zeros(sources), []
         for count, (source, ticks, times) in self._by_count.items():
-            of, taken, chance = self._likely(count, mixed.weights)
+            of, taken, chance = self._likely(count, weights)
             own = loads[of]
             away = np.einsum("ij,ij->i", taken, own)
-            duration = mixed.overhead[of] + away
+            duration = overhead[of] + away
             jitter2 = self._jitter2[of] + self.params.alike**2 * np.einsum("ij,ij,ij->i", taken, own, own)
-            jitter2 += (mixed.blur * away) ** 2
+            jitter2 += (blur * away) ** 2
             row, way = self._near((source, ticks), of, duration, _FAR * np.sqrt(jitter2) + self._step[of])
             parts = chance[way] * density(ticks[row], duration[way], jitter2[way], self._step[of][way])
             total = _totals(row, parts, len(ticks)) + self._stray[source]
@@ -262,12 +253,21 @@ class Readings:
 
     def _likely(self, count: int, weights: Numbers) -> tuple[Whole, Numbers, Numbers]:
         """Ways in which so many loads fall on components that are not too rare: source, how many loads each component
-        has, and how probable that is."""
-        taken, orders = _ways(count, weights.shape[1])
-        logs = orders + np.log(np.maximum(weights, EPSILON)) @ taken.T
-        logs = np.broadcast_to(logs, (len(self.total), len(taken)))
-        of, way = np.nonzero(logs > np.log(self.params.rare))
-        return of, taken[way], (1 - self.params.stray) * np.exp(logs[of, way])
+        has, and how probable that is. Of sources that the same components serve together, as most serve hardly any."""
+        weights = np.broadcast_to(weights, (len(self.total), weights.shape[1]))
+        serving = count * weights > self.params.rare
+        codes, found = serving @ (1 << np.arange(weights.shape[1])), []
+        for code in np.unique(codes):
+            own = np.flatnonzero(codes == code)
+            pattern = serving[own[0]]
+            some, orders = _ways(count, int(pattern.sum()))
+            logs = orders + np.log(weights[own][:, pattern]) @ some.T
+            of, way = np.nonzero(logs > np.log(self.params.rare))
+            taken = np.zeros((len(of), len(pattern)))
+            taken[:, pattern] = some[way]
+            found.append((own[of], taken, (1 - self.params.stray) * np.exp(logs[of, way])))
+        of, taken, chance = (np.concatenate(each) for each in zip(*found, strict=True))
+        return of, taken, chance
 
     def _near(
         self, read: tuple[Whole, Numbers], source: Whole, duration: Numbers, reach: Numbers
@@ -368,9 +368,8 @@ class _Fit:
         logarithm of the likelihood before."""
         every = np.column_stack([self.cycles, np.tile(self.others, (len(self.epochs), 1))])
         shares = np.concatenate([[1.0 - self.weights.sum()], self.weights])[None, :]
-        mixed = Mixed(every, shares, self.overhead, blur)
-        found = self._readings.expect(mixed)
-        cycles, overheads = found.one_latency(0, mixed, free=self.known is None)
+        found = self._readings.expect(every, shares, self.overhead, blur)
+        cycles, overheads = found.one_latency(0, every, self.overhead, free=self.known is None)
         self.overhead = overheads[0 if latency else 1]
         self.cycles = cycles if latency else self.cycles
         served = found.served.sum(axis=0)
