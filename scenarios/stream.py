@@ -28,7 +28,7 @@ from setebench.machine import numbers_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.peaks import SLOWED, beside_others, peak, why_no_rate
+from setebench.stats.bandwidth.peaks import peak, rate, why_no_rate
 
 EVIDENCE = "stream"
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
@@ -152,26 +152,21 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0, shared=True)
     if reason:
         return decide.unresolved(parameter, "GB/s", reason)
-    if not form.point.alone:
-        return decide.backed(decide.at_least(parameter, beside_others(best), "GB/s", SLOWED), EVIDENCE)
     how = f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}"
-    return decide.reached(parameter, best, peak(best, rates, shared=True), "GB/s", (how, EVIDENCE))
+    return rate(parameter, best, peak(best, rates, shared=True), (how, EVIDENCE), alone=form.point.alone)
 
 
 def _run_rounds(context: Context, team: Team, rows: Rows) -> None:
     """Every row once in each round, as far as the budget lasts. The first round runs both forms of a row's loop and
     checks their results; those behind it run the faster one, or both while it is not clear which that is."""
     budget = team.budget = Budget(context.machine.facts, PARAMS.fast_seconds if context.fast else PARAMS.seconds)
-    for number in range(PARAMS.rounds):
-        before = budget.left
+    for number in budget.rounds(PARAMS.fewest_rounds, PARAMS.rounds):
         for (kernel, width), forms in rows.items():
             context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
             chosen = in_question([form.point for form in forms], decided=number > 1) if number else []
             for form in forms:
                 if not number or form.point in chosen:
                     _run(context, team, kernel, width, form)
-        if number + 1 >= PARAMS.fewest_rounds and budget.left < before - budget.left:
-            break
     team.budget = None
 
 

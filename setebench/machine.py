@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -321,6 +321,21 @@ def _factory(name: str) -> Any:
             f"unknown machine {name!r}; use native, sim:NAME (see 'setebench sim list'), or module:factory"
         )
     return getattr(importlib.import_module(module), attribute)
+
+
+Cpu = TypeVar("Cpu", int, int | None)
+
+
+def run_on(
+    machine: Machine, probes: Mapping[Cpu, Probe], placements: Placements, *, warmup: int = 0
+) -> dict[Cpu, Ticks]:
+    """One probe on each CPU, on several at once (`Machine.run_together`); where there is but one no thread is begun."""
+    if len(probes) == 1:
+        ((cpu, probe),) = probes.items()
+        return {cpu: machine.run(probe, placements, cpu=cpu, warmup=warmup)}
+    several = {cpu: probe for cpu, probe in probes.items() if cpu is not None}
+    found = machine.run_together(several, placements, warmup=warmup)
+    return {cpu: found[cpu] for cpu in probes if cpu is not None}
 
 
 def run_interleaved(

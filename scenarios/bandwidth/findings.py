@@ -12,7 +12,7 @@ from setebench.experiments.streams.points import Point
 from setebench.experiments.streams.team import array_bytes_for
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.bandwidth.peaks import SLOWED, beside_others, peak, why_no_rate
+from setebench.stats.bandwidth.peaks import peak, rate, why_no_rate
 
 from .levels import DataSets
 from .params import PARAMS
@@ -99,10 +99,7 @@ def _peak(case: Case, level: str, points: Sequence[Point]) -> Iterator[Finding]:
     lone = any(other.alone for other in points if _as_fast(point, other))
     for parameter, factor in rates.items():
         best, around = factor * point.best, estimate.scaled(factor) if estimate else None
-        if lone:
-            yield decide.reached(parameter, best, around, "GB/s", (how, EVIDENCE))
-        else:
-            yield decide.backed(decide.at_least(parameter, beside_others(best), "GB/s", SLOWED), EVIDENCE)
+        yield rate(parameter, best, around, (how, EVIDENCE), alone=lone)
 
 
 def _form(case: Case, point: Point) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from setebench.calibration import MEMORY, Kind, kind_of
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.size_sweep import SizeSweepParams
 from setebench.experiments.streams.after_a_pass import PARAMS as AFTER
-from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
+from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks, outgrowing
 from setebench.experiments.streams.budget import Budget
 from setebench.scenario import Context
 
@@ -113,8 +115,9 @@ def sets_of(context: Context, levels: Levels, cpus: Sequence[int], most: int) ->
     for name in further:
         caches[name] = _inside(levels, name, PARAMS.step * above, ask)
         above = max(caches[name], default=ends[name])
-    above = max(above, ends[levels.caches[-1]] or PARAMS.largest_end / threads)
-    outgrown = _outgrowing(levels, PARAMS.step * above, most, lambda each: ask(each) if budget.left > 0 else 0.0)
+    above = max(above, ends[levels.caches[-1]] or SizeSweepParams().largest / threads)
+    larger = takewhile(lambda _: budget.left > 0, _larger(PARAMS.step * above, most))
+    outgrown = outgrowing(larger, ask, levels.flushed)
     return DataSets(caches, outgrown, ticks)
 
 
@@ -123,7 +126,7 @@ def _inside(levels: Levels, name: str, size: float, ask: Ask) -> tuple[int, ...]
     twice as large, or half an octave where the cache ends before; nothing where further levels serve too much first."""
     if not size or levels.is_memory(levels.ticks[name]):
         return ()  # no cache, but memory that was disturbed when levels were looked for
-    while size <= PARAMS.largest_end and (where := levels.serves(name, ask(_whole(size)))) <= 0:
+    while size <= SizeSweepParams().largest and (where := levels.serves(name, ask(_whole(size)))) <= 0:
         if where == 0:
             larger = (_whole(2 * size), _whole(PARAMS.step * size))
             second = next((each for each in larger if levels.serves(name, ask(each)) == 0), None)
@@ -132,15 +135,11 @@ def _inside(levels: Levels, name: str, size: float, ask: Ask) -> tuple[int, ...]
     return ()
 
 
-def _outgrowing(levels: Levels, size: float, most: int, ask: Ask) -> int:
-    """The smallest of data sets half an octave apart, from `size` upwards, that outgrows all caches; 0 where none
-    does."""
+def _larger(size: float, most: int) -> Iterator[int]:
+    """Data sets half an octave apart."""
     while 0 < size <= most:
-        # asked twice: what disturbs a chase makes it slow, too
-        if levels.is_memory(ask(_whole(size))) and levels.is_memory(ask(_whole(size))):
-            return _whole(size)
+        yield _whole(size)
         size *= PARAMS.step
-    return 0
 
 
 def _whole(size: float) -> int:

@@ -15,8 +15,8 @@ class Params:
     in a level when the lines that a pass over it met first, after it (the least of `passes` up to `fine` for all
     threads), come from nearer levels to no more than `left`, as a stream would be faster by about as much, and when
     they answer within `same_latency` of that level and no more than `beyond` come from further ones: a TLB miss for
-    every 15 lines, and neighbours on a shared cache, take as much. A last level that was not outgrown ends at
-    `largest_end`, as the size sweep goes no further. Data sets are multiples of `whole`: blocks of up to three arrays.
+    every 15 lines, and neighbours on a shared cache, take as much. A last level that was not outgrown ends where the
+    size sweep does. Data sets are multiples of `whole`: blocks of up to three arrays.
 
     What is timed. At most `rounds` (`fast_rounds` with --fast) as the budget of `seconds` (`fast_seconds`) lasts: the
     mean of so many is known to 0.8 and 1.0 of their standard deviations. The first, which also decides between forms of
@@ -42,7 +42,6 @@ class Params:
     left: float = 0.1
     same_latency: float = 1.4
     beyond: float = 0.25
-    largest_end: float = float(45 << 20)
     whole: int = 768
 
     rounds: int = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.experiments.lines.placing import SETTLE_CYCLES
+from setebench.experiments.lines.placing import SETTLE_CYCLES, flushed
 from setebench.kernels import Kernel
 from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
@@ -26,8 +26,7 @@ def _brought_share(context: Context, kernel: Kernel, rolled: bool) -> float:
     fast. By the time of loading the lines afterwards, between that of lines left alone and that of cached ones."""
     machine, base = context.machine, Base("lines")
     region = machine.allocate(PARAMS.prefetched, min(machine.facts.page_sizes))
-    lines = PARAMS.prefetched // machine.facts.line_size
-    away = Probe().repeat(lines, Probe().flush(base), advance=machine.facts.line_size).fence().wait(SETTLE_CYCLES)
+    away = flushed(base, PARAMS.prefetched, machine.facts.line_size)
     loads = Probe().start().stream(base, "load", PARAMS.prefetched, 8).stop()
     prefetches = Probe().stream(base, kernel.name, PARAMS.prefetched, rolled=rolled)
     between = (Probe(), prefetches, Probe().stream(base, "load", PARAMS.prefetched, 8))

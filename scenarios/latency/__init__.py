@@ -34,7 +34,7 @@ def answer(context: Context) -> Iterator[Finding]:
     """Yield the clock's findings, then those of every level."""
     params = Params().quicker() if context.fast else Params()
     context.progress("clock")
-    step = step_ticks(context)
+    step_ticks(context)
     watch(context)
     region = working_memory(context)
     try:
@@ -45,7 +45,7 @@ def answer(context: Context) -> Iterator[Finding]:
         fewest, most = params.rounds
         steps = 0
         while len(rounds) < fewest or (
-            len(rounds) < most and steps < params.steps and not settled(rounds, levels, step, params)
+            len(rounds) < most and steps < params.steps and not settled(rounds, levels, params)
         ):
             context.progress(f"latency, round {len(rounds) + 1} of at most {most}")
             for name, walk in levels.walks.items():

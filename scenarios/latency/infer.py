@@ -15,6 +15,7 @@ from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import offset, over_time, pooled
 from setebench.stats.estimate import Estimate
+from setebench.stats.levels import LevelsParams
 from setebench.stats.served import Intervals, Served, ServedParams, fit
 from setebench.stats.ticks.location import mean_ticks, undisturbed
 
@@ -56,10 +57,10 @@ def counted(rounds: Sequence[Round], params: Params) -> list[Round]:
     return [rounds[number] for number in np.sort(chosen)]
 
 
-def settled(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> bool:
+def settled(rounds: Sequence[Round], levels: Levels, params: Params) -> bool:
     """Whether further rounds would say little more of any level."""
     chosen = counted(rounds, params)
-    crude = (over_time([crude_cycles(each, name, step) for each in chosen]) for name in levels.walks)
+    crude = (over_time([crude_cycles(each, name) for each in chosen]) for name in levels.walks)
     return all(each.half_width <= max(params.settled * each.value, params.settled_cycles) for each in crude)
 
 
@@ -71,7 +72,7 @@ def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str,
     it adds to a load is alike in all levels. The first one shows it, where both ways are precise: the slope of chains
     has no bracket in it."""
     known, found, names = dict(levels.cycles), {}, list(levels.walks)
-    chain = over_time([crude_cycles(each, names[0], step) for each in rounds])
+    chain = over_time([crude_cycles(each, names[0]) for each in rounds])
     single = over_time([_single_cycles(each, names[0], step) for each in rounds])
     bracket = offset(single, chain)
     for number, name in enumerate(names):
@@ -195,9 +196,9 @@ def _doubt(name: str, before: str, found: Mapping[str, Latency], levels: Levels,
     """What speaks against a cache; empty where nothing does. `before` is the one before."""
     own, memory = found[name], found[MEMORY].both.value
     cycles = own.both.value
-    if cycles < params.next_level * found[before].both.value:
+    if cycles < LevelsParams().apart * found[before].both.value:
         return f"{name} takes {cycles:.1f} cycles, hardly longer than the level before it"
-    if cycles > memory / params.next_level:
+    if cycles > memory / LevelsParams().apart:
         return f"{name} takes {cycles:.1f} cycles, nearly as long as memory: its lines were evicted"
     if cycles > levels.hidden_cycles:
         return f"some lines took {levels.hidden_cycles:.1f} cycles, which may be a level of its own before {name}"

@@ -18,13 +18,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     A round counts where a cycle took no more ticks than `pace` times the first quartile of all rounds: else something
     else ran on the core. At least `counted` rounds count.
 
-    `chase` are steps of two chases in L1, long enough that brackets are nothing.
+    `chase` are steps of two chases in L1, long enough that brackets are nothing, each run `chases` times.
 
-    A level takes at least `next_level` times the one before it, and memory as much more, or it is not a level of its
-    own: no published hierarchy has levels that are closer. It is not identified where it serves less than `own` of its
-    lines. What a vector load takes longer in a level counts as that level's own where it is known to `precise_cycles`.
-    A latency that is known to `precise` of itself, or to `precise_cycles`, is a value, else the lower end of its
-    interval is a bound: that is how closely a score holds latencies against the truth."""
+    A level is not identified where it serves less than `own` of its lines. What a vector load takes longer in a level
+    counts as that level's own where it is known to `precise_cycles`. A latency that is known to `precise` of itself, or
+    to `precise_cycles`, is a value, else the lower end of its interval is a bound: that is how closely a score holds
+    latencies against the truth."""
 
     singles: int = 16
     chains: int = 16
@@ -41,7 +40,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     pace: float = 1.02
     counted: int = 4
     chase: tuple[int, int] = (512, 2560)
-    next_level: float = 1.2
+    chases: int = 12
     own: float = 0.05
     precise: float = 0.05
     precise_cycles: float = 1.0

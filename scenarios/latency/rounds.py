@@ -20,12 +20,12 @@ from .params import Params
 
 @dataclass(frozen=True)
 class Timings:
-    """One level, once: single loads with the additions timed beside them, chains by length (ticks, shape (n,) each)
-    and, in L1, ticks per step of a long chase."""
+    """One level, once: single loads with the additions timed beside them, chains by length (ticks, shape (n,) each),
+    and ticks of a load, whatever served it: the slope of chains over their length; in L1 that of a long chase."""
 
     singles: Timed
     chains: Mapping[int, Ticks]
-    chase: float | None = None
+    slope: float
 
 
 @dataclass
@@ -71,14 +71,14 @@ def _time(context: Context, place: Place, params: Params, parts: int = 1) -> Tim
         return Timings(singles, {}, _chase_ticks(context, place, 8, params))
     twice = 1 if place.long else 2
     chains = place.time_chains(context, twice * place.repetitions(-(-params.chains // parts)))
-    return Timings(singles, chains)
+    return Timings(singles, chains, _slope(chains, step_ticks(context)))
 
 
 def _chase_ticks(context: Context, place: Place, size: int, params: Params) -> float:
     """Ticks per step of a chase that goes round and round in L1, where there is no need to keep it short."""
     step, (short, long) = step_ticks(context), params.chase
     means = [
-        mean_ticks(context.machine.run(probe, place.placements(34), cpu=context.cpu, warmup=2).ravel(), step)
+        mean_ticks(context.machine.run(probe, place.placements(params.chases), cpu=context.cpu, warmup=2).ravel(), step)
         for probe in (Probe().start().chase(WALK, steps, size).stop() for steps in (short, long))
     ]
     return (means[1] - means[0]) / (long - short)
@@ -92,7 +92,7 @@ def _vectors(context: Context, place: Place, number: int, found: Round, params: 
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
         found.longer[place.level, size] = _fenced_ticks(context, place, size, params) * per_tick
         if place.level == "l1":
-            surplus = _chase_ticks(context, place, size, params) - _chase_ticks(context, place, 8, params)
+            surplus = _chase_ticks(context, place, size, params) - found.levels[place.level][0].slope
             found.chase_longer[size] = surplus * per_tick
 
 
@@ -117,16 +117,14 @@ def _transfer_cycles(context: Context, tick_rate: TickRate, params: Params) -> f
     return (long - short) * tick_rate.cycles_per_tick / (many - few)
 
 
-def crude_cycles(one: Round, level: str, step: float) -> float:
-    """Cycles of a load from a level in one round, whatever served it: the slope of chains over their length."""
-    slopes = []
-    for timings in one.levels[level]:
-        if timings.chase is not None:
-            slopes.append(timings.chase)
-            continue
-        lengths = np.array(sorted(timings.chains), dtype=np.float64)
-        means = np.array([mean_ticks(timings.chains[int(length)], step) for length in lengths])
-        weights = np.array([len(timings.chains[int(length)]) for length in lengths], dtype=np.float64)
-        centred = lengths - weights @ lengths / weights.sum()
-        slopes.append(float((weights * centred) @ means / (weights @ centred**2)))
-    return float(np.mean(slopes)) * one.tick_rate.cycles_per_tick
+def _slope(chains: Mapping[int, Ticks], step: float) -> float:
+    lengths = np.array(sorted(chains), dtype=np.float64)
+    means = np.array([mean_ticks(chains[int(length)], step) for length in lengths])
+    weights = np.array([len(chains[int(length)]) for length in lengths], dtype=np.float64)
+    centred = lengths - weights @ lengths / weights.sum()
+    return float((weights * centred) @ means / (weights @ centred**2))
+
+
+def crude_cycles(one: Round, level: str) -> float:
+    """Cycles of a load from a level in one round, whatever served it."""
+    return float(np.mean([timings.slope for timings in one.levels[level]])) * one.tick_rate.cycles_per_tick

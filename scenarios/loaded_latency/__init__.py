@@ -108,8 +108,7 @@ def _in_rounds(
     idle: list[NDArray[np.float64]] = []
     curve: Curve = {}
     budget = chase.budget = Budget(context.machine.facts, PARAMS.seconds)
-    for number in range(PARAMS.rounds):
-        before = budget.left
+    for number in budget.rounds(PARAMS.fewest_rounds, PARAMS.rounds):
         context.progress(f"round {number + 1}: memory latency without load{how}")
         chase.lay_out()
         idle.append(chase.measure((), 0).latency_ns)
@@ -121,8 +120,6 @@ def _in_rounds(
             context.progress(f"round {number + 1}: {what}")
             found = chase.measure(loaders[: step.threads], step.delay, step.writes)
             curve[step] = curve.get(step, NOTHING).then(found)
-        if number + 1 >= PARAMS.fewest_rounds and budget.left < before - budget.left:
-            break
     idle.append(chase.measure((), 0).latency_ns)
     return np.concatenate(idle), curve
 

@@ -18,7 +18,7 @@ from setebench.experiments.alone import Alone
 from setebench.experiments.lines.layout import GROUP_PAGES
 from setebench.experiments.lines.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.experiments.streams.budget import Budget
-from setebench.machine import Region, Ticks
+from setebench.machine import Region, Ticks, run_on
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
@@ -109,17 +109,11 @@ class LoadedChase:
         fewest, most = PARAMS.fewest_repetitions, self._most_repetitions
         repetitions = self.budget.times(moved * self._line, PARAMS.point_fraction, fewest, most)
         placements = self._placements(place, loaders, repetitions + 1)
-        found = self._alone.run(lambda: self._run(probes, placements), probes, lambda _: PARAMS.pauses)
+        found = self._alone.run(lambda: run_on(self._machine, probes, placements), probes, lambda _: PARAMS.pauses)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         self.budget.spend((repetitions + 1) * moved * self._line)
         return reading
-
-    def _run(self, probes: dict[int, Probe], placements: dict[Base, Any]) -> dict[int, Ticks]:
-        if len(probes) > 1:
-            return self._machine.run_together(probes, placements)
-        ((cpu, probe),) = probes.items()
-        return {cpu: self._machine.run(probe, placements, cpu=cpu)}
 
     def lay_out(self) -> None:
         """Other lines for the chase from here on: where they lie is part of what figures vary by."""
@@ -177,7 +171,7 @@ class LoadedChase:
         """Ticks of a round of the fastest loading thread, from a short run of all of them."""
         probes = {cpu: self._load(cpu, delay, writes, PARAMS.pace_rounds) for cpu in loaders}
         placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
-        found = self._run(probes, placements)
+        found = run_on(self._machine, probes, placements)
         return max(min(float(np.median(ticks)) for ticks in found.values()) / PARAMS.pace_rounds, 1e-3)
 
     def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:
@@ -212,7 +206,7 @@ def _step_ticks(groups: Ticks) -> float:
 def _chase(place: Place) -> Probe:
     """Groups of lines one after the other, each within an interval around all of it; first all threads meet."""
     whole = Probe().barrier()
-    probe = (Probe().start(SPANS, dither=False) + place.chains(8)).stop(SPANS)
+    probe = (Probe().start(SPANS, dither=False) + place.chains()).stop(SPANS)
     for number in range(PARAMS.groups):
         rows = probe.rows.copy()
         rows[:, _INTERVAL][rows[:, _INTERVAL] >= 0] += number * (SPANS + 1)

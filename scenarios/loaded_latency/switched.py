@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.lines.placing import SETTLE_CYCLES
+from setebench.experiments.lines.placing import flushed
 from setebench.machine import Machine, SwitchesPrefetchers
-from setebench.probe import Base, Probe
+from setebench.probe import Base
 from setebench.scenario import Context
 
 from .params import PARAMS
@@ -41,8 +41,8 @@ class Traversal:
         line = context.machine.facts.line_size
         self._region = self._machine.allocate(PARAMS.traversed * line, min(context.machine.facts.page_sizes))
         self._machine.link(self._region, self._region.address + np.arange(PARAMS.traversed, dtype=np.int64) * line)
-        away = Probe().repeat(PARAMS.traversed, Probe().flush(_LINES), advance=line)
-        self._probe = away.fence().wait(SETTLE_CYCLES).fence().start().chase(_LINES, PARAMS.traversed).stop()
+        away = flushed(_LINES, PARAMS.traversed * line, line)
+        self._probe = away.fence().start().chase(_LINES, PARAMS.traversed).stop()
 
     def ticks(self) -> float:
         """Median ticks of a whole traversal, its lines in memory before."""

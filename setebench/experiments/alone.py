@@ -18,7 +18,7 @@ import numpy as np
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import step_ticks
-from setebench.machine import Machine, Ticks
+from setebench.machine import Machine, Ticks, run_on
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -124,11 +124,8 @@ def _free(context: Context, cpus: Sequence[int | None]) -> bool:
 
 def _times(machine: Machine, cpus: Sequence[int | None], probe: Probe) -> list[Ticks]:
     """Of both intervals on every CPU, shape (repetitions, 2) each."""
-    if len(cpus) == 1:
-        return [machine.run(probe, PARAMS.repetitions + PARAMS.warmup, cpu=cpus[0], warmup=PARAMS.warmup)]
-    several = {cpu: probe for cpu in cpus if cpu is not None}
-    found = machine.run_together(several, PARAMS.repetitions + PARAMS.threads_warmup, warmup=PARAMS.threads_warmup)
-    return [found[cpu] for cpu in several]
+    warmup = PARAMS.threads_warmup if len(cpus) > 1 else PARAMS.warmup
+    return list(run_on(machine, dict.fromkeys(cpus, probe), PARAMS.repetitions + warmup, warmup=warmup).values())
 
 
 class Alone:

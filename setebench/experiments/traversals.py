@@ -77,9 +77,7 @@ def fill(context: Context, region: Region, offsets: Lines, pages: Pages, rng: np
     probe = Probe().start(2 * AT_ONCE) + probe.stop(2 * AT_ONCE) + _timed_loads()
     ticks = context.machine.run(probe, used | _places(timed, region.line_size), cpu=context.cpu)
     _flush(context, own, offsets, region.line_size)
-    base = mean_ticks(ticks[:, AT_ONCE:-1].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(context)
-    cycles = (cycles + BASELINE_ADDITIONS).reshape(stops, 2, -1).transpose(0, 2, 1)
+    cycles = _cycles(context, ticks[:, :AT_ONCE], ticks[:, AT_ONCE:-1]).reshape(stops, 2, -1).transpose(0, 2, 1)
     return Filled(until, place, cycles, float(ticks.max() / max(1.0, np.median(ticks[:, -1]))))
 
 
@@ -121,10 +119,21 @@ def _timed_loads() -> Probe:
     """Single loads, and additions among them."""
     probe = Probe()
     for number, (target, spare) in enumerate(zip(TARGETS, SPARES, strict=True)):
-        probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
-        probe = probe.flush(spare + 0).fence().start(AT_ONCE + number)
-        probe = probe.add(BASELINE_ADDITIONS).stop(AT_ONCE + number)
+        probe = _timed(_timed(probe, number, spare, target), AT_ONCE + number, spare)
     return probe
+
+
+def _timed(probe: Probe, number: int, spare: Base, target: Base | None = None) -> Probe:
+    """`probe`, then a load of the target, or additions without one, the page's translation being warm."""
+    probe = probe.flush(spare + 0).fence().start(number)
+    return (probe.load(target) if target else probe.add(BASELINE_ADDITIONS)).stop(number)
+
+
+def _cycles(context: Context, loads: Lines, additions: Lines) -> NDArray[np.float64]:
+    """Of single loads, by the additions beside them (ticks)."""
+    base = mean_ticks(additions.ravel(), step_ticks(context))
+    cycles: NDArray[np.float64] = (loads.astype(np.float64) - base) * cycles_per_tick(context)
+    return cycles + BASELINE_ADDITIONS
 
 
 HOT_ADDITIONS = 8
@@ -138,15 +147,13 @@ def lines_in_use(context: Context, region: Region, hot: Lines, stream: Lines, to
     targets, spares = ([Base(f"{name}_{number}") for number in range(len(hot))] for name in ("hot", "spare"))
     probe, _ = _loads(stream.shape[1], tuple(range(TLB_PAGE_BYTES // line - 1)), line)
     for number, (target, spare) in enumerate(zip(targets, spares, strict=True)):
-        probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
+        probe = _timed(probe, number, spare, target)
     for number in range(len(hot), len(hot) + HOT_ADDITIONS):
-        probe = probe.flush(spares[0] + 0).fence().start(number).add(BASELINE_ADDITIONS).stop(number)
+        probe = _timed(probe, number, spares[0])
     around = stream[np.arange(touches) % len(stream)]
     places = {Base(f"page_{number}"): around[:, number] for number in range(stream.shape[1])}
     for number, at in enumerate(hot.tolist()):
         last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
         places |= {targets[number]: np.full(touches, at), spares[number]: np.full(touches, last)}
     ticks = context.machine.run(probe, places, cpu=context.cpu)
-    base = mean_ticks(ticks[:, len(hot) : len(hot) + HOT_ADDITIONS].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, : len(hot)].astype(np.float64) - base) * cycles_per_tick(context)
-    return cycles + BASELINE_ADDITIONS
+    return _cycles(context, ticks[:, : len(hot)], ticks[:, len(hot) : len(hot) + HOT_ADDITIONS])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 Numbers = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def fit(observed: Numbers, errors: Numbers, predicted: Numbers) -> Fit:
         error=float(power**-0.5 if power > 0 else np.inf),
         squares=squares,
         likelihood=float(-0.5 * squares - np.log(errors).sum()),
-        fits=float(stats.chi2.sf(squares, degrees)),
+        fits=float(special.chdtrc(degrees, squares)),
     )
 
 

@@ -34,12 +34,6 @@ def measured(parameter: str, estimate: Estimate | Interval, unit: str, method: s
     )
 
 
-def reached(parameter: str, best: float, around: Interval | None, unit: str, how: tuple[str, str]) -> Finding:
-    """The best of a number of rounds, without an interval where a single one says nothing of others; `how` is method
-    and evidence."""
-    return measured(parameter, around, unit, *how) if around else chosen(parameter, best, unit, *how)
-
-
 def as_precise(finding: Finding, half_width: float) -> Finding:
     """A measured number, if half its interval is no wider than that; else the lower end as a bound, as the middle is
     hardly more likely than the ends."""

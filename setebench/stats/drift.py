@@ -13,11 +13,13 @@ each counts as much as it explains that, and the interval is that of all of them
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
-from setebench.stats.estimate import CONFIDENCE, Estimate, over_undisturbed_epochs
+from setebench.stats.estimate import CONFIDENCE, EPSILON, Estimate, errors_to_end, over_undisturbed_epochs
 
 LEAST_ROUNDS = 4
 """Fewer rounds say nothing of drift."""
@@ -44,7 +46,7 @@ def allan_variances(series: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
     variances, counts = [], []
     while len(series) >= 2:
         pairs = series[: len(series) // 2 * 2].reshape(-1, 2)
-        variances.append(0.5 * float(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)))
+        variances.append(float(np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)) / 2)
         counts.append(float(len(pairs)))
         series = pairs.mean(axis=1)
     return np.array(variances), np.array(counts)
@@ -66,7 +68,7 @@ def drift_half_width(series: NDArray[np.float64], shared: bool = False) -> float
     shapes = 2.0 ** -np.arange(len(variances))[None, :] + RATIOS[:, None]
     degrees = float(counts.sum())
     squares = (counts * variances / shapes).sum(axis=1)
-    chances = -0.5 * (counts * np.log(shapes)).sum(axis=1) - 0.5 * degrees * np.log(squares)
+    chances = -((counts * np.log(shapes)).sum(axis=1) + degrees * np.log(squares)) / 2
     weights = np.exp(chances - chances.max())
     weights[0] *= NO_DRIFT * (len(RATIOS) - 1) / (1 - NO_DRIFT)
     if shared:
@@ -85,7 +87,7 @@ def _half_width(weights: NDArray[np.float64], errors: NDArray[np.float64], degre
     def excess(half: float) -> float:
         return float(weights[likely] @ (2 * special.stdtr(degrees, -half / errors[likely]))) - missed
 
-    most = float(errors.max() * stats.t.ppf(1 - missed / 4, degrees))
+    most = float(errors.max() * special.stdtrit(degrees, 1 - missed / 4))
     return float(optimize.brentq(excess, 0.0, most)) if excess(most) < 0 else most
 
 
@@ -100,9 +102,7 @@ def over_time(values: ArrayLike, *, shared: bool = False) -> Estimate:
     if drift <= estimate.half_width:
         return estimate
     degrees = len(series) - 1
-    return Estimate(
-        value=estimate.value, error=drift / float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees)), degrees=degrees
-    )
+    return Estimate(value=estimate.value, error=drift / errors_to_end(degrees), degrees=degrees)
 
 
 def pooled(first: Estimate, second: Estimate) -> Estimate:
@@ -113,7 +113,7 @@ def pooled(first: Estimate, second: Estimate) -> Estimate:
         return ways[0] if ways else first
     variances = [_variance(each) for each in ways]
     apart = max(((first.value - second.value) ** 2 - sum(variances)) / 2, 0.0)
-    weights = [1.0 / max(each + apart, 1e-30) for each in variances]
+    weights = [1.0 / max(each + apart, EPSILON**2) for each in variances]
     value = sum(weight * each.value for weight, each in zip(weights, ways, strict=True)) / sum(weights)
     return Estimate(value=value, error=sum(weights) ** -0.5)
 
@@ -132,4 +132,4 @@ def offset(first: Estimate, second: Estimate) -> Estimate:
 
 def _variance(estimate: Estimate) -> float:
     """Of a normal distribution with the same interval."""
-    return (estimate.half_width / float(stats.norm.ppf(0.5 + CONFIDENCE / 2))) ** 2
+    return (estimate.half_width / errors_to_end(math.inf)) ** 2

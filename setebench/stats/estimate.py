@@ -13,10 +13,19 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 """Of every interval."""
+
+EPSILON = float(np.finfo(np.float64).eps)
+"""Divisors and arguments of logarithms are no less."""
+
+
+def errors_to_end(degrees: float) -> float:
+    """Standard errors from the middle of an interval to its end, by Student's t; infinite degrees make it normal."""
+    upper = 0.5 + CONFIDENCE / 2
+    return float(special.stdtrit(degrees, upper) if degrees < math.inf else special.ndtri(upper))
 
 
 class Interval(NamedTuple):
@@ -48,7 +57,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """Of the interval at `CONFIDENCE`; infinite without degrees of freedom."""
         if self.degrees < 1:
             return math.inf
-        return 0.0 if self.error == 0 else float(stats.t.ppf(0.5 + CONFIDENCE / 2, self.degrees)) * self.error
+        return 0.0 if self.error == 0 else errors_to_end(self.degrees) * self.error
 
     @property
     def low(self) -> float:

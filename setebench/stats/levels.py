@@ -14,35 +14,29 @@ open and others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from setebench.stats.served import Intervals, density, extrapolated
+from setebench.stats.estimate import EPSILON
+from setebench.stats.served import Expected, Intervals, LoadsParams, Readings, extrapolated
 
 Numbers = NDArray[np.float64]
 
 
-class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
+class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     """`gain`: from how much of the logarithm of the likelihood per interval on, at some size, a component is added.
     On eleven simulated machines 16 levels explained their own lines better than others did by 0.3 to 4.9, and what was
     a mixture of two by less than 0.04. `apart`: two levels differ by this factor at least; no published hierarchy has
     closer ones.
 
-    `alike`: standard deviation of loads from one level relative to their mean, `jitter`: least standard deviation of a
-    bracket in ticks. `stray`: weight of readings that fit nothing. `rare`: less probable combinations of levels in an
-    interval are left out.
-
-    Expectation maximisation begins as vague as the first latencies are (`blurs`, relative), then extrapolates along its
-    path, by `stride` at most, until latencies move by less than `still` of themselves, `leaps` times at most. A further
-    component begins at the best of latencies that are `begins` apart, up to `beyond` times the slowest known one, with
-    a weight of `share`, and is tried on one size for `trial` turns. There are `most` components at most. In the end
-    each begins once more at `elsewhere` of itself: one that settled as a mixture of a level with the next one, with
-    nearer lines to make up for it, takes up to twice as long as the level.
+    Expectation maximisation extrapolates along its path, by `leap` of latencies at most, until these move by less than
+    `still` of themselves, `leaps` times at most. A further component begins at the best of latencies that are `begins`
+    apart, up to `beyond` times the slowest known one, with a weight of `share`, and is tried on one size for `trial`
+    turns. There are `most` components at most. In the end each begins once more at `elsewhere` of itself: one that
+    settled as a mixture of a level with the next one, with nearer lines to make up for it, takes up to twice as long as
+    the level.
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
@@ -54,19 +48,15 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
 
     gain: float = 0.05
     apart: float = 1.2
-    alike: float = 0.03
     jitter: float = 0.5
-    stray: float = 0.01
-    rare: float = 1e-4
     leaps: int = 40
-    stride: float = 16.0
+    leap: float = 0.2
     still: float = 1e-4
     trial: int = 8
     begins: float = 1.3
     beyond: float = 2.0
     share: float = 0.3
     elsewhere: float = 0.6
-    blurs: tuple[float, ...] = (0.1, 0.05, 0.02)
     most: int = 7
     seen: float = 0.25
     doubtful: float = 0.1
@@ -100,25 +90,19 @@ def mean_cycles(source: Source) -> float:
 
 def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) -> Mixture:
     """Of working sets, the smallest first, and of flushed lines, whose weights are the last row."""
-    sources = [*sources, flushed]
-    means = np.array([mean_cycles(each) for each in sources])
-    state = _State([_Readings(each, params) for each in sources], means[[0, -1]], params)
-    away = np.clip((means - means[0]) / max(means[-1] - means[0], 1e-9), 0.02, 0.98)
-    state.weights = np.stack([1 - away, away], axis=1)
+    state = _State([*sources, flushed], params)
     state.settle()
-    while len(state.cycles) < params.most:
-        trials = [each for each in map(state.trial, range(len(sources))) if each.gain >= params.gain]
-        if not trials:
-            break
-        state.add(max(trials, key=lambda each: each.gain * each.weight).cycles)
+    while len(state.cycles) < params.most and (cycles := state.another()):
+        state.add(cycles)
         state.settle()
     state.prune()
     state.begin_again()
+    state.prune()  # of what now stands elsewhere
     state.merge()
-    for number, one in enumerate(state.readings):
-        one.expect(state.cycles, state.weights[number], 0.0)
     return Mixture(
-        cycles=state.cycles, weights=state.weights, unexplained=np.array([each.stray for each in state.readings])
+        cycles=state.cycles,
+        weights=state.weights,
+        unexplained=state.expect(state.cycles[None, :], state.weights).stray,
     )
 
 
@@ -211,78 +195,22 @@ def _rising(weights: Numbers) -> Numbers:
     return -np.diff(beyond, axis=1, append=0.0)
 
 
-@cache
-def _ways(count: int, components: int) -> tuple[Numbers, Numbers]:
-    """How `count` loads may fall on components, shape (ways, components), and the logarithm of in how many orders."""
-    if components == 1:
-        taken = np.array([[count]], dtype=np.float64)
-    else:
-        parts = []
-        for own in range(count + 1):
-            rest = _ways(count - own, components - 1)[0]
-            parts.append(np.column_stack([np.full(len(rest), float(own)), rest]))
-        taken = np.concatenate(parts)
-    return taken, special.gammaln(count + 1) - special.gammaln(taken + 1).sum(axis=1)
-
-
-class _Readings:
-    """What one working set read: each reading once, with how often it came, by the number of loads."""
-
-    def __init__(self, source: Source, params: LevelsParams) -> None:
-        one = source.intervals
-        self.params, self.step, self.overhead = params, one.step, source.overhead
-        self.per_tick, self.jitter2 = one.cycles_per_tick, max(one.jitter2, params.jitter**2)
-        self.total, self.loads = len(one.ticks), float(one.count.sum())
-        self.width = max(float(np.ptp(one.ticks)), one.step)
-        self.by_count = {
-            int(count): np.unique(one.ticks[one.count == count], return_counts=True) for count in np.unique(one.count)
-        }
-        self.stray = 0.0
-
-    def expect(self, cycles: Numbers, weights: Numbers, blur: float) -> tuple[float, Numbers, Numbers, Numbers]:
-        """The logarithm of the likelihood; how many loads each component served; and the normal equations of the
-        latencies."""
-        size = len(cycles)
-        likelihood, served, matrix, right = 0.0, np.zeros(size), np.zeros((size, size)), np.zeros(size)
-        ticks_each, logs, stray = cycles / self.per_tick, np.log(np.maximum(weights, 1e-6)), 0.0
-        for count, (ticks, times) in self.by_count.items():
-            taken, orders = _ways(count, size)
-            chances = np.exp(orders + taken @ logs)
-            likely = chances > self.params.rare
-            taken, chances = taken[likely], chances[likely]
-            away = taken @ ticks_each
-            jitter2 = self.jitter2 + taken @ (self.params.alike * ticks_each) ** 2 + (blur * away) ** 2
-            parts = chances * density(ticks[:, None], self.overhead + away, jitter2, self.step)
-            parts *= 1 - self.params.stray
-            other = self.params.stray / self.width
-            total = parts.sum(axis=1) + other
-            likelihood += float(times @ np.log(total))
-            stray += float(times @ (other / total))
-            parts *= (times / total)[:, None]
-            served += parts.sum(axis=0) @ taken
-            parts /= jitter2 + self.step**2 / 6  # a reading of unknown phase has the variance of a triangle
-            matrix += (taken * parts.sum(axis=0)[:, None]).T @ taken / self.per_tick**2
-            right += ((ticks - self.overhead) @ parts) @ taken / self.per_tick
-        self.stray = stray / self.total
-        return likelihood, served, matrix, right
-
-
-class _Trial(NamedTuple):
-    """By how much of the logarithm of the likelihood per interval a further component explains one size better, with
-    which weight, and what it takes. Where it explains most of a size, that is known best."""
-
-    gain: float
-    weight: float
-    cycles: float
-
-
 class _State:
     """Latencies of the components and their weights at each size."""
 
-    def __init__(self, readings: list[_Readings], cycles: Numbers, params: LevelsParams) -> None:
-        self.readings, self.cycles, self.params = readings, cycles, params
-        self.weights = np.zeros((len(readings), len(cycles)))
-        self.likelihood = np.zeros(len(readings))
+    def __init__(self, sources: Sequence[Source], params: LevelsParams) -> None:
+        """With the first and the last one's latency, and weights by where the others' means lie between."""
+        self.params, self.overhead = params, np.array([each.overhead for each in sources])
+        self.readings = Readings([each.intervals for each in sources], params)
+        means = np.array([mean_cycles(each) for each in sources])
+        self.cycles = means[[0, -1]]
+        away = np.clip((means - means[0]) / max(means[-1] - means[0], EPSILON), params.stray, 1 - params.stray)
+        self.weights = np.stack([1 - away, away], axis=1)
+        self.likelihood = np.zeros(len(sources))
+
+    def expect(self, cycles: Numbers, weights: Numbers, blur: float = 0.0) -> Expected:
+        """By latencies of shape (sizes or 1, components) and such weights."""
+        return self.readings.expect(cycles, weights, self.overhead, blur)
 
     def add(self, cycles: float) -> None:
         """A further component, which takes about so many cycles, everywhere as likely as the others."""
@@ -323,38 +251,32 @@ class _State:
 
     def _set(self, vector: Numbers) -> None:
         weights, cycles = np.split(vector, [self.weights.size])
-        weights = np.clip(weights.reshape(self.weights.shape), 1e-6, None)
+        weights = np.clip(weights.reshape(self.weights.shape), EPSILON, None)
         self.weights = weights / weights.sum(axis=1, keepdims=True)
-        self.cycles = np.exp(np.clip(cycles, np.log(self.cycles) - 0.2, np.log(self.cycles) + 0.2))
+        before, leap = np.log(self.cycles), self.params.leap
+        self.cycles = np.exp(np.clip(cycles, before - leap, before + leap))
 
     def _turn(self, blur: float) -> None:
-        matrix, right = np.zeros((len(self.cycles), len(self.cycles))), np.zeros(len(self.cycles))
-        for number, one in enumerate(self.readings):
-            self.likelihood[number], served, *normal = one.expect(self.cycles, self.weights[number], blur)
-            self.weights[number] = _weights(served)
-            matrix, right = matrix + normal[0], right + normal[1]
-        self.cycles = _solved(matrix, right, self.cycles)
+        found = self.expect(self.cycles[None, :], self.weights, blur)
+        self.likelihood, self.weights = found.likelihood, _weights(found.served)
+        self.cycles = _solved(*found.normal_equations(self.overhead), self.cycles)
 
     def prune(self) -> None:
         """Without components, begun with others before, that by now explain no size clearly better."""
         for number in range(len(self.cycles) - 1, -1, -1):
             left = np.delete(np.arange(len(self.cycles)), number)
-            if len(left) >= 2 and max(self._gains(left)) < self.params.gain:
+            if len(left) >= 2 and self._gains(left).max() < self.params.gain:
                 self.cycles, self.weights = self.cycles[left], self.weights[:, left]
                 self.settle()
 
-    def _gains(self, left: NDArray[np.int64]) -> list[float]:
+    def _gains(self, left: NDArray[np.int64]) -> Numbers:
         """By how much of the logarithm of the likelihood per interval all components explain each size better than
         those that are left."""
-        gains = []
-        for number, one in enumerate(self.readings):
-            weights = _weights(self.weights[number, left] + 1e-3)
-            likelihood = -np.inf
-            for _ in range(self.params.trial):
-                likelihood, served, *_ = one.expect(self.cycles[left], weights, 0.0)
-                weights = _weights(served)
-            gains.append((float(self.likelihood[number]) - likelihood) / one.total)
-        return gains
+        weights = _weights(self.weights[:, left] + self.params.stray)
+        for _ in range(self.params.trial):
+            found = self.expect(self.cycles[None, left], weights)
+            weights = _weights(found.served)
+        return np.asarray((self.likelihood - found.likelihood) / self.readings.total)
 
     def merge(self) -> None:
         """Components in ascending order; those that came closer to each other than levels are become one."""
@@ -362,30 +284,30 @@ class _State:
         cycles, weights = self.cycles[order], self.weights[:, order]
         groups = np.cumsum(np.concatenate([[0], cycles[1:] / cycles[:-1] >= self.params.apart]).astype(np.int64))
         mass = weights.sum(axis=0)
-        self.cycles = np.bincount(groups, mass * cycles) / np.maximum(np.bincount(groups, mass), 1e-12)
+        self.cycles = np.bincount(groups, mass * cycles) / np.maximum(np.bincount(groups, mass), EPSILON)
         self.weights = np.stack([weights[:, groups == each].sum(axis=1) for each in range(groups[-1] + 1)], axis=1)
 
-    def trial(self, number: int) -> _Trial:
-        """A further component that explains one size better; no gain for one too close to those that are there."""
-        one, own = self.readings[number], np.append(self.cycles, 0.0)
-        weights = np.append((1 - self.params.share) * self.weights[number], self.params.share)
-        begins = [each for each in self._grid() if self._apart(each)]
-        screened = []
-        for own[-1] in begins:
-            screened.append((one.expect(own, weights, self.params.blurs[0])[0], float(own[-1])))
+    def another(self) -> float:
+        """Cycles of a further component that explains some size better, 0 where there is none apart from those that are
+        there. Of several the one is known best that explains most of its size."""
+        sizes, share = len(self.weights), self.params.share
+        weights = np.column_stack([(1 - share) * self.weights, np.full(sizes, share)])
+        begins = np.array([each for each in self._grid() if self._apart(each)])
+        screened = [
+            self.expect(np.append(self.cycles, each)[None, :], weights, self.params.blurs[0]).likelihood
+            for each in begins
+        ]
         if not screened:
-            return _Trial(0.0, 0.0, 0.0)
-        likelihood, own[-1] = max(screened)
-        for turn in range(self.params.trial):
-            blur = self.params.blurs[turn] if turn < len(self.params.blurs) else 0.0
-            likelihood, served, matrix, right = one.expect(own, weights, blur)
-            weights = _weights(served)
-            if matrix[-1, -1] > 0:  # the others stay
-                own[-1] = max((right[-1] - matrix[-1, :-1] @ own[:-1]) / matrix[-1, -1], 0.1)
-        if not self._apart(float(own[-1])):
-            return _Trial(0.0, 0.0, 0.0)
-        gain = (likelihood - float(self.likelihood[number])) / one.total
-        return _Trial(gain, float(weights[-1]), float(own[-1]))
+            return 0.0
+        cycles = np.column_stack([np.tile(self.cycles, (sizes, 1)), begins[np.argmax(screened, axis=0)]])
+        for blur in (*self.params.blurs, *[0.0] * (self.params.trial - len(self.params.blurs))):
+            found = self.expect(cycles, weights, blur)
+            weights = _weights(found.served)
+            cycles[:, -1] = np.maximum(found.one_latency(-1, cycles, self.overhead)[0], _LEAST)  # the others stay
+        gain = (found.likelihood - self.likelihood) / self.readings.total
+        gain[[not self._apart(each) for each in cycles[:, -1]]] = 0.0
+        best = int(np.argmax(np.where(gain >= self.params.gain, gain * weights[:, -1], 0.0)))
+        return float(cycles[best, -1]) if gain[best] >= self.params.gain else 0.0
 
     def _grid(self) -> list[float]:
         """Latencies to begin with, from the nearest component to beyond the furthest."""
@@ -399,12 +321,19 @@ class _State:
 
 
 def _weights(served: Numbers) -> Numbers:
-    found: Numbers = served / max(float(served.sum()), 1e-12)
+    found: Numbers = served / np.maximum(served.sum(axis=1, keepdims=True), EPSILON)
     return found
 
 
 def _solved(matrix: Numbers, right: Numbers, before: Numbers) -> Numbers:
     """Least squares, drawn a little towards what was known before where hardly any load says anything."""
-    ridge = 1e-6 * max(float(np.trace(matrix)), 1e-12) * np.eye(len(before))
-    found: Numbers = np.maximum(np.linalg.solve(matrix + ridge, right + ridge @ before), 0.1)
+    ridge = _RIDGE * max(float(np.trace(matrix)), EPSILON) * np.eye(len(before))
+    found: Numbers = np.maximum(np.linalg.solve(matrix + ridge, right + ridge @ before), _LEAST)
     return found
+
+
+_RIDGE = 1e-6
+"""Of all that loads say of latencies, what counts for the ones before."""
+
+_LEAST = 0.1
+"""Cycles of a load."""

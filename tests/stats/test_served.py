@@ -60,3 +60,11 @@ def test_the_density_of_readings_is_one_over_the_grid() -> None:
 def test_a_dithered_reading_varies_by_where_it_falls_between_two() -> None:
     assert quantised_variance(34.0, 34.0) == 0.0
     assert quantised_variance(17.0, 34.0) == pytest.approx(17.0**2)
+
+
+@pytest.mark.parametrize("step", [1.0, 11.0])
+def test_readings_in_bins_say_what_each_does(step: float) -> None:
+    made, others = epochs(3, (150.0, 20.0), (0.8, 0.2), step), np.array([20.0])
+    fine, usual = (fit(made, 140.0, others, None, ServedParams(bin=width)) for width in (1e-3, ServedParams().bin))
+    assert usual.cycles == pytest.approx(fine.cycles, rel=1e-3)
+    assert usual.shared_error == pytest.approx(fine.shared_error, rel=0.1, abs=0.01)

@@ -56,6 +56,11 @@ TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 TARGETS, WARMERS, WALK = Base("targets"), Base("warmers"), Base("walk")
 
 
+def flushed(where: Base, size: int, line_size: int) -> Probe:
+    """Every line of some memory taken out of all caches, and time for that to end."""
+    return Probe().repeat(size // line_size, Probe().flush(where), advance=line_size).fence().wait(SETTLE_CYCLES)
+
+
 PLAIN_TURNS = 2
 """How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
 
@@ -144,7 +149,7 @@ class Place:
     def time_singles(self, context: Context, count: int) -> Timed:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
         placements = self.placements(count + self.warmup)
-        ticks = context.machine.run(self.singles(8), placements, cpu=context.cpu, warmup=self.warmup)
+        ticks = context.machine.run(self.singles(), placements, cpu=context.cpu, warmup=self.warmup)
         return Timed(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel(), BASELINE_ADDITIONS)
 
     def placed(self) -> Probe:
@@ -170,7 +175,7 @@ class Place:
         probe = probe.fence()
         return probe.wait(settle_cycles) if settle_cycles else probe
 
-    def singles(self, size: int) -> Probe:
+    def singles(self) -> Probe:
         """Every target placed, then timed on its own, but for every other one, whose place additions take. Even
         intervals are loads, odd ones additions.
 
@@ -179,19 +184,19 @@ class Place:
         probe = self.placed()
         for number, target in enumerate(self.targets):
             probe = self.ready(probe, number, 1).start(number)
-            probe = (probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(target, size)).stop(number)
+            probe = (probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(target)).stop(number)
         return probe
 
-    def chains(self, size: int) -> Probe:
+    def chains(self) -> Probe:
         """Every target placed, then timed in `CHAINS` of dependent loads."""
-        return self._chained(self.placed(), size, dict(enumerate(CHAINS)), 0)
+        return self._chained(self.placed(), dict(enumerate(CHAINS)), 0)
 
-    def _chained(self, probe: Probe, size: int, lengths: dict[int, int], settle_cycles: int) -> Probe:
+    def _chained(self, probe: Probe, lengths: dict[int, int], settle_cycles: int) -> Probe:
         """`probe`, then chains of so many steps, by the number of the interval that times them."""
         first = 0
         for number, steps in lengths.items():
             begin = TARGETS + self._group.targets[first]
-            probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps, size).stop(number)
+            probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps).stop(number)
             first += steps
         return probe
 
@@ -201,7 +206,7 @@ class Place:
         Additions are timed first and forgotten: the first interval behind a walk takes a cycle longer than those after
         it, and that would count as a part of the steps of whichever chain comes first."""
         probe = self.ready(self.placed(), 0, 0).start(0).add(BASELINE_ADDITIONS).stop(0)
-        probe = self._chained(probe, 8, dict(enumerate(self.chain_lengths, 1)), SETTLE_CYCLES)
+        probe = self._chained(probe, dict(enumerate(self.chain_lengths, 1)), SETTLE_CYCLES)
         ticks = context.machine.run(probe, self.placements(count + self.warmup), cpu=context.cpu, warmup=self.warmup)[
             :, 1:
         ]

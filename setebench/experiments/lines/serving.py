@@ -93,5 +93,5 @@ def reference(context: Context, region: Region, name: str, walk: Walk, samples: 
 
 def _loads(context: Context, place: Place, samples: int) -> Ticks:
     """Single loads of one place, about `samples`."""
-    per_repetition = place.singles(8).intervals // 2
+    per_repetition = place.singles().intervals // 2
     return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads

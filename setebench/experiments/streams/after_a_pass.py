@@ -6,16 +6,18 @@ lines would still find most of it there, and a stream finds nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
-from setebench.experiments.lines.placing import SETTLE_CYCLES
+from setebench.experiments.lines.placing import flushed
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, widths_of
-from setebench.machine import Region, Ticks
+from setebench.experiments.streams.team import touch
+from setebench.machine import Region, Ticks, run_on
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -45,20 +47,25 @@ CHASED = Base("chased")
 def outgrowing_bytes(context: Context, room: int, seconds: float) -> int:
     """The smallest power of two such that behind a pass over so many bytes random lines answer as slowly as flushed;
     0 where none up to `room` does, or none within the budget of `seconds`."""
-    budget = Budget(context.machine.facts, seconds)
-    flushed, size = flushed_ticks(context), PARAMS.first_bytes
-    found: dict[str, float] = {}
-    context.evidence["after_a_pass"] = {"ticks": found, "flushed_ticks": flushed}
-    while size <= room and budget.left > 0:
+    budget, memory_ticks, found = Budget(context.machine.facts, seconds), flushed_ticks(context), dict[str, float]()
+    context.evidence["after_a_pass"] = {"ticks": found, "flushed_ticks": memory_ticks}
+
+    def ask(size: int) -> float:
         context.progress(f"what answers behind a pass over {size >> 10} KiB")
-        found[str(size)] = after_a_pass(context, size, 1)
-        if found[str(size)] > PARAMS.outgrown * flushed:  # asked again: what disturbs a chase makes it slow, too
-            found[str(size)] = min(found[str(size)], after_a_pass(context, size, 1))
         budget.spend(size)
-        if found[str(size)] > PARAMS.outgrown * flushed:
-            return size
-        size *= 2
-    return 0
+        ticks = after_a_pass(context, size, 1)
+        found[str(size)] = min(ticks, found.get(str(size), ticks))
+        return ticks
+
+    sizes = (PARAMS.first_bytes << octave for octave in range((room // PARAMS.first_bytes).bit_length()))
+    return outgrowing(takewhile(lambda _: budget.left > 0, sizes), ask, memory_ticks)
+
+
+def outgrowing(sizes: Iterable[int], ask: Callable[[int], float], memory_ticks: float) -> int:
+    """The first data set whose lines answer as memory does behind a pass, 0 where none does. Asked twice: what disturbs
+    a chase makes it slow, too."""
+    slow = (all(ask(size) > PARAMS.outgrown * memory_ticks for _ in range(2)) and size for size in sizes)
+    return next(filter(None, slow), 0)
 
 
 def after_a_pass(context: Context, size: int, passes: int, cpus: Sequence[int | None] = ()) -> float:
@@ -72,7 +79,7 @@ def after_a_pass(context: Context, size: int, passes: int, cpus: Sequence[int | 
     try:
         for cpu in cpus:
             regions.append(machine.allocate(size, page, populate=False))
-            _touch(context, regions[-1], cpu)
+            touch(context, regions[-1], cpu)
         sampled = min(PARAMS.sampled_bytes, int(PARAMS.sampled_part * size))
         first = max(span_bytes(sampled, machine.facts.line_size), int(PARAMS.first_part * size))
         order = by_windows(
@@ -88,22 +95,16 @@ def after_a_pass(context: Context, size: int, passes: int, cpus: Sequence[int | 
             machine.release(region)
 
 
-def _touch(context: Context, region: Region, cpu: int | None) -> None:
-    """A store to every page: those that were only read may all be one page of zeros."""
-    base, page = Base("page"), min(context.machine.facts.page_sizes)
-    stores = Probe().repeat(region.size // page, Probe().store(base), advance=page)
-    context.machine.run(stores, {base: [region.address]}, cpu=cpu)
-
-
 def flushed_ticks(context: Context) -> float:
     """Ticks of a random line that was flushed."""
     line, base = context.machine.facts.line_size, Base("flushed")
     region = context.machine.allocate(span_bytes(PARAMS.sampled_bytes, line), min(context.machine.facts.page_sizes))
-    away = Probe().repeat(region.size // line, Probe().flush(base), advance=line).fence().wait(SETTLE_CYCLES)
     order = by_windows(lay(region, PARAMS.sampled_bytes, context.rng(5)), context.rng(6))
     try:
         context.machine.link(region, order)
-        return _chase_ticks(context, {context.cpu: away}, {base: region.address}, order, PARAMS.passes)
+        return _chase_ticks(
+            context, {context.cpu: flushed(base, region.size, line)}, {base: region.address}, order, PARAMS.passes
+        )
     finally:
         context.machine.release(region)
 
@@ -119,9 +120,4 @@ def _chase_ticks(
     first = next(iter(several))
     several[first] = several[first].start().chase(CHASED, len(order)).stop()
     placements = {base: np.full(passes, place) for base, place in {**places, CHASED: int(order[0])}.items()}
-    if len(several) == 1:
-        ticks = context.machine.run(several[first], placements, cpu=first)
-    else:
-        together = {cpu: probe for cpu, probe in several.items() if cpu is not None}
-        ticks = context.machine.run_together(together, placements)[first or 0]
-    return float(ticks.min()) / len(order)
+    return float(run_on(context.machine, several, placements)[first].min()) / len(order)

@@ -5,6 +5,8 @@ give the same answer for the same seed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from setebench.machine import Facts, Ticks
 
 LINE_BYTES = 64
@@ -37,6 +39,14 @@ class Budget:
     def times(self, passed_bytes: float, share: float, least: int, most: int) -> int:
         """How often a share of what is left allows to pass over so much, from `least` to `most` times."""
         return int(min(max(self.bytes(share) / max(passed_bytes, 1.0), least), most))
+
+    def rounds(self, fewest: int, most: int) -> Iterator[int]:
+        """Numbers of rounds, as many as it lasts for if the next takes as long as the one before."""
+        for number in range(most):
+            before = self.left
+            yield number
+            if number + 1 >= fewest and self.left < before - self.left:
+                return
 
     def part(self, share: float) -> Budget:
         """A budget of its own with a share of what is left."""

@@ -20,7 +20,7 @@ from setebench.experiments.alone import Alone
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
-from setebench.machine import BindsMemory, Region, Ticks
+from setebench.machine import BindsMemory, Region, Ticks, run_on
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -136,7 +136,8 @@ class Team:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
                 self.regions.append(self._remote(cpu, size) if remote else self._local(size))
-            self._touch()
+            for cpu, region in zip(self.cpus, self.regions, strict=True):
+                touch(context, region, cpu)  # the data then comes by the `store` kernel (`fill`)
             if remote:
                 self._check_remote()
         except BaseException:
@@ -179,14 +180,6 @@ class Team:
             places = {machine.node_of(region, offset) for offset in (0, region.size // 2, region.size - 1)}
             if nodes is None or places - {nodes[1], None}:
                 raise UnsupportedError(f"memory bound to node {nodes and nodes[1]} lies on {sorted(map(str, places))}")
-
-    def _touch(self) -> None:
-        """One store to every page. The data then comes by the `store` kernel (`fill`)."""
-        base = Base("page")
-        page = min(self._context.machine.facts.page_sizes)
-        for cpu, region in zip(self.cpus, self.regions, strict=True):
-            probe = Probe().repeat(region.size // page, Probe().store(base), advance=page)
-            self._context.machine.run(probe, {base: [region.address]}, cpu=cpu)
 
     def fill(self, kernel: Kernel, width: int, array_bytes: int) -> None:
         """Numbers other than zero into every array that a stream will use."""
@@ -252,13 +245,16 @@ class Team:
             self.budget.spend(bytes_each * len(self.cpus), ticks)
 
     def _run(self, probes: dict[int, Probe], repetitions: int) -> dict[int, Ticks]:
-        machine = self._context.machine
         pairs = zip(self.bases, self.regions, strict=True)
         placements = {base: np.full(repetitions, region.address) for base, region in pairs}
-        if len(probes) == 1:
-            ((cpu, probe),) = probes.items()
-            return {cpu: machine.run(probe, placements, cpu=cpu)}
-        return machine.run_together(probes, placements)
+        return run_on(self._context.machine, probes, placements)
+
+
+def touch(context: Context, region: Region, cpu: int | None) -> None:
+    """A store to every page: those that were only read may all be one page of zeros."""
+    base, page = Base("page"), min(context.machine.facts.page_sizes)
+    stores = Probe().repeat(region.size // page, Probe().store(base), advance=page)
+    context.machine.run(stores, {base: [region.address]}, cpu=cpu)
 
 
 def array_bytes_for(kernel: Kernel, total: float) -> int:

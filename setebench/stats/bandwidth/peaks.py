@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from setebench.results import Finding
+from setebench.stats import decide
 from setebench.stats.drift import LEAST_ROUNDS, drift_half_width
 from setebench.stats.estimate import Interval, over_epochs
 
@@ -91,6 +93,10 @@ SLOWED = (
 )
 
 
-def beside_others(best: float) -> float:
-    """What is reached at least where every round was `SLOWED`: others took some of it away."""
-    return best * (1 - PARAMS.run_to_run)
+def rate(parameter: str, best: float, around: Interval | None, how: tuple[str, str], *, alone: bool) -> Finding:
+    """The best of a number of rounds, without an interval where a single one says nothing of others; `how` is method
+    and evidence. Where none was `alone`, what is reached at least: others took some of it away."""
+    if not alone:
+        least = best * (1 - PARAMS.run_to_run)
+        return decide.backed(decide.at_least(parameter, least, "GB/s", SLOWED), how[1])
+    return decide.measured(parameter, around, "GB/s", *how) if around else decide.chosen(parameter, best, "GB/s", *how)

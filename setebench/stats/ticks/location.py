@@ -48,7 +48,7 @@ def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: flo
 
 
 ALIKE_SHARE = 0.03
-"""Loads from one level are alike but for about this share of what they take."""
+"""Loads from one level are alike but for about this share of what they take (slices at several distances)."""
 
 
 def groups(
