@@ -9,10 +9,11 @@ is one search for all of them (`curves`), asked in several epochs; what follows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from setebench.errors import UnsupportedError
 from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks, working_memory
@@ -42,9 +43,11 @@ def answer(context: Context) -> Iterator[Finding]:
         context.progress("working-set sweep")
         walks = find_walks(context, region)
         # in large pages, where there are any: else more misses than a first TLB has entries wait for translations
-        size = min(region.size, BURST_BYTES)
-        lines = _released(context, context.machine.allocate(size, max(context.machine.facts.page_sizes)))
-        bursts = ThreadBursts(context, stack.enter_context(lines), context.rng(3))
+        lines = region
+        with suppress(UnsupportedError):  # a system that has large pages may have none left
+            lines = context.machine.allocate(min(region.size, BURST_BYTES), max(context.machine.facts.page_sizes))
+            stack.enter_context(_released(context, lines))
+        bursts = ThreadBursts(context, lines, context.rng(3))
         curves = Curves(context, bursts, context.calibration.level_cycles)
         demand = ask_demand(curves, levels, walks)
         prefetching = ask_prefetches(curves, levels)

@@ -62,7 +62,7 @@ class Params:
     landings: int = 12
     most_landings: int = 36
     agreeing: float = 0.75
-    apart: float = 1.6
+    apart: float = 2.0
     groups: int = 4
     group_rounds: int = 6
     totals: int = 24

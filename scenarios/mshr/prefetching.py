@@ -20,7 +20,7 @@ NEAR = ("l1", "l2")
 
 UNSTEADY = "unsteady"
 """Where a hint fills that leaves its lines in a near level only now and then, or in one of two that can't be
-distinguished."""
+distinguished, or in one that was not found."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def _landed(curves: Curves, hints: Sequence[str], *, warmed: bool) -> dict[str, 
 
 def landed(rounds: Sequence[Landing], cycles: Mapping[str, float], params: Params) -> str:
     """The level that holds the lines, `memory` where they stay out more often than not, or `UNSTEADY`. `cycles` are the
-    latencies of the levels, `l1` to `memory`. Lines much slower than the second level's lie in a third one, though none
-    may have been found."""
+    latencies of the levels, `l1` to `memory`. Lines that are nearer to a third level `apart` times as slow than to the
+    second lie in one that was not found."""
     alike = params.agreeing * len(rounds)
     levels = [nearest(each.median, cycles) for each in rounds]
     near = [each.mean for each, level in zip(rounds, levels, strict=True) if level in NEAR]
@@ -155,9 +155,8 @@ def landed(rounds: Sequence[Landing], cycles: Mapping[str, float], params: Param
         # all rounds together: near levels differ by less than a clock step, so one round may not decide
         choices, mean = {level: cycles[level] for level in NEAR if level in cycles}, over_replicates(near)
         low, high = nearest(mean.low, choices), nearest(mean.high, choices)
-        if low == high == "l2" and mean.low > params.apart * cycles["l2"]:
-            return "l3"
-        return low if low == high else UNSTEADY
+        between = low != high or (low == "l2" and mean.low > params.apart**0.5 * cycles["l2"])
+        return UNSTEADY if between else low
     level, times = Counter(levels).most_common(1)[0]
     if level not in NEAR and times >= alike:
         return level
