@@ -9,21 +9,27 @@ is one search for all of them (`curves`), asked in several epochs; what follows 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from setebench.errors import UnsupportedError
 from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks, working_memory
+from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
-from .curves import Curves
+from .curves import Curves, plain
 from .demand import ask_demand
 from .findings import Evidence, findings
 from .plot import draw
 from .prefetching import ask_prefetches
 from .threads import Siblings, ask_threads
+
+BURST_BYTES = 1 << 28
+"""Memory that bursts are laid in: a thousand times the largest one, and evictors of any second level."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -32,22 +38,34 @@ def answer(context: Context) -> Iterator[Finding]:
     levels = ("l1", "l2") if level == "all" else (level.lower(),)
     context.progress("clock")
     step_ticks(context)
-    region = working_memory(context)
-    try:
+    with ExitStack() as stack:
+        region = stack.enter_context(_released(context, working_memory(context)))
         context.progress("working-set sweep")
         walks = find_walks(context, region)
-        bursts = ThreadBursts(context, region, context.rng(3))
+        # in large pages, where there are any: else more misses than a first TLB has entries wait for translations
+        lines = region
+        with suppress(UnsupportedError):  # a system that has large pages may have none left
+            lines = context.machine.allocate(min(region.size, BURST_BYTES), max(context.machine.facts.page_sizes))
+            stack.enter_context(_released(context, lines))
+        bursts = ThreadBursts(context, lines, context.rng(3))
         curves = Curves(context, bursts, context.calibration.level_cycles)
-        demand = ask_demand(curves, levels, walks, region)
+        demand = ask_demand(curves, levels, walks)
         prefetching = ask_prefetches(curves, levels)
         curves.in_later_epochs()
         evidence = Evidence(demand, prefetching, bursts.alone.co_runner_fraction)
         siblings = ask_threads(curves, evidence, levels)
-    finally:
-        context.machine.release(region)
     context.evidence |= _plain(evidence, siblings)
     yield from findings(evidence, levels, curves.params)
     yield from siblings.findings(levels, curves.params)
+
+
+@contextmanager
+def _released(context: Context, region: Region) -> Iterator[Region]:
+    """The region, until nobody needs it any more."""
+    try:
+        yield region
+    finally:
+        context.machine.release(region)
 
 
 def _plain(evidence: Evidence, siblings: Siblings) -> dict[str, Any]:
@@ -56,10 +74,10 @@ def _plain(evidence: Evidence, siblings: Siblings) -> dict[str, Any]:
     blocked = demand.behind.asked if demand.behind else None
     named = {"loads": demand.loads, "stores": demand.stores, "blocked": blocked}
     for own in evidence.prefetching:
-        named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
+        named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "kept")}
+    totals = {f"prefetch.{own.hint}.total": plain(own.total) for own in evidence.prefetching if own.total}
     return {
-        "curves": {name: asked.plain() for name, asked in named.items() if asked is not None},
-        "in_flight": {level: kept.value for level, kept in demand.kept.items()},
+        "curves": {name: asked.plain() for name, asked in named.items() if asked is not None} | totals,
         "siblings": [own if isinstance(own, str) else asdict(own) for own in (siblings.beside, siblings.together)],
         "disturbed": round(evidence.disturbed, 3),
         "prefetch_fills": {own.hint: own.fills for own in evidence.prefetching},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,13 +70,20 @@ class Asked:
 
     def plain(self) -> dict[str, Any]:
         """For the result file and the plot."""
-        levels = self.levels()
-        return {
-            "numbers": list(levels),
-            "cycles": [round(each, 1) for each in levels.values()],
-            "step": [self.last, *self.ends] if self.jumps else None,
-            "epochs": [[each.value, round(each.certainty, 4), round(each.none, 4)] for each in self.epochs],
-        }
+        step = [self.last, *self.ends] if self.jumps else None
+        epochs = [[each.value, round(each.certainty, 4), round(each.none, 4)] for each in self.epochs]
+        return plain(self.levels(), step) | {"epochs": epochs}
+
+
+def plain(times: Mapping[int, float], step: list[int] | None = None) -> dict[str, Any]:
+    """A curve for the result file and the plot; `step` is the number behind which it jumps, with its interval."""
+    return {"numbers": list(times), "cycles": [round(each, 1) for each in times.values()], "step": step}
+
+
+def nearest(own: float, cycles: Mapping[str, float]) -> str:
+    """The level whose latency, of those in `cycles`, differs least from `own`, by ratio."""
+    least = min(cycles.values())
+    return min(cycles, key=lambda level: abs(float(np.log(max(own, least) / cycles[level]))))
 
 
 class Curves:
@@ -125,28 +132,29 @@ class Curves:
         return mean_ticks(times, self.bursts.cycles_per_tick * step_ticks(self.context))  # type: ignore[arg-type]
 
 
-def in_flight(asked: Asked, params: Params, most: int | None = None) -> int:
-    """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
-    many as what all took one after the other is longer than what they took together. Numbers up to `most` count, and
-    those before a jump."""
-    levels = asked.levels()
-    unit, times = asked.curve.unit, np.array(list(levels.values()))
-    numbers = np.array(list(levels))
-    # the smallest, for a first one that was slow would make all that follows look more at once than it was
-    base = float(times.min() if numbers[0] == 1 else min(times[0] + unit, times[1:].min(initial=np.inf)))
-    limit = min(most or asked.most, asked.ends[0] if asked.jumps else asked.most)
-    before = numbers <= limit
-    return int((params.certainly * numbers * unit / (times - base + unit))[before].max(initial=0.0))
+def goes_on(asked: Asked, params: Params) -> bool:
+    """Whether time goes on to rise right behind the jump. Behind a full queue it doesn't, as entries get free as fast
+    as they were taken; where requests wait for page walks, say, it does."""
+    behind = [time for number, time in asked.levels().items() if asked.last < number <= params.further * asked.last]
+    return bool(behind) and behind[-1] - min(behind) > params.half * asked.curve.unit
 
 
-def surely(asked: Asked, params: Params) -> int:
-    """How many loads surely were in flight at once. Those before the first jump, if they took less than half a miss
-    longer than one: what waits for an entry takes a whole one. Else that jump may be a later one, where an earlier was
-    lost in noise, and only what throughput proves counts."""
-    if not asked.jumps:
-        return in_flight(asked, params)
-    low = asked.ends[0]
-    together = [time for number, time in asked.levels().items() if number <= low]
-    if together and together[-1] - min(asked.levels().values()) < params.half * asked.curve.unit:
-        return low
-    return min(in_flight(asked, params), low)
+def at_once(times: Mapping[int, float], most: float) -> int:
+    """The largest number that took no longer than `most`, 0 if none did: then no smaller one had to wait either, and
+    where one took longer that was something else."""
+    return max((number for number, time in times.items() if time <= most), default=0)
+
+
+def in_flight(times: Mapping[int, float], unit: float, params: Params) -> int:
+    """How many independent misses surely were in flight at once, though time may never jump: by Little's law at least
+    as many as what all took one after the other is longer than what they took together. `times` by number, from one on;
+    the shortest counts as that of one, for if that was slow all others would look more at once than they were."""
+    numbers, own = np.array(list(times)), np.array(list(times.values()))
+    return int((params.certainly * numbers * unit / (own - own.min() + unit)).max())
+
+
+def surely(times: Mapping[int, float], unit: float, most: int, params: Params) -> int:
+    """How many misses surely were in flight at once: those that took less than half a miss longer than one, as what
+    waits for an entry takes a whole one; or what throughput proves, up to `most`."""
+    together = at_once(times, min(times.values()) + params.half * unit)
+    return max(together, min(in_flight(times, unit, params), most))

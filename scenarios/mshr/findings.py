@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.estimate import CONFIDENCE, Interval
 
-from .curves import Asked, in_flight, surely
+from .curves import Asked, at_once, goes_on, surely
 from .demand import Behind, Demand
 from .params import Params
 from .prefetching import NEAR, UNSTEADY, Prefetching
@@ -73,8 +73,8 @@ def _needing_entries(evidence: Evidence) -> Iterable[tuple[str, Asked]]:
     """Loads, and prefetches into the first two levels, each of which needs an entry there."""
     yield "loads", evidence.demand.loads
     for own in evidence.prefetching:
-        if own.fills in NEAR:
-            yield from ((f"prefetches {own.hint}", each) for each in (own.phase, own.total) if each is not None)
+        if own.fills in NEAR and own.phase is not None:
+            yield f"prefetches {own.hint}", own.phase
 
 
 def _as_bound(found: Finding, why: str) -> Finding:
@@ -88,16 +88,17 @@ def _as_bound(found: Finding, why: str) -> Finding:
 
 def l2_demand(evidence: Evidence, params: Params) -> Finding:
     """Loads from memory need an entry of both levels: the last number before their time jumps is what both let
-    through. More in flight by throughput, or from a level in front of memory, contradict it."""
+    through. More that are surely in flight at once contradict it."""
     name, loads = "mshr.l2.demand", evidence.demand.loads
+    passed = _loads_at_once(loads, params)
     if not loads.jumps:
-        return _at_least(name, in_flight(loads, params), f"time never jumps up to {loads.most} loads", "loads")
+        return _at_least(name, passed, f"time never jumps up to {loads.most} loads", "loads")
     low, high = loads.ends
     if not loads.certain:
-        why = f"the jump lies between {low} and {high} loads; {QUIETER}"
-        return _at_least(name, surely(loads, params), why, "loads")
-    if more := _more_in_flight(evidence.demand, evidence.demand.kept.keys() - {"l2"}, loads.last, params):
-        return decide.unresolved(name, UNIT, f"time jumps behind {loads.last} loads, but {more}; {QUIETER}")
+        return _at_least(name, passed, f"the jump lies between {low} and {high} loads; {QUIETER}", "loads")
+    if passed > loads.last or goes_on(loads, params):
+        more = "it goes on to rise" if passed <= loads.last else f"{passed} take less than half a miss longer than one"
+        return _at_least(name, passed, f"time jumps behind {loads.last} loads, but {more}", "loads")
     stores, behind = evidence.demand.stores, evidence.demand.behind
     if stores is not None and stores.certain and 1 < loads.last < stores.ends[0]:
         why = f"time jumps behind {loads.last} loads, but {stores.last} stores find entries: others may take some"
@@ -107,22 +108,12 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
         if 0 < more_first <= params.next_to:
             why = f"level 1 has {more_first} more: a line that a prefetcher fetches meanwhile takes an entry of level 2"
             return _at_least(name, low, why, "loads")
-    method = f"loads from memory: time jumps{_throughput(evidence.demand)}{_stores(stores)}"
-    return _measured(name, loads, 0, method, "loads")
+    return _measured(name, loads, 0, f"loads from memory: time jumps{_stores(stores)}", "loads")
 
 
-def _more_in_flight(demand: Demand, levels: Iterable[str], entries: int, params: Params) -> str:
-    """Why so many entries can't be all, as more loads surely were in flight that each need one; empty if none were."""
-    for level, kept in demand.kept.items():
-        if level in levels and kept.low > (1 + params.agrees) * entries:
-            return f"parallel chases keep {kept.low:.1f} in flight from {level}"
-    return ""
-
-
-def _throughput(demand: Demand) -> str:
-    """As a remark: an entry limit is the same number in all levels."""
-    kept = ", ".join(f"{each.value:.1f} from {level}" for level, each in demand.kept.items())
-    return f"; parallel chases keep in flight {kept}" if kept else ""
+def _loads_at_once(loads: Asked, params: Params) -> int:
+    """How many loads surely were in flight at once."""
+    return surely(loads.levels(), loads.curve.unit, loads.ends[0] if loads.jumps else loads.most, params)
 
 
 def _stores(stores: Asked | None) -> str:
@@ -139,7 +130,7 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
     """A hit in level 2 behind misses lacks but an entry of level 1: the number of misses behind which it has to
     wait."""
     name, demand = "mshr.l1.demand", evidence.demand
-    passed, behind = surely(demand.loads, params), demand.behind
+    passed, behind = _loads_at_once(demand.loads, params), demand.behind
     if behind is None:
         return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
     if not behind.in_level_two:
@@ -158,28 +149,22 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
     if entries < passed or (_creeps(asked, params) and not at_loads):
         why = f"a hit in level 2 is delayed behind {entries} misses, but not for an entry alone"
         return _at_least(name, passed, why, "blocked")
-    if more := _more_in_flight(demand, demand.kept, entries, params):
-        why = f"a hit in level 2 waits behind {entries} misses, but {more}; {QUIETER}"
-        return decide.unresolved(name, UNIT, why)
-    method = f"a hit in level 2 behind misses has to wait{_throughput(demand)}"
-    return _measured(name, asked, 1, method, "blocked")
+    return _measured(name, asked, 1, "a hit in level 2 behind misses has to wait", "blocked")
 
 
 def _creeps(asked: Asked, params: Params) -> bool:
     """Whether the hit was delayed by half a miss before the jump already: bandwidth, or a port."""
-    before = [time for number, time in asked.levels().items() if number <= asked.last]
-    return bool(before) and before[-1] > params.half * asked.curve.unit
+    return at_once(_up_to(asked, asked.last), params.half * asked.curve.unit) < asked.last
 
 
 def _never_waited(behind: Behind, params: Params) -> int:
-    """Entries that level 1 has at least, as a hit behind one miss less did not wait, nor behind any fewer. Only misses
-    count behind which a wait would have shown: one slow measurement may hide it, and must not become a bound."""
-    free = 0
-    for number, time in behind.asked.levels().items():
-        if time > params.waits * behind.asked.curve.unit or number > behind.shows_up_to:
-            break
-        free = number + 1
-    return free
+    """Entries that level 1 has at least, as a hit behind one miss less did not wait. Only misses count behind which a
+    wait would have shown."""
+    return 1 + at_once(_up_to(behind.asked, behind.shows_up_to), params.waits * behind.asked.curve.unit)
+
+
+def _up_to(asked: Asked, most: int) -> dict[int, float]:
+    return {number: time for number, time in asked.levels().items() if number <= most}
 
 
 # -- prefetches --------------------------------------------------------------------------------------------------------
@@ -211,9 +196,6 @@ def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     if own.fills == "l2" and UNSTEADY in fills.values() and "l1" not in fills.values():
         why = f"no hint was seen to fill level 1 all the time, so {own.hint} may fill that too; run again"
         return _as_bound(found, why)
-    if own.fills == "l2" and _late_before_waiting(evidence.prefetching, own):
-        why = f"prefetches {own.hint} come later before they have to wait, and not for level 1: a queue may lie before"
-        return _as_bound(found, f"{why} level 2's, or behind it")
     return found
 
 
@@ -223,61 +205,40 @@ def _no_hint(name: str, evidence: Evidence) -> Finding:
     return decide.unresolved(name, UNIT, f"no software prefetch is seen to fill {level} ({fills})")
 
 
-def _late_before_waiting(prefetching: list[Prefetching], own: Prefetching) -> bool:
-    """Whether the last line comes later from a smaller number on than the one behind which the next prefetch has to
-    wait, for something else than an entry of level 1. Then a queue takes them that is longer than the one which limits
-    them: the former is level 2's and the latter lies behind that, or the latter is and the former lies before."""
-    waits, late = own.phase, own.total
-    if waits is None or late is None or not (waits.jumps and late.jumps) or waits.ends[0] <= late.ends[1]:
-        return False
-    first = [each.phase for each in prefetching if each.fills == "l1" and each.phase is not None and each.phase.jumps]
-    return not any(each.ends[0] <= waits.ends[1] and waits.ends[0] <= each.ends[1] for each in first)
-
-
 def _one_hint(name: str, own: Prefetching, params: Params) -> Finding:
-    """The smallest number at which prefetches of a hint jump, in any of the times that are taken of them."""
-    phase, total, kept = own.phase, own.total, own.kept
-    assert phase is not None and total is not None and kept is not None
+    """The smallest number at which the next prefetch of a hint has to wait, or is dropped. All before it were in flight
+    at once if that is the queue which they hold until their lines come, and then the last line comes as soon as one
+    would. Where it comes later, the queue that is full lies before level 2's, or what makes it late lies behind."""
+    phase, kept = own.phase, own.kept
+    assert phase is not None and kept is not None
     empty, first = phase.levels()[0], kept.levels()
     if first[min(first)] - empty > params.half * kept.curve.unit:
         return decide.unresolved(name, UNIT, f"lines that {own.hint} prefetches are there now and then only; run again")
     ways = {"the next has to wait": ("phase", phase)}
-    if "l2" in name:
-        ways["the next comes later"] = ("total", total)
     if own.dropped_when_full(params):
         ways["the next is dropped"] = ("kept", kept)
     jumping = {how: way for how, way in ways.items() if way[1].jumps}
     key = f"prefetch.{own.hint}"
     if not jumping:
-        out = min(_at_once(phase, params), in_flight(total, params), _all_kept(kept, params))
+        half = params.half * phase.curve.unit
+        # of a number that leaves no line out, and sets out before one line would have come
+        most = min(at_once(phase.levels(), empty + half), at_once(kept.levels(), first[min(first)] + half))
+        out = min(surely(own.total, kept.curve.unit, most, params), most)
         return _at_least(name, out, f"no sign of a limit up to {phase.most} prefetches {own.hint}", key)
     how, (way, asked) = min(jumping.items(), key=lambda item: item[1][1].last)
     low, high = asked.ends
     if not asked.certain:
         why = f"the jump lies between {low} and {high} prefetches {own.hint}; {QUIETER}"
         return decide.unresolved(name, UNIT, why)
+    if way == "phase" and goes_on(asked, params):
+        why = f"{how} behind {asked.last} prefetches {own.hint}, and ever longer, so not for an entry alone"
+        return _at_least(name, min(surely(own.total, kept.curve.unit, low, params), low), why, f"{key}.total")
     if asked.last < 1 and not _each_waits(asked, params):
         return decide.unresolved(name, UNIT, f"one prefetch {own.hint} takes long, more of them no longer; run again")
-    if asked.last and "l2" in name and _queued(own, asked.last, params):
-        why = f"{asked.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
-        return _at_least(name, in_flight(total, params, asked.last), why, f"{key}.total")
+    if asked.last and "l2" in name and _late(own, asked, params):
+        why = f"{how} behind {asked.last} prefetches {own.hint}, but the last line comes later than of so many at once"
+        return _at_least(name, min(surely(own.total, kept.curve.unit, low, params), low), why, f"{key}.total")
     return _measured(name, asked, 0, f"prefetches {own.hint} from memory: {how}", f"{key}.{way}")
-
-
-def _at_once(phase: Asked, params: Params) -> int:
-    """Prefetches that set out within half the time of one: all in flight at once, if they were not dropped or kept in
-    a queue before."""
-    levels = phase.levels()
-    return max(number for number, time in levels.items() if time - levels[0] < params.half * phase.curve.unit)
-
-
-def _all_kept(kept: Asked, params: Params) -> int:
-    """Up to how many prefetches no line was missing long after: before the jump, or before time grew by half a miss."""
-    levels = kept.levels()
-    numbers, times = np.array(list(levels)), np.array(list(levels.values()))
-    slower = times - np.minimum.accumulate(times) > params.half * kept.curve.unit
-    before = int(numbers[max(int(np.argmax(slower)) - 1, 0)] if slower.any() else numbers[-1])
-    return min(before, kept.ends[0]) if kept.jumps else before
 
 
 def _each_waits(asked: Asked, params: Params) -> bool:
@@ -287,14 +248,14 @@ def _each_waits(asked: Asked, params: Params) -> bool:
     return levels[last] - levels[first] > params.half * asked.curve.unit * (last - first)
 
 
-def _queued(own: Prefetching, number: int, params: Params) -> bool:
-    """Whether so many prefetches may have stood in a queue before level 2's: their last line comes half a miss later
-    than they set out, as if it had waited for another."""
+def _late(own: Prefetching, full: Asked, params: Params) -> bool:
+    """Whether the last line of as many prefetches as fit comes half a miss later than they set out, as if it had waited
+    for another: of as many as fit in every epoch, for one more waits in any case."""
+    assert own.phase is not None
+    number = min(each.value for each in full.epochs)
 
-    def longer(asked: Asked) -> float:
-        levels = asked.levels()
+    def longer(levels: Mapping[int, float]) -> float:
         numbers, times = list(levels), list(levels.values())
         return float(np.interp(number, numbers, times) - np.interp(1, numbers, times))
 
-    assert own.total is not None and own.phase is not None
-    return longer(own.total) - longer(own.phase) > params.half * own.total.curve.unit
+    return longer(own.total) - longer(own.phase.levels()) > params.half * own.phase.curve.unit

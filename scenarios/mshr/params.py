@@ -16,26 +16,24 @@ class Params:
 
     What decides. A hit or a miss that was held up for an entry takes a whole miss longer, less what the others needed
     to set out, and nothing where it was not, so `half` a miss lies between both; half of a jump's height likewise.
-    Little's law holds to `agrees`: groups of a chase wait for their last line, and latency under load is higher than
-    alone, while half or twice as many in flight lie far outside. It never counts a `certainly` smaller number. Beside
-    a co-runner in more than `disturbed` of all bursts, what it took may have decided: calm levels leave out more than
-    as many.
+    Up to `further` times the number before a jump time must not rise as much again: the next jump comes at twice that,
+    but a first TLB may end before. Little's law counts `certainly` so many, as latency under load is higher than alone.
+    Beside a co-runner in more than `disturbed` of all bursts, what it took may have decided: calm levels leave out more
+    than as many.
 
-    The hit in level 2. The chase behind it takes `chase` times as long as a miss, in `chase_steps` steps at most (where
-    they don't fit into the core's window, the last ones begin when the first misses have left it); with `hides` at
-    least it shows behind two waves of misses, which is what more misses than level 2 has entries take. Traversals
-    of evictor lines that differ by `evictor_ratio` are tried `evictor_tries` times until the line stays in level 2.
-    Its latency there is a mean over `hit_runs` runs, `hit_means` means at a time up to `most_hit_means`; up to `gone`
-    of the loads may come from memory, as a traversal of half a cache that hashes its index empties some sets.
+    The hit in level 2. The chase behind it takes `chase` times as long as a miss, so that it shows behind two waves of
+    misses, which is what more misses than level 2 has entries take; a step's time is that between chases of both
+    `chase_steps`. It is timed alone in `chase_rounds`. Traversals of evictor lines that differ by `evictor_ratio` are
+    tried `evictor_tries` times until the line stays in level 2. Its latency there is a mean over `hit_runs` runs,
+    `hit_means` means at a time up to `most_hit_means`; up to `gone` of the loads may come from memory, as a traversal
+    of half a cache that hashes its index empties some sets.
 
     Where prefetches land. Chases over `landing_lines` are timed in `landings` rounds, up to `most_landings`: of twelve
     rounds that are each right with 90 %, three in four (`agreeing`) are in all but 3 runs of 100; of a hint that works
     every other time, in 7 of 100. A third level less than `apart` times as slow as the second may be the second, seen
     beside lines that stayed in the first: third levels of published cores are twice as slow. Prefetches in `groups`
-    (`group_rounds` rounds) are in flight by fewer at a time.
-
-    Throughput. Chases in step are timed over `chase_depth` steps and one, `chase_rounds` times; in levels between
-    `level_rounds` times, over two steps, so few that their pages stay in a first TLB; interval by `resamples`.
+    (`group_rounds` rounds) are in flight by fewer at a time. When the last line comes is asked as often, of `totals`
+    numbers, each a quarter larger than the one before.
 
     Threads. Bursts of all threads at once in `thread_rounds`, each with `next_to` requests more than there would be
     entries, which is also how many a hardware prefetcher may hold beside a burst; a hit of one thread `beside_rounds`
@@ -48,12 +46,12 @@ class Params:
     epochs: int = 3
     more_epochs: int = 2
     half: float = 0.5
-    agrees: float = 0.3
+    further: float = 1.25
     certainly: float = 0.9
     disturbed: float = 0.1
     chase: float = 1.6
-    chase_steps: int = 400
-    hides: float = 1.25
+    chase_steps: tuple[int, int] = (100, 400)
+    chase_rounds: int = 8
     evictor_ratio: float = 1.4
     evictor_tries: int = 5
     hit_runs: int = 6
@@ -64,13 +62,10 @@ class Params:
     landings: int = 12
     most_landings: int = 36
     agreeing: float = 0.75
-    apart: float = 1.6
+    apart: float = 2.0
     groups: int = 4
     group_rounds: int = 6
-    chase_depth: int = 3
-    chase_rounds: int = 8
-    level_rounds: int = 6
-    resamples: int = 200
+    totals: int = 24
     thread_rounds: int = 10
     next_to: int = 2
     beside_rounds: int = 12

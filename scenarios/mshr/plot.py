@@ -13,24 +13,23 @@ if TYPE_CHECKING:
 
 NAMES = {
     "loads": "loads from memory",
-    "nearer": "loads from {}",
     "stores": "stores to memory",
     "blocked": "delay of a level-2 hit behind loads",
     "phase": "prefetches {}, until all have set out",
     "total": "prefetches {}, until all are there",
     "kept": "loads long after prefetches {}",
 }
-"""What each curve is; {} stands for the hint, or for the level (in results of older versions)."""
+"""What each curve is; {} stands for the hint."""
 
 
 def draw(evidence: Mapping[str, Any]) -> Figure:
-    """Time over the number of misses, from `evidence["curves"]` (`staircases` in results of older versions).
+    """Time over the number of misses, from `evidence["curves"]`.
 
     By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
     its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
     from setebench.report.plot import new_figure, style  # matplotlib is only loaded for a plot
 
-    curves = evidence.get("curves") or evidence.get("staircases")
+    curves = evidence.get("curves")
     if not isinstance(curves, Mapping) or not curves:
         raise SetebenchError("there is nothing to plot: the evidence holds no latency-over-count curves")
     figure, axes = new_figure("Misses asked for at once", "misses asked for at once", "time (core cycles)")
@@ -55,10 +54,8 @@ def _label(name: str) -> str:
 
 
 def _kind(name: str) -> tuple[str, str]:
-    """The key in `NAMES`, and the hint or the level."""
+    """The key in `NAMES`, and the hint."""
     first, *rest = name.split(".")
-    if first == "loads" and rest:
-        return "nearer", rest[0].upper()
     return (rest[1], rest[0]) if first == "prefetch" else (first, "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -13,28 +13,28 @@ from setebench.experiments.bursts.bursts import Times
 from setebench.stats.jump import Curve, calm_level
 from setebench.stats.ticks.location import over_replicates
 
-from .curves import Asked, Curves
+from .curves import Asked, Curves, nearest
 from .params import Params
 
 NEAR = ("l1", "l2")
 
 UNSTEADY = "unsteady"
 """Where a hint fills that leaves its lines in a near level only now and then, or in one of two that can't be
-distinguished."""
+distinguished, or in one that was not found."""
 
 
 @dataclass(frozen=True)
 class Prefetching:
     """One hint. `fills` is where a line lands: l1, l2, or further out. By number of prefetches: the time in which they
-    set out (`phase`), until the last line is there (`total`), and of loads of all lines long after (`kept`). `apart` is
-    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other. `warmed`: with a
-    load of the same page right before each."""
+    set out (`phase`), of loads of all lines long after (`kept`), and until the last line is there (`total`, of up to as
+    many as may be in flight). `apart` is the time of `kept` behind its jump, of as many lines, prefetched in groups,
+    one after the other. `warmed`: with a load of the same page right before each."""
 
     hint: str
     fills: str
     phase: Asked | None = None
-    total: Asked | None = None
     kept: Asked | None = None
+    total: Mapping[int, float] = field(default_factory=dict)
     apart: float | None = None
     warmed: bool = False
 
@@ -91,7 +91,6 @@ def _one_hint(curves: Curves, own: Prefetching) -> Prefetching:
     phase = curves.search(f"prefetch {hint}", set_out, (0, params.most))
     # only a smaller limit than that would change the answer, and to see a jump takes what lies behind it
     most = min(2 * (phase.ends[1] + phase.curve.params.near), params.most) if phase.jumps else params.most
-    total = curves.search(f"prefetch {hint}, until there", lambda n: ask(n, delayed=False).sum(axis=1), (1, most))
     kept = Asked(lambda n: ask(n, delayed=True)[:, 1], Curve(1, most, curves.memory, curves.rng))
     for count, times in loaded:
         if 1 <= count <= most:
@@ -100,11 +99,16 @@ def _one_hint(curves: Curves, own: Prefetching) -> Prefetching:
     apart = None
     behind = [number for number in kept.levels() if number > kept.ends[1]] if kept.jumps else []
     if behind:  # what loads take behind the jump when fewer prefetches are in flight at once
-        rounds = [ask(behind[0], delayed=True, groups=params.groups)[:, 1] for _ in range(params.group_rounds)]
-        apart = calm_level(np.stack(rounds))
+        grouped = [ask(behind[0], delayed=True, groups=params.groups)[:, 1] for _ in range(params.group_rounds)]
+        apart = calm_level(np.stack(grouped))
+    curves.context.progress(f"prefetch {hint}, until there")
+    limits = [max(asked.last, 1) for asked in (phase, kept) if asked.jumps]
+    numbers = np.unique(np.geomspace(1, min(limits, default=most), params.totals).round().astype(int)).tolist()
+    rounds = {n: np.stack([ask(n, delayed=False) for _ in range(params.group_rounds)]) for n in numbers}
+    total = {n: calm_level(times.sum(axis=-1)) for n, times in rounds.items()}
     # some machines ignore a hint for a stretch of time, and what was timed then says nothing
     still = _landed(curves, (hint,), warmed=own.warmed)[hint] in NEAR
-    return Prefetching(hint, own.fills if still else UNSTEADY, phase, total, kept, apart, own.warmed)
+    return Prefetching(hint, own.fills if still else UNSTEADY, phase, kept, total, apart, own.warmed)
 
 
 # -- where lines land --------------------------------------------------------------------------------------------------
@@ -134,28 +138,26 @@ def _landed(curves: Curves, hints: Sequence[str], *, warmed: bool) -> dict[str, 
             mean = (curves.mean_of(times) - curves.mean_of(loaded)) / params.landing_lines
             own.append(Landing(median + cycles["l1"], mean + cycles["l1"]))
         if number % params.landings == 0:
-            found = {hint: landed(own, cycles, params.agreeing) for hint, own in rounds.items()}
+            found = {hint: landed(own, cycles, params) for hint, own in rounds.items()}
             if UNSTEADY not in found.values():
                 break
     return found
 
 
-def landed(rounds: Sequence[Landing], cycles: Mapping[str, float], agreeing: float) -> str:
-    """The level that holds the lines, `memory` where they stay out more often than not, or `UNSTEADY`; `agreeing` is
-    the fraction of rounds that must be alike. `cycles` are the latencies of the levels, `l1` to `memory`."""
-    levels = [_nearest(each.median, cycles) for each in rounds]
+def landed(rounds: Sequence[Landing], cycles: Mapping[str, float], params: Params) -> str:
+    """The level that holds the lines, `memory` where they stay out more often than not, or `UNSTEADY`. `cycles` are the
+    latencies of the levels, `l1` to `memory`. Lines that are nearer to a third level `apart` times as slow than to the
+    second lie in one that was not found."""
+    alike = params.agreeing * len(rounds)
+    levels = [nearest(each.median, cycles) for each in rounds]
     near = [each.mean for each, level in zip(rounds, levels, strict=True) if level in NEAR]
-    if len(near) >= agreeing * len(rounds):
+    if len(near) >= alike:
         # all rounds together: near levels differ by less than a clock step, so one round may not decide
         choices, mean = {level: cycles[level] for level in NEAR if level in cycles}, over_replicates(near)
-        low, high = _nearest(mean.low, choices), _nearest(mean.high, choices)
-        return low if low == high else UNSTEADY
+        low, high = nearest(mean.low, choices), nearest(mean.high, choices)
+        between = low != high or (low == "l2" and mean.low > params.apart**0.5 * cycles["l2"])
+        return UNSTEADY if between else low
     level, times = Counter(levels).most_common(1)[0]
-    if level not in NEAR and times >= agreeing * len(rounds):
+    if level not in NEAR and times >= alike:
         return level
-    return "memory" if len(rounds) - len(near) >= agreeing * len(rounds) else UNSTEADY
-
-
-def _nearest(own: float, cycles: Mapping[str, float]) -> str:
-    least = min(cycles.values())
-    return min(cycles, key=lambda level: abs(float(np.log(max(own, least) / cycles[level]))))
+    return "memory" if len(rounds) - len(near) >= alike else UNSTEADY

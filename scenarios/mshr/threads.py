@@ -197,7 +197,7 @@ def second_shared(found: Together | str, params: Params) -> Finding:
     if found.maybe_first:
         why = "one thread alone may run out of level 1, so that level 2 may have enough for several and yet be shared"
         return decide.unresolved(name, "bool", why)
-    if found.at_part < params.private * found.height and found.at_all > params.half * found.height:
+    if found.at_part < params.private * found.height < found.at_all:
         how = f"{threads} each have as many in flight as one alone"
         return decide.chosen(name, False, "bool", how, "siblings")
     why = f"{found.threads} threads at once run out a little earlier than one, but not as of a shared pool; run again"

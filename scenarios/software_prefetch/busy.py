@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import SETTLE_CYCLES, Place
-from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.machine import Ticks
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
@@ -21,7 +19,7 @@ from setebench.stats.ticks.mixture import Shares
 from . import answers
 from .answers import QUIETER, Answer
 from .params import Layout, Params
-from .run import Run, Way
+from .run import Run, Way, flushed, on_layouts
 
 BURST, GROUND = Base("burst"), Base("ground")
 
@@ -30,58 +28,40 @@ BURST, GROUND = Base("burst"), Base("ground")
 # top; otherwise they are hidden in its time.
 
 
-@dataclass(frozen=True)
-class Behind:
-    """An access of a `kind` (load, store, prefetch) to a target, brought to the first cache before if `cached`, with so
-    many additions, or a `second` load that misses too, behind it."""
+def behind(kind: str, hint: str, *, cached: bool = False, additions: int = 0) -> Way:
+    """An access of a `kind` (load, store, prefetch with a `hint`) to a target, brought to the first cache before if
+    `cached`, with so many additions behind it, timed until all is done: the full fence at the end waits for a store to
+    be written as well."""
 
-    kind: str
-    cached: bool = False
-    additions: int = 0
-    second: bool = False
+    def access(probe: Probe, kind: str, where: Operand) -> Probe:
+        if kind == "prefetch":
+            return probe.prefetch(where, hint)
+        return probe.load(where) if kind == "load" else probe.store(where)
 
-    def way(self, hint: str, layout: Layout) -> Way:
-        """Timed until all is done: the full fence at the end waits for a store to be written as well."""
+    def way(probe: Probe, place: Place, number: int) -> Probe:
+        target = place.targets[number]
+        probe = place.ready(probe, number, 1)
+        if cached:
+            probe = access(probe, "store" if kind == "store" else "load", target).fence()
+        probe = access(probe.start(number), kind, target)
+        # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
+        probe = probe.wait(1).add(additions) if additions else probe
+        return probe.fence().stop(number)
 
-        def access(probe: Probe, kind: str, where: Operand) -> Probe:
-            if kind == "prefetch":
-                return probe.prefetch(where, hint)
-            return probe.load(where) if kind == "load" else probe.store(where)
-
-        def way(probe: Probe, place: Place, number: int) -> Probe:
-            target = place.targets[number]
-            other = target + layout.second_lines * place.line_size
-            # flushed here again, for another target's access may have had a hardware prefetcher fetch it
-            probe = place.ready(probe.flush(other).fence().wait(SETTLE_CYCLES).fence(), number, 1)
-            if self.cached:
-                probe = access(probe, "store" if self.kind == "store" else "load", target).fence()
-            probe = access(probe.start(number), self.kind, target)
-            probe = probe.load(other) if self.second else probe
-            # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
-            probe = probe.wait(1).add(self.additions) if self.additions else probe
-            return probe.fence().stop(number)
-
-        return way
+    return way
 
 
 def blocking(run: Run) -> Iterator[Finding]:
     """Whether independent work goes on behind a load, a store or a prefetch that misses."""
     run.context.progress("work behind misses")
     method = "additions behind an access that misses every cache, against the access alone"
-    cycles = run.memory_ticks * run.cycles_per_tick()
-    additions = int(min(run.layout.additions, cycles / 2))
+    additions = max(int(min(run.layout.additions, run.memory_ticks * run.cycles_per_tick() / 2)), 1)
     kinds = ("load", "store", "prefetch") if run.hint else ("load", "store")
-    if additions < run.layout.least_additions:
-        for kind in kinds:
-            reason = f"memory takes only {cycles:.0f} cycles longer than the first level"
-            yield Answer(reason=reason).finding(f"blocking.{kind}", "string", method)
-        return
     ways: dict[str, Way] = {}
     for kind in kinds:
-        ways[f"{kind}.hit"] = Behind(kind, cached=True).way(run.hint, run.layout)
-        ways[f"{kind}.miss"] = Behind(kind).way(run.hint, run.layout)
-        ways[f"{kind}.miss+work"] = Behind(kind, additions=additions).way(run.hint, run.layout)
-        ways[f"{kind}.miss+miss"] = Behind(kind, second=True).way(run.hint, run.layout)
+        ways[f"{kind}.hit"] = behind(kind, run.hint, cached=True)
+        ways[f"{kind}.miss"] = behind(kind, run.hint)
+        ways[f"{kind}.miss+work"] = behind(kind, run.hint, additions=additions)
     ticks, per_tick = run.side_by_side("memory", ways, run.samples // 2), run.cycles_per_tick()
     means = {name: mean_ticks(each, run.step) for name, each in ticks.items()}
     cycles_of = {name: mean * per_tick for name, mean in means.items()}
@@ -168,18 +148,15 @@ def full(shares: Shares, longer: float, params: Params) -> Answer:
 
 def _bursts(run: Run) -> Burst:
     """Loads of late lines behind bursts of prefetches, and as many without a burst."""
-    rng, context = run.context.rng("late lines behind bursts"), run.context
-    count = max(2, -(-run.samples // (SERVING.layouts * run.layout.burst_timed)))
-    parts: list[Burst] = []
-    for _ in range(SERVING.layouts):
+    rng = run.context.rng("late lines behind bursts")
+    count = run.repetitions(run.layout.burst_timed)
+
+    def take() -> Burst:
         burst = _BurstLines(run.layout, run.region.line_size, rng)
-        ticks = [
-            context.machine.run(burst.probe(each), {BURST: run.stretches(count + 1, rng)}, cpu=context.cpu, warmup=1)
-            for each in (run.hint, "")
-        ]
-        (done, idle) = ticks
-        parts.append(Burst(done[:, 0], done[:, -1], done[:, 1:-1].ravel(), idle[:, 1:-1].ravel()))
-    return Burst(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        done, idle = (run.timed(burst.probe(each), {BURST: run.stretches(count + 1, rng)}) for each in (run.hint, ""))
+        return Burst(done[:, 0], done[:, -1], done[:, 1:-1], idle[:, 1:-1])
+
+    return Burst(*on_layouts(take))
 
 
 class _BurstLines:
@@ -199,10 +176,8 @@ class _BurstLines:
 
     def probe(self, hint: str) -> Probe:
         """All lines flushed, the burst, loads of late lines, and the burst once more."""
-        probe, every = Probe(), [line for lines in self._lines for line in lines]
-        for line in every:
-            probe = probe.flush(line)
-        probe = probe.fence().wait(SETTLE_CYCLES).fence()
+        every = [line for lines in self._lines for line in lines]
+        probe = flushed(Probe(), every)
         for warming in self._warming:
             probe = probe.load(warming)
         probe = self._burst(probe.fence(), 0, hint).wait(SETTLE_CYCLES).fence()
@@ -238,24 +213,24 @@ def trains_hardware(run: Run) -> Iterator[Finding]:
     yield found.finding("software_prefetch.trains_hardware", "bool", method, "training")
 
 
-def _runs(run: Run) -> tuple[Ticks, Ticks]:
+def _runs(run: Run) -> list[Ticks]:
     """Ticks of loads of the line after a run, with the run made of prefetches and without it; shapes (n,).
 
     A run is eight neighbouring lines of a page, the last one three times over, always missing: next-line, pair, stream
     and stride prefetchers, up or down, would fetch the line after it."""
     rng, pages = run.context.rng("lines after runs"), run.layout.run_pages
-    count = max(2, -(-run.samples // (SERVING.layouts * pages)))
-    found: tuple[list[Ticks], list[Ticks]] = ([], [])
-    for _ in range(SERVING.layouts):
+    count = run.repetitions(pages)
+
+    def take() -> tuple[Ticks, Ticks]:
         # pages by turns: a run up, a run down, and the same two without prefetches
         turn = rng.permutation(np.arange(pages) % 4)
         probe = Probe()
         for number, which in enumerate(turn.tolist()):
             probe = _one_run(probe, run, number, up=which % 2 == 0, hint=run.hint if which < 2 else "")
-        ticks = _timed(run, probe, count, rng)
-        found[0].append(ticks[:, turn < 2].ravel())
-        found[1].append(ticks[:, turn >= 2].ravel())
-    return np.concatenate(found[0]), np.concatenate(found[1])
+        ticks = run.timed(probe, {GROUND: run.stretches(count + 1, rng, 2)})  # even shifts: a pair stays a pair
+        return ticks[:, turn < 2], ticks[:, turn >= 2]
+
+    return on_layouts(take)
 
 
 def _one_run(probe: Probe, run: Run, number: int, *, up: bool, hint: str) -> Probe:
@@ -267,9 +242,7 @@ def _one_run(probe: Probe, run: Run, number: int, *, up: bool, hint: str) -> Pro
     beside = page + layout.beside * line_size
     last, after = page + lines[-1] * line_size, page + (lines[-1] + (1 if up else -1)) * line_size
     every = [page + line * line_size for line in lines]
-    for line in (*every, after):
-        probe = probe.flush(line)
-    probe = probe.fence().wait(SETTLE_CYCLES).fence().load(beside).fence()
+    probe = flushed(probe, (*every, after)).load(beside).fence()
     label = "up" if up else "down"
     for line in every if hint else ():
         probe = probe.prefetch(line, hint, ip=label).wait(layout.space_cycles).fence()
@@ -280,25 +253,19 @@ def _one_run(probe: Probe, run: Run, number: int, *, up: bool, hint: str) -> Pro
     return probe.start(number).load(after).stop(number)
 
 
-def _visits(run: Run) -> tuple[Ticks, Ticks]:
+def _visits(run: Run) -> list[Ticks]:
     """Ticks of loads of the second line of new pages after visits of many, with visits made of prefetches and without;
     shapes (n,). A prefetcher that remembers regions would fetch the others of a visit's lines there."""
     rng = run.context.rng("visits of regions")
-    count = max(2, -(-run.samples // (2 * SERVING.layouts * run.layout.new_pages)))
-    found: tuple[list[Ticks], list[Ticks]] = ([], [])
-    for _ in range(SERVING.layouts):
-        for hint, ticks in zip((run.hint, ""), found, strict=True):
-            ticks.append(_timed(run, _visit(hint, run.layout, run.region.line_size), count, rng).ravel())
-    return np.concatenate(found[0]), np.concatenate(found[1])
+    count = run.repetitions(2 * run.layout.new_pages)
+    probes = [_visit(hint, run.layout, run.region.line_size) for hint in (run.hint, "")]
+    return on_layouts(lambda: [run.timed(each, {GROUND: run.stretches(count + 1, rng, 2)}) for each in probes])
 
 
 def _visit(hint: str, layout: Layout, line_size: int) -> Probe:
     pages = [GROUND + number * TLB_PAGE_BYTES for number in range(layout.visited + layout.new_pages)]
     first, second, beside = (line * line_size for line in (layout.first_line, layout.second_line, layout.beside))
-    probe = Probe()
-    for page in pages:
-        probe = probe.flush(page + first).flush(page + second).flush(page + beside)
-    probe = probe.fence().wait(SETTLE_CYCLES).fence()
+    probe = flushed(Probe(), [page + line for page in pages for line in (first, second, beside)])
     for page in pages[: layout.visited]:
         probe = probe.load(page + beside, ip="beside").fence()
         for line, label in ((first, "first"), (second, "second")) if hint else ():
@@ -309,8 +276,3 @@ def _visit(hint: str, layout: Layout, line_size: int) -> Probe:
         probe = probe.wait(SETTLE_CYCLES).fence().load(page + beside, ip="beside").fence()
         probe = probe.start(number).load(page + second).stop(number)
     return probe
-
-
-def _timed(run: Run, probe: Probe, count: int, rng: np.random.Generator) -> Ticks:
-    placed = {GROUND: run.stretches(count + 1, rng, 2)}  # even shifts: a pair of lines stays a pair
-    return run.context.machine.run(probe, placed, cpu=run.context.cpu, warmup=1)

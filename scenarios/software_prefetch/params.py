@@ -87,8 +87,7 @@ class Layout:
     `second_line`; `beside` is loaded to warm the page's TLB entry.
 
     Up to `additions` are put behind a miss: they fit the reorder window of any core that has one, together with the
-    access in front; fewer than `least_additions` would hide in anything. A second miss lies `second_lines` further: in
-    the same page, so that its translation is warm, and out of reach of next-line and pair prefetchers."""
+    access in front."""
 
     burst_pages: int = 28
     burst_lines: int = 8
@@ -112,5 +111,3 @@ class Layout:
     second_line: int = 13
     beside: int = 54
     additions: int = 100
-    least_additions: int = 16
-    second_lines: int = 9

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.machine import Ticks
 from setebench.probe import Base, Probe
 from setebench.results import Finding
@@ -26,7 +25,7 @@ from setebench.stats.ticks.location import mean_ticks
 from . import answers
 from .answers import QUIETER, Answer, standard_error
 from .params import Layout, Params
-from .run import Run, Way, loaded, nothing, prefetched
+from .run import Run, Way, loaded, nothing, on_layouts, prefetched
 
 PAGES, FRESH = Base("pages"), Base("fresh")
 
@@ -122,13 +121,13 @@ def on_tlb_misses(
 
 def _behind_traversal(run: Run, pages: int, most: int) -> Behind:
     """What traversing `pages` pages does to translations and to prefetches; about `run.samples` of each."""
-    parts: list[Behind] = []
     context, layout, warmed = run.context, run.layout, run.layout.warmed
     rng = np.random.default_rng((context.seed, pages))
-    count = max(2, -(-run.samples // (SERVING.layouts * warmed)))
+    count = run.repetitions(warmed)
     low, high = (line * (TLB_PAGE_BYTES // run.region.line_size) // 64 for line in layout.walk_lines)
-    for number in range(SERVING.layouts):
-        context.progress(f"prefetches behind a traversal of {pages} pages, {number + 1} of {SERVING.layouts}")
+    context.progress(f"prefetches behind a traversal of {pages} pages")
+
+    def take() -> Behind:
         place = Place(context, run.region, "memory", 0.0)
         first = int(rng.integers(0, max(most - pages, 0) + 1))
         order = run.region.address + (first + rng.permutation(pages)) * TLB_PAGE_BYTES
@@ -136,16 +135,12 @@ def _behind_traversal(run: Run, pages: int, most: int) -> Behind:
         context.machine.link(run.region, order)
         hinted = rng.permutation(np.arange(GROUP_PAGES) % 2 == 0)
         penalty, after = (
-            context.machine.run(
-                probe,
-                {**place.placements(count + 1), PAGES: np.repeat(order[:1], count + 1)},
-                cpu=context.cpu,
-                warmup=1,
-            )
+            run.timed(probe, {**place.placements(count + 1), PAGES: np.repeat(order[:1], count + 1)})
             for probe in (_penalty_probe(place, pages, warmed), _prefetch_probe(place, pages, run.hint, hinted))
         )
-        parts.append(Behind(penalty[:, :warmed], penalty[:, warmed:], after[:, hinted], after[:, ~hinted]))
-    return Behind(*(np.concatenate([part.ravel() for part in column]) for column in zip(*parts, strict=True)))
+        return Behind(penalty[:, :warmed], penalty[:, warmed:], after[:, hinted], after[:, ~hinted])
+
+    return Behind(*on_layouts(take))
 
 
 def _traversed(probe: Probe, pages: int) -> Probe:

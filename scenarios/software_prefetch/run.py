@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Pla
 from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.experiments.lines.serving import References, measure_references, reference
 from setebench.machine import Region, Ticks
-from setebench.probe import Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 from setebench.stats.ticks.mixture import Shares
@@ -54,6 +54,20 @@ def prefetched(hint: str, *, elsewhere: bool = False) -> Way:
         return loaded(probe.prefetch(place.targets[number], hint).wait(SETTLE_CYCLES).fence(), place, number)
 
     return way
+
+
+def flushed(probe: Probe, lines: Iterable[Operand]) -> Probe:
+    """`probe`, then some lines brought to memory."""
+    for line in lines:
+        probe = probe.flush(line)
+    return probe.fence().wait(SETTLE_CYCLES).fence()
+
+
+def on_layouts(take: Callable[[], Sequence[Ticks]]) -> list[Ticks]:
+    """Ticks of several kinds, shapes (n,), `take`n from so many layouts of lines as references are: each may fall badly
+    for itself."""
+    parts = [take() for _ in range(SERVING.layouts)]
+    return [np.concatenate([each.ravel() for each in column]) for column in zip(*parts, strict=True)]
 
 
 class Run:
@@ -110,21 +124,29 @@ class Run:
         for what is asked about; every layout deals anew. So drift, neighbours and hardware prefetchers fall on all of
         them alike."""
         names, context = list(ways), self.context
-        found: dict[str, list[Ticks]] = {name: [] for name in names}
         rng = np.random.default_rng((context.seed, 41, context.layouts))
         # ever new targets, one in each page of a group: the same few again and again would teach prefetchers
         walk = find_walks(context, self.region)[level]
-        for _ in range(SERVING.layouts):
+
+        def take() -> list[Ticks]:
             place = Place(context, self.region, level, walk)
             dealt = rng.permutation(np.arange(GROUP_PAGES) % len(names))
             probe = place.placed()
             for number, which in enumerate(dealt.tolist()):
                 probe = ways[names[which]](probe, place, number)
             count = place.repetitions(-(-samples * len(names) // (SERVING.layouts * GROUP_PAGES)))
-            ticks = context.machine.run(probe, place.placements(count + 1), cpu=context.cpu, warmup=1)
-            for which, name in enumerate(names):
-                found[name].append(ticks[:, dealt == which].ravel())
-        return {name: np.concatenate(parts) for name, parts in found.items()}
+            ticks = self.timed(probe, place.placements(count + 1))
+            return [ticks[:, dealt == which] for which in range(len(names))]
+
+        return dict(zip(names, on_layouts(take), strict=True))
+
+    def repetitions(self, loads: int) -> int:
+        """How often to repeat a probe of so many loads of a kind on each layout, for about `samples` of them."""
+        return max(2, -(-self.samples // (SERVING.layouts * loads)))
+
+    def timed(self, probe: Probe, placements: Mapping[Base, NDArray[np.int64]]) -> Ticks:
+        """Ticks of a probe on the CPU asked about; the first placement warms the code up and is left out."""
+        return self.context.machine.run(probe, placements, cpu=self.context.cpu, warmup=1)
 
     def stretches(self, count: int, rng: np.random.Generator, step_lines: int = 1) -> NDArray[np.int64]:
         """Starts of random stretches of pages among those of targets, shifted by some lines, multiples of a step."""

@@ -63,10 +63,10 @@ def working_memory(context: Context) -> Region:
 
 def find_levels(context: Context, region: Region) -> Levels:
     """The levels, nearest first; those that a scenario of the run found before, if one did."""
-    if context.calibration.levels is None:
-        context.calibration = replace(context.calibration, levels=_found(context, region))
     found = context.calibration.levels
-    assert found is not None
+    if found is None:
+        found = _found(context, region)  # first, for it calibrates as well: how fast the core is when it is alone
+        context.calibration = replace(context.calibration, levels=found)
     context.evidence["sweep"] = found.sweep
     return found
 

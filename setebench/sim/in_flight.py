@@ -26,6 +26,19 @@ def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
     return 0 if 0 in known else max(known)
 
 
+def sharing_shows(machine: spec.Machine, number: int) -> bool:
+    """Whether it makes a difference to the threads of a core if they share the miss entries of level `number` (1 or 2):
+    together they must be able to have more requests there than it has entries. What comes to level 2 by way of an entry
+    of level 1, which they share, is no more than there are of those."""
+    first, own, prefetch = machine.levels[0], machine.levels[number - 1], machine.software_prefetch
+    each = max(demand_in_flight(machine, number), prefetches_in_flight(machine, number) or 0)
+    together = machine.core.threads_per_core * each
+    past_first = any(hint.fills == "l2" for hint in prefetch.hints.values()) and not prefetch.lower_hint_takes_l1_entry
+    if number == 2 and first.mshr_shared_by_smt and not past_first:
+        together = min(together, first.mshr_entries or together)
+    return together > own.mshr_entries > 0
+
+
 def _hint_in_flight(machine: spec.Machine, hint: spec.Hint, number: int) -> int | None:
     if hint.fills not in ("l1", "l2")[:number]:
         return None

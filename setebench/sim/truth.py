@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.capacity import usable_lines, usable_ways
-from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
+from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, sharing_shows, working_hints
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths, memory_peak
 from setebench.sim.truth_counters import counters, events_left_open
 from setebench.sim.truth_finding import between, count, exact
@@ -55,8 +55,9 @@ def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
     prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
     software prefetches have lines fetched, and events count prefetched lines, where that depends on what was learned.
-    And what names say already."""
+    And what names say already, and whether threads share entries that they can't run out of."""
     unsure = {TRAINS} if prefetches_train(machine) is None else set()
+    unsure |= _pools_unseen(machine)
     return frozenset(bandwidth_parameters(machine)) | unjudged(machine) | unsure | events_left_open(machine)
 
 
@@ -188,11 +189,16 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
     for name, entries in in_flight.items():
         if entries is not None:
             yield count(f"mshr.{name}", entries, "entries")
-    if machine.core.threads_per_core > 1:
-        for number in (1, 2):
-            level = machine.levels[number - 1]
-            if level.mshr_entries:
-                yield exact(f"mshr.l{number}.shared_by_smt", level.mshr_shared_by_smt, "bool")
+    for number in (1, 2) if machine.core.threads_per_core > 1 else ():
+        if sharing_shows(machine, number):
+            yield exact(f"mshr.l{number}.shared_by_smt", machine.levels[number - 1].mshr_shared_by_smt, "bool")
+
+
+def _pools_unseen(machine: spec.Machine) -> set[str]:
+    """Miss queues of which nobody outside can say whether threads share them."""
+    limited = [number for number in (1, 2) if machine.levels[number - 1].mshr_entries]
+    several = machine.core.threads_per_core > 1
+    return {f"mshr.l{number}.shared_by_smt" for number in limited if several and not sharing_shows(machine, number)}
 
 
 # -- software prefetch -----------------------------------------------------------------------------------------------

@@ -43,15 +43,6 @@ def test_nothing_is_reported_wrong(machine: str) -> None:
     assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
 
 
-def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memory() -> None:
-    context = swept(open_machine_file(small("plain"), 1), fast=True, options={"level": "L1"})
-    reported = findings("mshr", context)
-    curves, kept = context.evidence["curves"], context.evidence["in_flight"]
-    assert curves["loads"]["step"] == [10, 10, 10]
-    assert all(2 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
-    assert reported["mshr.l1.demand"].value == 10 and "from l3" in reported["mshr.l1.demand"].method
-
-
 def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)

@@ -16,7 +16,7 @@ from setebench.cli.main import setebench
 from setebench.results import Finding, Outcome
 from setebench.sim import loader, spec
 from setebench.sim.random_machine import random_machine
-from setebench.sim.truth import truth
+from setebench.sim.truth import left_open, truth
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/parameters.md"
 
@@ -121,7 +121,7 @@ def test_sandybridge_is_table_6(sandybridge: dict[str, Any]) -> None:
     assert sandybridge["loaded_latency.peak_bandwidth"] == pytest.approx(38, rel=1e-3)
     for name in ("l1.demand", "l1.prefetch", "l2.demand", "l2.prefetch"):
         assert sandybridge[f"mshr.{name}"] == 10
-    assert sandybridge["mshr.l1.shared_by_smt"] is sandybridge["mshr.l2.shared_by_smt"] is True
+    assert sandybridge["mshr.l1.shared_by_smt"] is machine.levels[1].mshr_shared_by_smt is True
     assert "software_prefetch.fills.w" not in sandybridge
     assert "l3" not in {value for name, value in sandybridge.items() if name.startswith("software_prefetch.fills")}
     assert sandybridge["software_prefetch.on_page_fault"] is False
@@ -241,6 +241,28 @@ def test_misses_in_flight_follow_from_the_narrowest_queue() -> None:
     assert unlimited["mshr.l1.prefetch"].outcome is Outcome.ABSENT
     assert unlimited["mshr.l1.demand"].value == plain.core.load_queue
     assert unlimited["mshr.l2.demand"].value == 16
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "first_is_shared", "passes_by", "known"),
+    [(8, 16, True, False, False), (16, 8, True, False, True), (8, 16, True, True, True), (12, 16, False, False, True)],
+)
+def test_that_threads_share_a_queue_is_known_where_they_can_fill_it(
+    first: int, second: int, first_is_shared: bool, passes_by: bool, known: bool
+) -> None:
+    """What comes to level 2 by way of shared entries of level 1 is no more than there are of those."""
+    name, machine = "mshr.l2.shared_by_smt", loader.load("plain")
+    changes = ({"mshr_entries": first, "mshr_shared_by_smt": first_is_shared}, {"mshr_entries": second})
+    levels = [msgspec.structs.replace(level, **own) for level, own in zip(machine.levels, changes, strict=False)]
+    hints = {"t1": spec.Hint(fills="l2")}
+    machine = msgspec.structs.replace(
+        machine,
+        core=msgspec.structs.replace(machine.core, threads_per_core=2),
+        levels=(*levels, *machine.levels[2:]),
+        software_prefetch=spec.SoftwarePrefetch(hints=hints, lower_hint_takes_l1_entry=not passes_by),
+    )
+    assert (name in {finding.parameter for finding in truth(machine)}) is known
+    assert (name in left_open(machine)) is not known
 
 
 def test_reading_from_other_cores() -> None:

@@ -14,6 +14,7 @@ from small_presets import small
 from swept_machines import swept
 
 from setebench.experiments.alone import Alone
+from setebench.experiments.levels import find_levels, working_memory
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.long(7)
 
 ENTRIES, HELD = 10, 2
 COMES_AND_GOES: dict[str, Any] = {"co_runner_interval_cycles": 2e7, "co_runner_cycles": 6e7, "co_runner_entries": HELD}
-STAYS: dict[str, Any] = COMES_AND_GOES | {"co_runner_interval_cycles": 5e7, "co_runner_cycles": 1e13}
+STAYS: dict[str, Any] = COMES_AND_GOES | {"co_runner_interval_cycles": 1e6, "co_runner_cycles": 1e13}
 NOPS = 2000
 
 
@@ -53,6 +54,25 @@ def test_one_who_stays_leaves_bounds() -> None:
         value = found[name].value
         assert found[name].outcome is not Outcome.MEASURED
         assert value is None or (isinstance(value, int) and ENTRIES - HELD <= value <= ENTRIES)
+
+
+def test_the_pace_of_a_core_that_is_alone_outlasts_the_search_for_levels() -> None:
+    """Else one who is there from then on is taken for nobody."""
+    machine = open_machine_file(small("plain"), 1)
+    context = Context(machine=machine, fast=True)
+    find_levels(context, working_memory(context))
+    assert context.calibration.levels is not None and context.calibration.issue_pace
+
+
+@pytest.mark.parametrize("line_interval", [0.0, 2000.0])
+def test_one_who_brings_lines_leaves_as_one_who_brings_none(line_interval: float) -> None:
+    """Also while the core waits, which is how one who measures gets rid of it."""
+    noise = {"co_runner_interval_cycles": 4e7, "co_runner_cycles": 4e7, "co_runner_line_interval_cycles": line_interval}
+    machine = quiet(noise=spec.Noise(**noise))
+    probe = Probe().wait(5_000_000).start().nop(NOPS).stop()
+    paces = machine.run(probe, 600)[:, 0]
+    beside = (paces > (paces.min() + paces.max()) / 2).mean()
+    assert 0.3 < beside < 0.7
 
 
 def test_work_is_done_again_where_other_came_meanwhile() -> None:

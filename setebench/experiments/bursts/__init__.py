@@ -1,1 +1,1 @@
-"""Bursts of accesses that no cache has: by one thread, to a level, and by several threads."""
+"""Bursts of accesses that no cache has: by one thread, and by several."""

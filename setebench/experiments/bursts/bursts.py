@@ -71,12 +71,17 @@ class Spread:
     targets: tuple[int, ...]
     beside: tuple[int, ...] = ()
 
+    def one(self, number: int) -> Spread:
+        """One of them."""
+        return Spread((self.targets[number],), (self.beside[number],))
 
-def dependent_loads(probe: Probe, targets: tuple[int, ...], count: int) -> Probe:
-    """`probe`, then loads in groups of `count`, each waiting for the last load of the group before."""
-    for number, target in enumerate(targets):
-        # counted back from here
-        probe = probe.load(TARGETS + target, after=-1 - number % count if number >= count else None)
+
+def requested(probe: Probe, place: Spread, hint: str = "", *, warmed: bool = False, base: Base = TARGETS) -> Probe:
+    """`probe`, then loads of all targets, or prefetches with a `hint`, each right behind a load of the line beside if
+    `warmed`."""
+    for target, beside in zip(place.targets, place.beside, strict=True):
+        probe = probe.load(base + beside) if warmed else probe
+        probe = probe.prefetch(base + target, hint) if hint else probe.load(base + target)
     return probe
 
 
@@ -104,13 +109,8 @@ class Bursts:
 
     def loads(self, count: int) -> Times:
         """Loads of `count` lines in memory, all independent; shape (repetitions,)."""
-        return self.chases(count, 1)
-
-    def chases(self, count: int, steps: int) -> Times:
-        """`count` parallel chases of `steps` lines each, in step: every line's address waits for the last load of the
-        step before; shape (repetitions,)."""
-        place = self.spread(count * steps)
-        return self._run(dependent_loads(self.flushed(place).start(), place.targets, count).stop(), place)[:, 0]
+        place = self.spread(count)
+        return self._run(requested(self.flushed(place).start(), place).stop(), place)[:, 0]
 
     def stores(self, count: int) -> Times:
         """Stores to `count` lines in memory, until all are written; shape (repetitions,)."""
@@ -134,16 +134,14 @@ class Bursts:
         pauses = {group * count // groups for group in range(1, groups)}
         for number in range(count):
             probe = self.settled(probe, count) if number in pauses else probe
-            probe = _prefetch(probe, place, number, hint, warmed=warmed)
+            probe = requested(probe, place.one(number), hint, warmed=warmed)
         probe = probe.stop(0)
         if delayed:
-            probe = self.settled(probe, count)
+            probe = self.settled(probe, count) + self.pages_warmed(place)
         # no dither between the two: what was asked for comes in while it lasts
         probe = probe.start(1, dither=delayed)
-        # the other way round, as their pages' TLB entries are wanted
-        for target in reversed(place.targets[0 if delayed else -1 :]):
-            probe = probe.load(TARGETS + target)
-        return self._run(probe.stop(1), place)
+        # in the same order: what was dropped are the last ones, and no loads behind them hide that they take longer
+        return self._run(requested(probe, place if delayed else place.one(-1)).stop(1), place)
 
     def hit_behind(self, count: int, steps: int, evictor_bytes: float, hint: str = "") -> Times:
         """Loads (or prefetches of a `hint`) of `count` lines in memory; right behind them a load that level 2 serves,
@@ -165,8 +163,7 @@ class Bursts:
             probe = probe.load(NEAR + offset)
         # last, so that the page's TLB entry is there: after a traversal a load that lacks it takes longer than level 2
         probe = (probe + self.flushed(place, NEAR + (beyond + self.params.far_lines * line))).start()
-        for target in place.targets:
-            probe = probe.prefetch(TARGETS + target, hint) if hint else probe.load(TARGETS + target)
+        probe = requested(probe, place, hint)
         # behind a few hits, or a core that takes loads out of order lets it pass the last misses
         first = NEAR + self._cycle()[0]
         probe = probe.chase(first, self.params.behind_hits, self._load_bytes()).load(NEAR + beyond, after=-1)
@@ -190,9 +187,9 @@ class Bursts:
             if warmed:
                 probe = probe.load(TARGETS + place.beside[number]).fence()
             if hint is not None:
-                probe = self.settled(_prefetch(probe, place, number, hint, warmed=warmed))
+                probe = self.settled(requested(probe, place.one(number), hint, warmed=warmed))
             if first:
-                probe = probe.load(TARGETS + place.targets[number])
+                probe = requested(probe, place.one(number))
         probe = self.settled(probe).start().chase(TARGETS + place.targets[0], lines).stop()
         return self._run(probe, place, {TARGETS: base})[:, 0]
 
@@ -230,6 +227,13 @@ class Bursts:
         for other in others:
             probe = probe.flush(other)
         return self.settled(probe)
+
+    def pages_warmed(self, place: Spread, base: Base = TARGETS) -> Probe:
+        """The TLB entries of all targets warmed, by flushing another line of each page."""
+        far = self.params.far_lines * self._region.line_size
+        pages = [target - target % TLB_PAGE_BYTES for target in place.targets]
+        lines = [(target + far) % TLB_PAGE_BYTES for target in place.targets]
+        return self.flushed(Spread(tuple(page + line for page, line in zip(pages, lines, strict=True))), base=base)
 
     def warm_beside(self, probe: Probe, place: Spread, count: int, *, warmed: bool, base: Base = TARGETS) -> Probe:
         """`probe`, then, if `warmed`, loads of the lines beside the first `count` targets."""
@@ -292,9 +296,3 @@ class Bursts:
 
         cycles: Times = self.alone.run(burst).astype(np.float64) * self.cycles_per_tick
         return cycles
-
-
-def _prefetch(probe: Probe, place: Spread, number: int, hint: str, *, warmed: bool) -> Probe:
-    if warmed:
-        probe = probe.load(TARGETS + place.beside[number])
-    return probe.prefetch(TARGETS + place.targets[number], hint)

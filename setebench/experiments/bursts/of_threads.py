@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.bursts.bursts import NEAR, Bursts, Times
+from setebench.experiments.bursts.bursts import NEAR, Bursts, Times, requested
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Facts
 from setebench.probe import Base, Probe
@@ -98,15 +98,9 @@ class ThreadBursts(Bursts):
         probe = self.warm_beside(probe, place, count, warmed=filling.warmed, base=part.base)
         # no dither: threads that don't set out at once don't meet in the queue
         probe = probe.barrier().start(0, dither=False)
-        for target, beside in zip(place.targets, place.beside, strict=True):
-            if not filling.hint:
-                probe = probe.load(part.base + target)
-                continue
-            probe = probe.load(part.base + beside) if filling.warmed else probe
-            probe = probe.prefetch(part.base + target, filling.hint)
-        probe = self.settled(probe.stop(0), count).start(1)
+        probe = requested(probe, place, filling.hint, warmed=filling.warmed, base=part.base)
+        probe = (self.settled(probe.stop(0), count) + self.pages_warmed(place, part.base)).start(1)
         # of more than there are entries the last ones may have been dropped, so the middle of those that were not
-        at = min(filling.entries, count) // 2
-        for target in (place.targets[at],) if middle else reversed(place.targets):
-            probe = probe.load(part.base + target)
+        timed = place.one(min(filling.entries, count) // 2) if middle else place
+        probe = requested(probe, timed, base=part.base)
         return np.full(self.params.runs, start, dtype=np.int64), self.settled(probe.stop(1))

@@ -118,6 +118,9 @@ def _run_co_runner(c: Ints, s: Ints, cpu: int, t: int) -> None:
     leaves = s[th + T_CO_RUNNER_LEAVES]
     if t < leaves:
         _pollute(c, s, core_of(c, cpu), CO_RUNNER_BATCH, OTHERS_PAGES)
+    elif s[th + T_CO_RUNNER] < leaves:  # it left while the thread waited
+        s[th + T_CO_RUNNER] = leaves + random_exponential(s, c[C_CO_RUNNER_EVERY])
+        return
     else:
         leaves = t + random_exponential(s, c[C_CO_RUNNER])
         s[th + T_CO_RUNNER_LEAVES] = leaves

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from setebench.scenarios.mshr.curves import Asked, Curves
+from setebench.scenarios.mshr.curves import Asked
 from setebench.scenarios.mshr.demand import Behind, Demand
-from setebench.scenarios.mshr.demand import kept_in_flight as kept
 from setebench.scenarios.mshr.findings import Evidence, findings
 from setebench.scenarios.mshr.params import Params
 from setebench.scenarios.mshr.prefetching import UNSTEADY, Prefetching
 from setebench.scenarios.mshr.threads import Beside, Siblings, Together, fills_first, fills_second
 
 from setebench.results import Finding, Outcome
-from setebench.stats.estimate import Interval
 from setebench.stats.jump import Curve
 from setebench.stats.threshold import Posterior
 
@@ -49,6 +46,11 @@ def flat(most: int, height: float = 50.0) -> Asked:
     return curve(dict.fromkeys(range(most), height))
 
 
+def soon(most: int) -> dict[int, float]:
+    """Times until the last line is there where none waits for another."""
+    return dict.fromkeys(range(1, most + 1), UNIT)
+
+
 def reported(evidence: Evidence, levels: tuple[str, ...] = ("l1", "l2")) -> dict[str, Finding]:
     return {finding.parameter: finding for finding in findings(evidence, levels, PARAMS)}
 
@@ -59,13 +61,12 @@ def seen(loads: Asked, *prefetching: Prefetching, disturbed: float = 0.0) -> Evi
 
 def hint(name: str, fills: str, last: int) -> Prefetching:
     phase = curve({0: 50.0} | {n: UNIT + UNIT * (n > last) for n in range(1, 60)}, last)
-    return Prefetching(name, fills, phase, jump(last, 60), curve(dict.fromkeys(range(1, 60), 50.0)))
+    return Prefetching(name, fills, phase, curve(dict.fromkeys(range(1, 60), 50.0)), soon(last))
 
 
-def hits(times: dict[int, float], last: int | None = None, **kept: float) -> Evidence:
+def hits(times: dict[int, float], last: int | None = None) -> Evidence:
     """Loads that jump behind 20, and what a hit behind misses takes."""
-    rough = {level: Interval(each, 0.95 * each, 1.05 * each) for level, each in kept.items()}
-    return Evidence(Demand(jump(20), None, Behind(curve(times, last), True, 40, 1e5), rough), [])
+    return Evidence(Demand(jump(20), None, Behind(curve(times, last), True, 40, 1e5)), [])
 
 
 @pytest.mark.parametrize("lost", [UNSTEADY, "memory"])
@@ -86,7 +87,7 @@ def test_a_level_one_hint_answers_for_level_two_where_no_hint_fills_that_alone(o
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
 def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: float, outcome: Outcome) -> None:
     lines = curve({n: 50.0 + 850.0 * (n > 240) for n in range(1, 256)}, 240, height=850.0)
-    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(256), flat(256), lines, apart)), ("l1",))
+    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(256), lines, soon(256), apart)), ("l1",))
     assert first["mshr.l1.prefetch"].outcome is outcome
     assert 220 <= cast(int, first["mshr.l1.prefetch"].value) <= 240  # of that many none was lost
 
@@ -94,7 +95,7 @@ def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: flo
 def test_lines_that_are_missing_later_were_not_in_flight() -> None:
     """No jump is certain, but from 60 prefetches on a line is missing."""
     lines = curve({n: 50.0 + 2 * n + UNIT * (n > 60) for n in range(1, 200)})
-    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(200), flat(200), lines)), ("l1",))
+    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(200), lines, soon(200))), ("l1",))
     assert (first["mshr.l1.prefetch"].outcome, first["mshr.l1.prefetch"].value) == (Outcome.AT_LEAST, 60)
 
 
@@ -114,22 +115,29 @@ def test_a_hit_that_never_waits_is_a_bound_only_where_a_wait_would_have_shown() 
     assert (first.outcome, first.value) == (Outcome.AT_LEAST, 41)
 
 
-@pytest.mark.parametrize("level", ["l2", "l3", "memory"])
-def test_more_in_flight_than_there_are_entries_is_a_contradiction(level: str) -> None:
-    first = reported(hits(SUDDEN, 19, **{level: 36.0}), ("l1",))["mshr.l1.demand"]
-    assert first.outcome is Outcome.UNRESOLVED and first.reason and level in first.reason
+@pytest.mark.parametrize("rise", [0.25, 0.45])
+def test_a_small_rise_before_all_entries_are_taken_is_no_limit(rise: float) -> None:
+    """A first TLB that is full, for one: what waits for an entry takes a whole miss longer than one alone."""
+    loads = curve({n: UNIT * (1 + rise * (n > 16) + (n > 24)) for n in range(1, 60)}, 16)
+    for level in ("l1", "l2"):
+        found = reported(seen(loads))[f"mshr.{level}.demand"]
+        assert (found.outcome, found.value) == (Outcome.AT_LEAST, 24)
 
 
-def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() -> None:
-    """Lines of which a third went further out: in a few repetitions a load samples slow, and a step of them fast."""
-    rng = np.random.default_rng(5)
-    curves = cast(Curves, SimpleNamespace(params=PARAMS, rng=rng))
-    times = np.array([80.0, 140.0, 400.0, 520.0]) + 160.0 * (rng.random((18, 4)) < 0.3)
-    rough = kept(times, 32, 1.0, curves)
-    assert rough is not None and rough.low < 26
-    clear = kept(np.tile([80.0, 140.0, 400.0, 460.0], (18, 1)), 32, 1.0, curves)
-    assert clear == Interval(32.0, 32.0, 32.0)
-    assert kept(np.tile([80.0, 140.0, 900.0, 160.0], (18, 1)), 32, 1.0, curves) is None  # the first was held up
+def test_time_that_goes_on_to_rise_behind_a_jump_is_no_full_queue() -> None:
+    """Page walks one after the other, where a first TLB ends: each further page waits longer."""
+    loads = curve({n: UNIT * (1 + max(n - 83, 0) / 8 + (n > 83)) for n in range(1, 100)}, 83)
+    found = reported(seen(loads), ("l2",))["mshr.l2.demand"]
+    assert (found.outcome, found.value) == (Outcome.AT_LEAST, 83)
+
+
+def test_prefetches_whose_last_line_comes_late_were_not_all_in_flight() -> None:
+    """Seen on a Zen 4 core: 132 prefetches set out, as a queue before takes them, but about a hundred are in flight."""
+    for epochs in ((132, 132, 132), (131, 132, 132)):
+        phase = curve({n: 50.0 + UNIT * (n > epochs[0]) for n in range(160)}, *epochs)
+        total = {n: UNIT * (1 + (n > 110)) for n in range(1, 133)}
+        second = reported(seen(jump(20), Prefetching("t1", "l2", phase, flat(160), total)))["mshr.l2.prefetch"]
+        assert (second.outcome, second.value) == (Outcome.AT_LEAST, 110)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +145,12 @@ def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() 
     [
         ((20, 20, 18), Outcome.MEASURED, 20),
         ((18, 18, 18), Outcome.MEASURED, 18),
-        ((20, 18, 18), Outcome.AT_LEAST, 18),
-        ((20, 18), Outcome.AT_LEAST, 18),
+        ((20, 18, 18), Outcome.AT_LEAST, 20),
+        ((20, 18), Outcome.AT_LEAST, 20),
     ],
 )
 def test_epochs_in_which_a_co_runner_takes_entries(epochs: tuple[int, ...], outcome: Outcome, value: Any) -> None:
-    loads = curve({n: UNIT + UNIT * (n > 20) for n in range(1, 40)}, *epochs)
+    loads = curve({n: UNIT + UNIT * (n > epochs[0]) for n in range(1, 40)}, *epochs)
     found = reported(seen(loads))["mshr.l2.demand"]
     assert (found.outcome, found.value) == (outcome, value)
 
@@ -167,7 +175,7 @@ def test_stores_that_find_more_entries_make_the_number_of_loads_a_bound(
 def test_a_number_is_a_bound_where_others_jumped_there_in_one_epoch_and_later_in_another() -> None:
     """Seen in a guest: loads 18 in all epochs, prefetches 18 in one and 20 in others; 20 in quiet runs."""
     phase = curve({n: UNIT + UNIT * (n > 18) for n in range(40)}, 18, 20, 20)
-    found = reported(seen(jump(18), Prefetching("t0", "l1", phase, jump(20), flat(40))))
+    found = reported(seen(jump(18), Prefetching("t0", "l1", phase, flat(40), soon(18))))
     assert (found["mshr.l2.demand"].outcome, found["mshr.l2.demand"].value) == (Outcome.AT_LEAST, 18)
 
 
@@ -224,7 +232,7 @@ def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() ->
     single = Evidence(Demand(jump(1), None, Behind(curve({n: UNIT * (n >= 1) for n in range(41)}, 0), True, 40, 0)), [])
     assert filled(with_hints(single, hint("t0", "l1", 8))) == ("t0", 8)
     lost = curve({n: 50.0 + UNIT * (n > 8) for n in range(1, 40)}, 8)
-    assert filled(with_hints(single, Prefetching("t0", "l1", flat(40), None, lost, apart=50.0))) == ("t0", 8)
+    assert filled(with_hints(single, Prefetching("t0", "l1", flat(40), lost, apart=50.0))) == ("t0", 8)
     assert isinstance(fills_first(single, PARAMS), str)
     assert isinstance(fills_first(seen(jump(20)), PARAMS), str)
 
@@ -238,7 +246,7 @@ def test_level_two_is_only_asked_where_level_one_does_not_explain_it(
 ) -> None:
     own = hint("t1", "l2", second)
     if dropping:
-        own = Prefetching("t1", "l2", flat(60), flat(60), jump(second, 60), apart=UNIT)
+        own = Prefetching("t1", "l2", flat(60), jump(second, 60), soon(second), apart=UNIT)
     behind = Behind(curve(SUDDEN, 19), True, 40, 1e5)
     found = fills_second(Evidence(Demand(jump(loads), None, behind), [own]), 2, set(), PARAMS)
     assert isinstance(found, str) is not asked

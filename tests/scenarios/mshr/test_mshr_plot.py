@@ -24,7 +24,7 @@ def test_every_curve_is_drawn_with_its_jump_and_units() -> None:
     assert len(axes.patches) == 1  # the interval of the jump behind 2 or 3
 
 
-@pytest.mark.parametrize("evidence", [{}, {"curves": {}}, {"staircases": {"loads": {"numbers": [1]}}}])
+@pytest.mark.parametrize("evidence", [{}, {"curves": {}}, {"curves": {"loads": {"numbers": [1]}}}])
 def test_missing_or_damaged_curves_are_reported(evidence: dict[str, Any]) -> None:
     with pytest.raises(SetebenchError, match="curves"):
         draw(evidence)

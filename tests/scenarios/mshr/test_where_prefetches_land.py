@@ -12,7 +12,7 @@ CYCLES = {"l1": 4.0, "l2": 14.0, "l3": 50.0, "memory": 400.0}
 
 
 def landed(rounds: list[Landing]) -> str:
-    return landed_in(rounds, CYCLES, Params().agreeing)
+    return landed_in(rounds, CYCLES, Params())
 
 
 def rounds(cycles: float, noise: float, count: int = 12, seed: int = 1) -> list[Landing]:
@@ -25,6 +25,11 @@ def rounds(cycles: float, noise: float, count: int = 12, seed: int = 1) -> list[
 @pytest.mark.parametrize("level", list(CYCLES))
 def test_lines_are_reported_where_they_are(level: str) -> None:
     assert landed(rounds(CYCLES[level], 2.0)) == level
+
+
+def test_lines_of_a_third_level_that_was_not_found_are_not_in_the_second() -> None:
+    found = {level: cycles for level, cycles in CYCLES.items() if level != "l3"}
+    assert landed_in(rounds(CYCLES["l3"], 2.0), found, Params()) == UNSTEADY
 
 
 def test_a_hint_that_is_ignored_in_half_of_the_rounds_is_unsteady() -> None:
