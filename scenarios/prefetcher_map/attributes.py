@@ -89,7 +89,8 @@ def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
     def changed(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
         return tuple(replace(access, how=how) if access.how == "load" else access for access in accesses)
 
-    return replace(visit, steps=changed(visit.steps), training=changed(visit.training), anchor=anchor)
+    made = {name: changed(getattr(visit, name)) for name in ("steps", "training", "practice")}
+    return replace(visit, **made, anchor=anchor)
 
 
 def report_fills(lab: Lab, question: Question, report: Report) -> str | None:

@@ -7,7 +7,18 @@ from msgspec.structs import replace
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
-from setebench.sim.described import LEAST_COUNTED, REPEATED, SEQUENCES, STOPS, described, goes_on, lead, lead_of, visit
+from setebench.sim.described import (
+    AGAIN,
+    LEAST_COUNTED,
+    REPEATED,
+    SEQUENCES,
+    STOPS,
+    described,
+    goes_on,
+    lead,
+    lead_of,
+    visit,
+)
 from setebench.sim.families import identity_of, member
 from setebench.sim.random_machine import random_machine
 
@@ -52,13 +63,11 @@ def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
     for seed, prefetcher, line in others():
         reported = described((prefetcher,), line)
         step = -1 if reported.directions == "down" else 1
-        level = WatchedLevel(prefetcher, line=line)
+        way = "up" if step > 0 else "down"
+        assert tuple(lead(practised(prefetcher, line, way), step)[0]) == reported.lead_after_runs, (seed, prefetcher)
+        level = practised(prefetcher, line, way)
         level.scatter()
         assert tuple(lead(level, step)[0]) == reported.lead, (seed, prefetcher)
-        level = WatchedLevel(prefetcher, line=line)
-        level.scatter()
-        practise(level, "up" if step > 0 else "down")
-        assert tuple(lead(level, step)[0]) == reported.lead_after_runs, (seed, prefetcher)
         seen.add(type(prefetcher))
     assert len(seen) >= 8
 
