@@ -96,7 +96,7 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
         led[name] = lab.ask(replace(question, controls=()))
     recalled = led["single"] or led["footprint"]  # what no stream does, however many accesses it wants
     late = led["deltas"] or ((led["up"] or led["down"]) and not lab.known.may(*RUN_FAMILIES))
-    if late and not (recalled or lab.known.others_learn or lab.known.may(*STREAMS, *REGION)):
+    if late and not recalled and not lab.known.may(*STREAMS, *REGION):
         for identity in STREAMS:
             finds[identity].present, finds[identity].reason = None, LATE
     beyond = [name for name in BEYOND if lab.ask(questions[name]) and not lab.known.may(*BEYOND[name])]
@@ -117,11 +117,6 @@ def _add_other(lab: Lab, question: Question, level: str | None = None) -> None:
     for identity in IMITATED:
         if identity.startswith(level) and finds[identity].present:
             finds[identity].present, finds[identity].reason = None, MASKED
-
-
-def leads(lab: Lab, found: Found) -> bool:
-    """Whether something else was found, by lines of the page that is accessed."""
-    return bool(found.present and found.question and min(found.question.targets) < lab.page_lines)
 
 
 def _hold(lab: Lab, identity: str) -> None:

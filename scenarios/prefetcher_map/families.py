@@ -72,11 +72,7 @@ def doubt(lab: Lab) -> None:
         up_down.present = None
     if inner.dense and outer.present is False:
         outer.present, outer.reason = None, LED_BY_L1
-    elif not (
-        any(each.present for each in (inner, outer, finds["l2.stride"]))
-        or any(described.leads(lab, finds[name]) for name in ("l1.other", "l2.other"))
-        or not streams.leads_anyway(lab)
-    ):
+    elif not (inner.present or outer.present or finds["l2.stride"].present) and streams.leads_anyway(lab):
         for stream in (inner, outer):
             if stream.present is False:
                 stream.present, stream.reason = None, UNEXPLAINED
