@@ -89,7 +89,8 @@ def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
     def changed(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
         return tuple(replace(access, how=how) if access.how == "load" else access for access in accesses)
 
-    return replace(visit, steps=changed(visit.steps), training=changed(visit.training), anchor=anchor)
+    steps, training, practice = changed(visit.steps), changed(visit.training), changed(visit.practice)
+    return replace(visit, steps=steps, training=training, practice=practice, anchor=anchor)
 
 
 def report_fills(lab: Lab, question: Question, report: Report) -> str | None:

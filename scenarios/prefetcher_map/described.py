@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.experiments.visits import Access, Visit, instruction
+from setebench.experiments.visits import Visit
 
 from .attributes import report_fills, report_trained_by
+from .descriptions.behaviour import IMITATED, level_of, report_behaviour
+from .descriptions.sequences import AccessSequence, P
 from .found import Answer, Found, Question
 from .kinds import runs
 from .kinds.streams import Rules
@@ -42,28 +44,22 @@ BEYOND = {
 """Sequences that are led where anything learns sequences that has no name here, and the families that lead them too:
 distances of two and three lines in turn by one instruction, and not by many; five lines in an order without a stride,
 each by its own; the next page after a run to the page's end; one access after many runs."""
-IMITATED = ("l1.stride", "l2.up_down")
-"""What leads unequal distances leads equal ones, and brings any neighbour that came by then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
     learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
-    practice: pages gone through before, in every repetition. learned: accesses of a sequence before its questions, more
-    than a learning phase of best-offset prefetching has (26 offsets, 100 rounds).
+    practice: pages gone through before, in every repetition.
     apart: lines ahead that neighbours don't bring. single: lines ahead of one access, after runs.
-    footprint: lines in an order without a stride. unexplained: fraction of counts that the best rule of a stream leaves
-    unexplained only where none is right."""
+    unexplained: fraction of counts that the best rule of a stream leaves unexplained only where none is right."""
 
     patterns: int = 16
     samples: int = 3
     gaps: range = range(5, 10)
     practice: int = 2
-    learned: int = 2600
     apart: tuple[int, ...] = (5, 7)
     single: range = range(2, 20)
-    footprint: tuple[int, ...] = (0, 5, 11, 3, 14)
     unexplained: float = 0.4
 
 
@@ -95,7 +91,8 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
     questions = _practised(lab)
     led: dict[str, Answer] = {}
     for name, question in questions.items():
-        lab.samples(question.visit, question.targets[:1], -(-E.learned // len(question.visit.steps)))
+        made = len(question.visit.practice) + len(question.visit.steps)
+        lab.samples(question.visit, question.targets[:1], -(-P.learned // made))
         led[name] = lab.ask(replace(question, controls=()))
     recalled = led["single"] or led["footprint"]  # what no stream does, however many accesses it wants
     late = led["deltas"] or ((led["up"] or led["down"]) and not lab.known.may(*RUN_FAMILIES))
@@ -112,7 +109,7 @@ def compare(lab: Lab, sure: Collection[str]) -> None:
 
 def _add_other(lab: Lab, question: Question, level: str | None = None) -> None:
     """Something else answers this question, at its level or else at `level`."""
-    finds, level = lab.known.finds, _level(lab, question) or level
+    finds, level = lab.known.finds, level_of(lab, question) or level
     if level is None:
         return
     finds[f"{level}.other"] = Found(True, question=question)
@@ -120,16 +117,6 @@ def _add_other(lab: Lab, question: Question, level: str | None = None) -> None:
     for identity in IMITATED:
         if identity.startswith(level) and finds[identity].present:
             finds[identity].present, finds[identity].reason = None, MASKED
-
-
-def _level(lab: Lab, question: Question) -> str | None:
-    """Whose prefetcher answers a question: level 1's brings lines to level 1, or while level 2 sees no access."""
-    visit, target = question.visit, next(line for line in question.targets if lab.brings(question.visit, line))
-    if lab.in_l1(visit, target):
-        return "l1"
-    accessed = {access.at // lab.line_size for access in visit.steps if not access.page}
-    heard = lab.brings(replace(visit, warm=tuple(sorted(accessed)), demoted=(), thrash=False), target)
-    return None if heard is None else "l1" if heard else "l2"
 
 
 def _hold(lab: Lab, identity: str) -> None:
@@ -232,7 +219,7 @@ def _practised(lab: Lab) -> dict[str, Question]:
         targets = [line for line in run[half:] if min(E.apart) <= abs(line - run[half - 1]) <= max(E.apart)]
         control = _after_practice(lab, run, half, tuple(targets), same=False).visit
         questions[name] = replace(_after_practice(lab, run, half, tuple(targets), same=True), controls=(control,))
-    questions["footprint"] = _after_practice(lab, E.footprint, 1, E.footprint[2:3], same=False)
+    questions["footprint"] = _after_practice(lab, P.footprint, 1, P.footprint[2:3], same=False)
     over = _after_practice(lab, up, len(up), (lines, lines + 1), same=True)
     window = replace(over.visit, window=(0, 2 * lines))
     questions["next_page"] = replace(over, visit=window)
@@ -241,19 +228,15 @@ def _practised(lab: Lab) -> dict[str, Question]:
 
 
 def _after_practice(lab: Lab, run: Sequence[int], count: int, targets: tuple[int, ...], same: bool) -> Question:
-    def accesses(lines: Sequence[int], page: int) -> list[Access]:
-        ips = [lab.params.same_ip if same else instruction(number) for number in range(len(lines))]
-        return [Access(line * lab.line_size, ip=ip, page=page) for line, ip in zip(lines, ips, strict=True)]
-
-    practice = [access for page in range(1, E.practice + 1) for access in accesses(run, page)]
-    return Question(Visit((*practice, *accesses(run[:count], 0))), targets)
+    sequence = AccessSequence(tuple(run), lab.params.same_ip if same else None, E.practice)
+    return Question(Visit(sequence.accesses(lab)[:count], practice=sequence.practice(lab)), targets)
 
 
-def report_other(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
-    """What trains it and which level it fills, by the question that showed it."""
+def report_other(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
+    """What trains it and which level it fills, by the question that showed it; and what it does."""
     if found.question is not None:
         report_trained_by(lab, found.question, report)
-        report_fills(lab, found.question, report)
+        report_behaviour(lab, huge, report_fills(lab, found.question, report), report)
 
 
 CASES: dict[str, tuple[Check, ...]] = {

@@ -193,7 +193,9 @@ class Lab(Visits):
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _quiet(self, visit: Visit) -> Visit:
-        return replace(visit, forget=self.known.forget, beside=self.known.beside)
+        """The visit after all that region prefetchers remember of its accesses was made to be forgotten, but for what
+        was practised to be remembered."""
+        return visit if visit.practice else replace(visit, forget=self.known.forget, beside=self.known.beside)
 
     def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Answer]:
         """Whether the visit brings each target, which without its accesses is not there: that is asked only of what

@@ -70,7 +70,10 @@ class Visits:
 
     def after(self, probe: Probe, targets: Ticks) -> Ticks:
         """Ticks of a load of each target (lines from the page's beginning), a repetition each, at a probe's end."""
-        return self._run(probe, self._placements(self._warmed(targets)))
+        warmed = self._warmed(targets)
+        placed = self._placements(warmed)
+        others = [base for base in probe.bases if base not in placed]
+        return self._run(probe, placed | {base: self._fresh_pages(len(warmed)) for base in others})
 
     def alone(self, visit: Visit, targets: Sequence[int], repetitions: int) -> list[Ticks]:
         """Each target timed so many times after the visit, in random order, without a control."""

@@ -25,6 +25,12 @@ PAGE, PROBED, OTHERS, FILLER, BESIDE = (Base(name) for name in ("page", "probed"
 ALONE = Base("alone")
 """Pages in which accesses are made alone (`Visit.forget`): a line of any other kind there would be remembered."""
 
+
+def fresh_page(number: int) -> Base:
+    """A page that has not been visited for as long as the visited one."""
+    return Base(f"fresh {number}")
+
+
 Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
 
 
@@ -44,6 +50,9 @@ class Layout:
     thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
     burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
     missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
+    scattered, scattered_ip, scattered_apart, scattered_line: instructions, each with a page of its own, that make
+      scattered loads in turn, the address of the first, bytes between them (their low seven bits differ), and the line
+      that all of them load: lines of a page apart are no distance that prefetchers learn.
     unwatch_line, unwatch_ip: the access that opens further regions; none of a visit, so what it recalls disturbs none.
     anchor_ip: instruction that loads the visit's anchor.
     instructions: instruction addresses that accesses have of their own, one byte further apart than there are: their
@@ -60,6 +69,10 @@ class Layout:
     burst_pages: int = 2
     pushing_pages: int = 14
     missed_pages: int = 72
+    scattered: int = 128
+    scattered_ip: int = 0x8000
+    scattered_apart: int = 129
+    scattered_line: int = 2
     unwatch_line: int = 9
     unwatch_ip: int = 0x3CAA
     anchor_ip: int = 0x10F5
@@ -78,7 +91,7 @@ def instruction(number: int) -> int:
 @dataclass(frozen=True)
 class Access:
     """One access: bytes from the page's beginning, how, from which instruction address (low bits; None: one of its
-    own), and in which page (0: the visited one; else another one)."""
+    own), and in which page (0: the visited one; below: one that is as fresh; above: another one)."""
 
     at: int
     how: Kind = "load"
@@ -97,6 +110,8 @@ class Visit:
     beside: lines from each of those accesses to one more in its page, for prefetchers that remember no region of which
       one line alone was accessed; 0 for none.
     training: accesses to other pages, before everything else.
+    practice: accesses to flushed lines of fresh pages, right before the steps and made as these are.
+    scattered: rounds of loads of scattered lines (`Layout.scattered`) between those and the steps: what learns forgets.
     anchor: a line in level 1 that is loaded before every software prefetch, because some cores drop those to another
       page than the latest load's.
     chained: each load's address depends on the value of the one before, and no fence stands between them: some
@@ -116,10 +131,12 @@ class Visit:
     chained: bool = False
     burst: int = 0
     burst_how: Literal["load", "t0"] = "load"
+    practice: tuple[Access, ...] = ()
+    scattered: int = 0
 
     def untrained(self) -> Visit:
         """The control: the same without its accesses."""
-        return replace(self, steps=())
+        return replace(self, steps=(), practice=(), scattered=0)
 
 
 def _act(probe: Probe, access: Access, where: Operand, number: int) -> Probe:
@@ -146,6 +163,7 @@ class Builder:
         self._kept = lru_cache(256)(self._put_together)
         self._demoting = lru_cache(512)(self._pushed_out)
         self._flushing = lru_cache(64)(self._flushed)
+        self._practising = lru_cache(16)(self._practised)
         self._traversing = lru_cache(1)(self._traversed)
         self._unwatching = lru_cache(1)(self._unwatched)
 
@@ -155,7 +173,9 @@ class Builder:
 
     def place_of(self, access: Access) -> Operand:
         """Where an access goes."""
-        return self.other(OTHERS, access.page, access.at) if access.page else PAGE + access.at
+        if access.page > 0:
+            return self.other(OTHERS, access.page, access.at)
+        return (fresh_page(-access.page) if access.page else PAGE) + access.at
 
     # -- whole probes ----------------------------------------------------------------------------------------------
 
@@ -165,6 +185,10 @@ class Builder:
 
     def _put_together(self, visit: Visit, loaded: bool, _conflict_pages: int) -> Probe:
         probe = self._prelude(visit)
+        if visit.practice:
+            probe = probe + self._practising(visit.practice, visit.anchor)
+        if visit.scattered:
+            probe = probe.repeat(visit.scattered, self._scattering).fence()
         if visit.chained:
             probe = self._chain(probe, visit)
         else:
@@ -234,6 +258,25 @@ class Builder:
             probe = probe.load(PAGE + visit.anchor * self.line_size, ip=f"i{bits}", ip_bits=bits).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(LAYOUT.step_cycles).fence("l")
 
+    def _practised(self, practice: tuple[Access, ...], anchor: int | None) -> Probe:
+        """Accesses made as those of a visit are."""
+        probe, visit = Probe(), Visit((), anchor=anchor)
+        for number, access in enumerate(practice):
+            probe = self._step(probe, visit, access, number)
+        return probe
+
+    @cached_property
+    def _scattering(self) -> Probe:
+        """A round of scattered loads, all of which miss."""
+        probe, at = Probe(), LAYOUT.scattered_line * self.line_size
+        for page in range(LAYOUT.scattered):
+            probe = probe.flush(self.other(OTHERS, page, at))
+        probe = probe.fence()
+        for page in range(LAYOUT.scattered):
+            bits = LAYOUT.scattered_ip + page * LAYOUT.scattered_apart
+            probe = probe.load(self.other(OTHERS, page, at), ip=f"i{bits}", ip_bits=bits)
+        return probe
+
     @staticmethod
     def _ending(probe: Probe) -> Probe:
         """The timed load, as references are timed (`serving.timed`): behind a load that hits and a fence."""
@@ -301,8 +344,8 @@ class Builder:
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
         probe = probe + self._flushing(visit.window, frozenset((*_kept_warm(visit), *visit.demoted)))
-        for page, line in sorted({(a.page, a.at // self.line_size) for a in visit.steps if a.page}):
-            probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
+        for page, line in sorted({(a.page, a.at // self.line_size) for a in (*visit.practice, *visit.steps) if a.page}):
+            probe = probe.flush(self.place_of(Access(line * self.line_size, page=page)))
         return probe.fence()
 
     def _flushed(self, window: tuple[int, int], kept: frozenset[int]) -> Probe:

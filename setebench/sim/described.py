@@ -1,8 +1,10 @@
 """What prefetchers do, described: lines that come after canonical sequences of accesses.
 
 The prefetchers' own rules are run, interpreted, in a level of endless size where everything arrives at once, so that
-nothing but the rules decides. Every sequence is seen after SCATTERED accesses to scattered lines, from which there is
-nothing to be learned, as the start is not what a long-running machine shows; some once more after it was repeated.
+nothing but the rules decides, but for what a prefetcher drops when an access has it ask for more lines than there are
+miss entries. Every sequence is seen after SCATTERED accesses to scattered lines, from which there is
+nothing to be learned, as the start is not what a long-running machine shows, and after it was repeated; runs once more
+after further such accesses, which leave what was learned for good: whoever asks again can't see what was before that.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from setebench.sim.build_prefetchers import lay_out_prefetchers
 from setebench.sim.interpreted import interpreted
 from setebench.sim.prefetchers import KINDS
 
-SCATTERED = 3000
-"""More than the longest learning phase of a best-offset prefetcher has within a page (26 offsets, 100 rounds)."""
+SCATTERED = 5300
+"""More than two of the longest learning phases that a best-offset prefetcher has within a page (26 offsets, 100
+rounds): what it uses in one was learned in the one before."""
 
-REPEATED, LEAST_COUNTED = 2048, 8
-"""Accesses of a sequence in other pages until it counts as practised, where those to one page count as eight at least:
-an offset's score of 31 takes 806 of them if every access scores."""
+REPEATED, LEAST_COUNTED = 2600, 4
+"""Accesses of a sequence in other pages until it counts as practised, where those to one page count as four at least:
+as many as a learning phase of a best-offset prefetcher has at most; an offset's score of 31 takes 2015 where two of
+five accesses score."""
 
 LEAD_ACCESSES, LEAD_FROM = 16, 4
 """Accesses of the run whose lead is described, and the line of the page at which it begins, off the page's ends."""
@@ -36,6 +40,8 @@ SPREAD = 3
 """Sequences lie in every third page, so that what goes over a page's end doesn't meet the next one."""
 
 SCATTER_LINES, SCATTER_INSTRUCTIONS, SCATTER_IP = 1 << 24, 1000, 0x100000
+AGAIN = 2
+"""Seed of further scattered accesses, to other lines than the first."""
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407
 """Of the linear congruential generator that scatters (Knuth, MMIX)."""
 
@@ -69,10 +75,11 @@ class Accessed(Protocol):
 class Level:
     """Prefetchers of one level, alone, and the lines that are there.
 
-    `trains`: kind, configuration and state of each prefetcher, and whether it fills this level or one below;
+    `trains`: kind, configuration and state of each prefetcher, whether it fills this level or one below, and how many
+    lines may be on their way for it at once;
     `page_lines`: lines of a 4 KiB page; `there`: lines in this level or one below, `here`: in this level."""
 
-    trains: list[tuple[int, int, int, bool]]
+    trains: list[tuple[int, int, int, bool, int]]
     c: list[int]
     s: list[int]
     page_lines: int
@@ -90,16 +97,18 @@ class Level:
         s[at.S_SEEN_ADDRESS], s[at.S_SEEN_LINE] = line << self.c[at.C_LINE_BITS], line
         s[at.S_SEEN_IP], s[at.S_SEEN_MISSES] = ip, int(line not in self.here)
         s[at.S_SEEN_SOURCE] = at.BY_LOAD
+        misses = line not in self.there
         self.there.add(line)
         self.here.add(line)
         out, asked, fresh = self.c[at.C_OUT], 0, []
-        for number, p, q, fills_here in self.trains:
+        for number, p, q, fills_here, most in self.trains:
             before, asked = asked, interpreted(KINDS[number].train)(self.c, s, p, q, asked)
-            lines = [each for each in s[out + before : out + asked] if each >= 0]
-            fresh += [each for each in dict.fromkeys(lines) if each not in self.there]
-            self.there.update(lines)
+            lines = dict.fromkeys(each for each in s[out + before : out + asked] if each >= 0)
+            came = [each for each in lines if each not in self.there][: max(most - misses, 0)]
+            fresh += came
+            self.there.update(came)
             if fills_here:
-                self.here.update(lines)
+                self.here.update(each for each in lines if each in self.there)
         return fresh
 
     def fresh_page(self) -> int:
@@ -108,8 +117,11 @@ class Level:
         return self.next_page * self.page_lines
 
 
-def level_of(prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, huge: bool = False) -> Level:
-    """A level with these prefetchers and nothing learned; `huge`: all pages are parts of 2 MiB pages."""
+def level_of(
+    prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, huge: bool = False, entries: Sequence[int] = ()
+) -> Level:
+    """A level with these prefetchers and nothing learned; `huge`: all pages are parts of 2 MiB pages; `entries`: miss
+    entries that prefetches may have, by level (0, or none given: no limit)."""
     plain = spec.Level(sets=64, ways=8, latency_cycles=4.0)
     alone = tuple(msgspec.structs.replace(each, shared_by_smt=True) for each in prefetchers)
     machine = spec.Machine(name="", levels=(plain, plain), line_size_bytes=line_size, prefetchers=alone)
@@ -125,17 +137,27 @@ def level_of(prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, huge: 
         s[c[at.C_PAGE_TABLE] + page] = at.PRESENT | (at.HUGE if huge else 0) | page << at.FRAME_BITS
         s[c[at.C_FRAME_TABLE] + page] = page + 1
     places = [at.C_PREFETCHER + index * at.P_WORDS for index in range(len(alone))]
-    here = [each.fills == f"l{each.level}" for each in alone]
-    trains = [(c[p + at.P_KIND], p, c[p + at.P_STATE], fills) for p, fills in zip(places, here, strict=True)]
+    trains = [
+        (c[p + at.P_KIND], p, c[p + at.P_STATE], each.fills == f"l{each.level}", _most(each, entries))
+        for p, each in zip(places, alone, strict=True)
+    ]
     return Level(trains, c, s, (1 << at.PAGE_BITS) // line_size)
 
 
-def scatter(level: Level) -> None:
+def _most(prefetcher: spec.AnyPrefetcher, entries: Sequence[int]) -> int:
+    """How many lines it may fetch at once, the one accessed among them: one that waits for entries gets all."""
+    level = int(prefetcher.fills[1])
+    limit = entries[level - 1] if len(entries) >= level and prefetcher.when_full == "drops" else 0
+    return limit or at.MAX_OUT + 1
+
+
+def scatter(level: Level, seed: int = 1) -> Level:
     """Accesses to lines in no order, so far apart that no two are a page apart but by accident."""
-    state, first = 1, PAGES * level.page_lines
+    state, first = seed, PAGES * level.page_lines
     for number in range(SCATTERED):
         state = (state * MULTIPLIER + INCREMENT) % 2**64
         level.access(first + (state >> 33) % SCATTER_LINES, SCATTER_IP + 4 * (number % SCATTER_INSTRUCTIONS))
+    return level
 
 
 # -- sequences -------------------------------------------------------------------------------------------------------
@@ -273,24 +295,22 @@ class Description:
 
 
 @functools.lru_cache(maxsize=512)
-def described(prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, huge: bool = False) -> Description:
-    """What these prefetchers of one level do together."""
-    start = level_of(prefetchers, line_size, huge)
-    scatter(start)
+def described(
+    prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, huge: bool = False, entries: tuple[int, ...] = ()
+) -> Description:
+    """What these prefetchers of one level do together; see `level_of`."""
+    start = scatter(level_of(prefetchers, line_size, huge, entries))
     seen: dict[str, Visit] = {}
     after: dict[str, Level] = {}
     for name in SEQUENCES:
         after[name] = start.copy()
         seen[name] = practised(after[name], name)
     patterns = list(_patterns(seen))
-    first, near = lead(start.copy())
-    later, far = lead(after["up"].copy())
-    step = 1
-    if "up" not in patterns and "down" in patterns:
-        step = -1
-        first, near = lead(start.copy(), step)
-        later, far = lead(after["down"].copy(), step)
-    whole = seen["up" if step > 0 else "down"]
+    step = -1 if "up" not in patterns and "down" in patterns else 1
+    way = "up" if step > 0 else "down"
+    later, far = lead(after[way].copy(), step)
+    first, near = lead(scatter(after[way].copy(), AGAIN), step)
+    whole = seen[way]
     return Description(
         patterns=tuple(patterns),
         lead=tuple(first),

@@ -73,7 +73,7 @@ def _present(name: str, facts: Facts) -> Iterator[Finding]:
 
 def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
     """What a level's prefetchers without a name do together."""
-    found = described(others, machine.line_size_bytes)
+    found = described(others, machine.line_size_bytes, entries=_entries(machine))
     trains = [access for access in ("load", "store", "prefetch") if any(access in each.trained_by for each in others)]
     yield "patterns", list(found.patterns), "list"
     yield "trained_by", trains, "list"
@@ -97,7 +97,12 @@ def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) ->
 def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> bool:
     """Whether lines come past a boundary inside a 2 MiB page; those that may go no further there are not run again."""
     further = any(each.crosses_4k_in_2m and not each.crosses_4k for each in others)
-    return described(others, machine.line_size_bytes, further).crosses_4k
+    return described(others, machine.line_size_bytes, further, _entries(machine)).crosses_4k
+
+
+def _entries(machine: spec.Machine) -> tuple[int, ...]:
+    """Miss entries that hardware prefetches may have, by level."""
+    return tuple(each.mshr_hardware_limit or each.mshr_entries for each in machine.levels)
 
 
 def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:

@@ -13,7 +13,7 @@ from setebench.sim.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED,
 from setebench.sim.inspect import cached_lines
 
 WHERE = Base("line")
-PAGES, SCATTER_BYTES = 1024, 1 << 26
+PAGES, SCATTER_BYTES = 2048, 1 << 26
 
 
 class WatchedLevel:

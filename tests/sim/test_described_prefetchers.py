@@ -52,13 +52,11 @@ def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
     for seed, prefetcher, line in others():
         reported = described((prefetcher,), line)
         step = -1 if reported.directions == "down" else 1
-        level = WatchedLevel(prefetcher, line=line)
+        way = "up" if step > 0 else "down"
+        assert tuple(lead(practised(prefetcher, line, way), step)[0]) == reported.lead_after_runs, (seed, prefetcher)
+        level = practised(prefetcher, line, way)
         level.scatter()
         assert tuple(lead(level, step)[0]) == reported.lead, (seed, prefetcher)
-        level = WatchedLevel(prefetcher, line=line)
-        level.scatter()
-        practise(level, "up" if step > 0 else "down")
-        assert tuple(lead(level, step)[0]) == reported.lead_after_runs, (seed, prefetcher)
         seen.add(type(prefetcher))
     assert len(seen) >= 8
 

@@ -1,0 +1,1 @@
+"""What prefetchers of no family do, described: which lines come after which accesses."""
