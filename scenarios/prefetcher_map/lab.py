@@ -258,17 +258,20 @@ class Lab(Visits):
 
 
 def fit_traversals(lab: Lab) -> None:
-    """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 and stay in
-    level 2, whose misses would train its streams; and note whether these fit, and whether none is lost. And whether so
-    many lines push out a single one."""
-    params, line = lab.params, lab.page_lines // 2
-    best = (_lost(lab, lab.builder.conflict_pages)[1], lab.builder.conflict_pages)
-    for pages in range(best[1] - params.fewer_by, params.least_pages - 1, -params.fewer_by):
-        if best[0] <= params.lost:
+    """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 (which takes
+    more where it has more sets than a page has lines) and stay in level 2, whose misses would train its streams; and
+    note whether these fit, and whether none is lost. And whether so many lines push out a single one."""
+    params, line, usual = lab.params, lab.page_lines // 2, lab.builder.conflict_pages
+    best, more = (1.0, usual), iter(params.more_pages)
+    spared, lost = _lost(lab, usual)
+    while spared > params.spared and (pages := next(more, None)):
+        spared, lost = _lost(lab, pages)
+    fewer = iter(range(lab.builder.conflict_pages - params.fewer_by, params.least_pages - 1, -params.fewer_by))
+    while spared <= params.spared:
+        best = min(best, (lost, lab.builder.conflict_pages))
+        if best[0] <= params.lost or not (pages := next(fewer, None)):
             break
         spared, lost = _lost(lab, pages)
-        if spared <= params.spared:
-            best = min(best, (lost, pages))
     lab.known.traversals_fit, lab.builder.conflict_pages = best[0] <= params.lost, best[1]
     lab.known.traversals_whole = best[0] * len(lab.builder.traversal()) < params.lost_lines
     pushed = Visit((Access(line * lab.line_size), Access(line * lab.line_size, "demote")))

@@ -40,8 +40,10 @@ class Layout:
       replacement gives a line up only after many misses.
     forget_alone, forget_again: pages opened by each access, more than the visits after which a footprint is believed,
       and so many that the visit before is less than a fifth of them (the vote of Bingo); and once more after lines of
-      the visited page were placed.
-    thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
+      the visited page were placed. Each page's line beside the access (`Visit.beside`), as bits of its number that
+      change: within regions of 16 lines, and another one each time, or that line would be what visits agree on.
+    thrash_pages: pages traversed to make level 1's prefetchers forget a page, mostly at least: more than the 64 streams
+      of the largest tables, with a third for lines that level 1 still holds.
     burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
     missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
     unwatch_line, unwatch_ip: the access that opens further regions; none of a visit, so what it recalls disturbs none.
@@ -54,9 +56,9 @@ class Layout:
     settle_cycles: int = 2500
     step_cycles: int = 1500
     conflict_pages: int = 20
-    forget_alone: int = 6
-    forget_again: int = 2
-    thrash_pages: int = 60
+    forget_alone: tuple[int, ...] = (8, 11, 13, 14, 9, 10)
+    forget_again: tuple[int, ...] = (12, 15)
+    thrash_pages: int = 100
     burst_pages: int = 2
     pushing_pages: int = 14
     missed_pages: int = 72
@@ -94,8 +96,8 @@ class Visit:
     thrash: level 1's tables are made to forget the page before every access.
     forget: every access is made on its own beforehand, in other pages, and so many regions are opened then that those
       pages are watched no longer: a region prefetcher remembers nothing else of the access.
-    beside: lines from each of those accesses to one more in its page, for prefetchers that remember no region of which
-      one line alone was accessed; 0 for none.
+    beside: each of those accesses has one more in its page, for prefetchers that remember no region of which one line
+      alone was accessed.
     training: accesses to other pages, before everything else.
     anchor: a line in level 1 that is loaded before every software prefetch, because some cores drop those to another
       page than the latest load's.
@@ -109,7 +111,7 @@ class Visit:
     demoted: tuple[int, ...] = ()
     thrash: bool = False
     forget: int = 0
-    beside: int = 0
+    beside: bool = False
     window: tuple[int, int] = (0, 64)
     training: tuple[Access, ...] = ()
     anchor: int | None = None
@@ -196,7 +198,7 @@ class Builder:
         Its page is touched elsewhere right before, for a TLB miss resembles a further level."""
         lines = self.traversal()
         probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
-        touched = self.other(FILLER, LAYOUT.thrash_pages + most, PAGE_BYTES // 2)
+        touched = self.other(FILLER, self._first_traversed + most, PAGE_BYTES // 2)
         return self._ending(probe.load(touched)), lines[most]
 
     def traversal(self) -> list[Operand]:
@@ -204,11 +206,14 @@ class Builder:
         ends, at each offset as many as push a line out of level 1, and no two offsets next to each other as far as
         there are others."""
         end, apart = self.page_lines, self.page_lines // 16
-        near = [*range(end - 3 * apart, end, apart), *range(end - 3 * apart + apart // 2, end, apart)]
+        near = [*range(end - 4 * apart, end, apart), *range(end - 4 * apart + apart // 2, end, apart)]
         offsets = near[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
         lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
-        first = LAYOUT.thrash_pages
-        return [self.other(FILLER, first + n, line * self.line_size) for n, line in enumerate(lines)]
+        return [self.other(FILLER, self._first_traversed + n, line * self.line_size) for n, line in enumerate(lines)]
+
+    @property
+    def _first_traversed(self) -> int:
+        return LAYOUT.block_pages - LAYOUT.thrash_pages
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -297,7 +302,7 @@ class Builder:
 
     def _pushed_out(self, line: int, pages: int) -> Probe:
         lines = [self.other(FILLER, page, line * self.line_size) for page in range(pages)]
-        return _loaded(Probe(), lines * -(-2 * LAYOUT.conflict_pages // pages)).fence()
+        return _loaded(Probe(), lines * max(-(-2 * LAYOUT.conflict_pages // pages), 2)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
         probe = probe + self._flushing(visit.window, frozenset((*_kept_warm(visit), *visit.demoted)))
@@ -336,27 +341,29 @@ class Builder:
     def _traversed(self, _conflict_pages: int) -> Probe:
         return _loaded(Probe(), self.traversal()).fence()
 
-    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
-        """Make every access that may open the page, `but` those to some lines, alone in so many pages of its own."""
+    def _forget(self, probe: Probe, visit: Visit, pages: tuple[int, ...], but: tuple[int, ...] = ()) -> Probe:
+        """Make every access that may open the page, `but` those to some lines, alone in some pages of its own."""
         opening = [each for each in enumerate(visit.steps) if each[1].at // self.line_size not in but]
         if visit.anchor is not None:
             opening.append((0, Access(visit.anchor * self.line_size, ip=LAYOUT.anchor_ip)))
         return self._alone(probe, opening, pages, visit.beside)
 
-    def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int, beside: int) -> Probe:
-        """Make each of these accesses in so many pages of its own, alone or with the line so many lines off: nothing
-        else then follows it in a region prefetcher's memory, once the pages are watched no longer."""
+    def _alone(
+        self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: tuple[int, ...], beside: bool
+    ) -> Probe:
+        """Make each of these accesses in `pages` of its own, alone or with the line beside it: nothing else then
+        follows it in a region prefetcher's memory, once the pages are watched no longer."""
         keys: set[tuple[int, int]] = set()
         for number, access in opening:
             bits = instruction(number) if access.ip is None else access.ip
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
                 continue
-            first = pages * len(keys)
+            first = len(pages) * len(keys)
             keys.add((access.at, bits))
-            accesses = [access]
-            if beside:
-                accesses.append(replace(access, at=access.at ^ beside * self.line_size, ip=LAYOUT.unwatch_ip))
-            for page in range(first, first + pages):
+            for page, bit in enumerate(pages, first):
+                accesses = [access]
+                if beside:
+                    accesses.append(replace(access, at=access.at ^ bit * self.line_size, ip=LAYOUT.unwatch_ip))
                 for each in accesses:  # of the access's own kind: those that share an instruction address must be alike
                     probe = _act(probe, each, self.other(ALONE, page, each.at), number)
             probe = probe.fence()

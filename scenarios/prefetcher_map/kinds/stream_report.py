@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from setebench.experiments.visits import LAYOUT, Access, Visit, instruction
 
-from ..attributes import directions, report_across_cores, report_fills, report_shared, report_trained_by
+from ..attributes import (
+    directions,
+    report_across_cores,
+    report_crossing,
+    report_fills,
+    report_shared,
+    report_trained_by,
+)
 from ..found import Answer, Found, Question
 from ..lab import Lab
 from ..models import Fit
@@ -15,7 +22,7 @@ from ..report import UNCLEAR, Report
 from ..requests import report_streams
 from ..tables import METHOD as TABLES
 from ..tables import History, report_replacement, size
-from .neighbours import even_line, report_crossing
+from .neighbours import even_line
 from .runs import WAYS, ahead, dense_question, gap_lines, loads, mirrored, near_lines, next_lines
 from .streams import Rules
 from .strides import DOWN_ONLY, TO_END
@@ -152,7 +159,7 @@ class Tables(Rules):
         alike. A run that isn't taken up again says that the other one took its place only if it is taken up where it is
         alone: a stream that already is as far ahead as it goes answers no hit on its first line."""
         before, lab = self.at_start(), self.lab
-        if before is None:
+        if before is None or (self.led_on and lab.known.others_learn):
             return None
         first, second = self._page_runs(ways)
         turns = list(loads(lab, _in_turn(first[0], second[0])))
