@@ -195,11 +195,10 @@ class Builder:
 
     def traversed(self, most: int) -> tuple[Probe, Operand]:
         """Two traversals, then the first `most` lines of a third one, and the next of its lines timed; and that line.
-        Its page is touched elsewhere right before, for a TLB miss resembles a further level."""
+        Its page is touched elsewhere right before (`ALONE`), for a TLB miss resembles a further level."""
         lines = self.traversal()
         probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
-        touched = self.other(FILLER, self._first_traversed + most, PAGE_BYTES // 2)
-        return self._ending(probe.load(touched)), lines[most]
+        return self._ending(probe.load(ALONE)), lines[most]
 
     def traversal(self) -> list[Operand]:
         """The lines, each in a page of its own, that make level 1 forget what it knows of other pages: near the pages'
@@ -209,11 +208,8 @@ class Builder:
         near = [*range(end - 4 * apart, end, apart), *range(end - 4 * apart + apart // 2, end, apart)]
         offsets = near[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
         lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
-        return [self.other(FILLER, self._first_traversed + n, line * self.line_size) for n, line in enumerate(lines)]
-
-    @property
-    def _first_traversed(self) -> int:
-        return LAYOUT.block_pages - LAYOUT.thrash_pages
+        first = LAYOUT.block_pages - LAYOUT.thrash_pages
+        return [self.other(FILLER, first + n, line * self.line_size) for n, line in enumerate(lines)]
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
