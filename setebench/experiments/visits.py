@@ -90,7 +90,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Visit:
-    """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
+    """Accesses to a page, all of whose lines (or those in `window`: first, end; in lines) are flushed first.
 
     warm, demoted: lines in level 1 before the first access, and in level 2 alone.
     thrash: level 1's tables are made to forget the page before every access.
@@ -112,7 +112,7 @@ class Visit:
     thrash: bool = False
     forget: int = 0
     beside: bool = False
-    window: tuple[int, int] = (0, 64)
+    window: tuple[int, int] | None = None
     training: tuple[Access, ...] = ()
     anchor: int | None = None
     chained: bool = False
@@ -301,7 +301,7 @@ class Builder:
         return _loaded(Probe(), lines * max(-(-2 * LAYOUT.conflict_pages // pages), 2)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
-        probe = probe + self._flushing(visit.window, frozenset((*_kept_warm(visit), *visit.demoted)))
+        probe = probe + self._flushing(visit.window or (0, self.page_lines), frozenset((*_kept_warm(visit), *visit.demoted)))
         for page, line in sorted({(a.page, a.at // self.line_size) for a in visit.steps if a.page}):
             probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
         return probe.fence()

@@ -350,6 +350,33 @@ def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
     assert {judgements[f"prefetcher.l2.stream.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
 
+@pytest.mark.parametrize("l1", [{"sets": 64, "ways": 8}, {"sets": 128, "ways": 12}], ids=["8 ways", "128 sets"])
+def test_streams_of_a_large_table_of_level_one_are_not_level_two_s(l1: dict[str, int]) -> None:
+    """More pages than it has entries are traversed between accesses, also where a page's lines are half of level 1's
+    sets, so that more lines are needed to push one out."""
+    judgements = judged(replace(EARLY_STREAM, streams=64), l1=l1, l2={"sets": 2048})
+    assert wrong(judgements) == []
+    present = [judgements[f"prefetcher.{level}.stream.present"].verdict for level in ("l1", "l2")]
+    assert present == [Verdict.RIGHT] * 2
+
+
+@pytest.mark.parametrize(
+    "prefetchers",
+    [
+        (spec.SpatialPattern(level=2, region_size_bytes=4096, vote_percent=20),),
+        (spec.SpatialPattern(level=1, fills="l1", region_size_bytes=1024, vote_percent=20),),
+        (replace(REGION, fills="l2", indexed_by="offset"), PAIR),
+        (EARLY_STREAM, PAIR, L2_NEXT),
+        (PAIR, replace(L2_NEXT, fills="l3")),
+        (replace(L1_STREAM, crosses_4k_in_2m=True), L2_STREAM),
+        (NEXT_LINE, replace(ONE_LINE_AHEAD, crosses_4k_in_2m=True)),
+    ],
+    ids=["votes", "votes of level 1", "offsets", "run of two", "beside a pair", "crosses", "crosses line by line"],
+)
+def test_what_has_other_explanations_is_not_reported(prefetchers: tuple[Any, ...]) -> None:
+    assert wrong(judged(*prefetchers, l2={"sets": 2048}, l3={"sets": 8192, "ways": 16})) == []
+
+
 @pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_of_a_core_train_one_stream_or_their_own(shared: bool, threads: int) -> None:

@@ -3,10 +3,10 @@ from as many instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from setebench.experiments.visits import LAYOUT, PAGE_BYTES, Access, Visit, instruction
+from setebench.experiments.visits import LAYOUT, PAGE_BYTES, Visit, instruction
 
 from ..attributes import report_crossing
 from ..found import Answer, Found, Question, first_shown
@@ -207,13 +207,8 @@ class InstructionRules(Rules):
 
     def goes_on(self, history: History) -> Answer:
         lines = strided_lines(self.lab, self.found.stride, self.found.down, self.trigger)
-        size = self.lab.line_size
-
-        def accesses(of: list[int]) -> Callable[[Sequence[int]], list[Access]]:
-            return lambda runs: [Access(n * size, ip=instruction(r), page=history.page(r)) for r in runs for n in of]
-
-        steps = tuple(history.steps(accesses(lines[:-1]), accesses(lines[-1:])))
-        visit = Visit(steps, training=others_first(history.runs, lines[0] * size))
+        steps = history.in_pages(lines[:-1], lines[-1:], self.lab.line_size, instruction)
+        visit = Visit(steps, training=others_first(history.runs, lines[0] * self.lab.line_size))
         return self.lab.comes(visit, lines[-1] + self.nearest * (lines[-1] - lines[-2]), self.inner)
 
 
@@ -230,8 +225,7 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     rules.inner = inner is True
     rules.report_run(report)
     if inner is None and lab.known.level_two_listens:  # lines further ahead may be level 2's own doing
-        for parameter in ("degree", "max_distance"):
-            report.unresolved(parameter, LEVEL_UNCLEAR)
+        report.open(("degree", "max_distance"), LEVEL_UNCLEAR)
     else:
         degree, settled = rules.reach()
         degree = degree or (1 if rules.nearest > 1 else None)  # the nearest line, which alone came
@@ -240,8 +234,7 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     if rules.inner or not lab.known.may("l2.stride"):
         report_table(rules.goes_on, report, runs - 2, runs)
     else:  # whose table may hold runs that this one's has lost
-        for parameter in ("streams", "replacement"):
-            report.unresolved(parameter, LED)
+        report.open(("streams", "replacement"), LED)
     beyond, bits = rules.goes_beyond(), rules.ip_bits()
     report.value(
         "indexed_by", rules.indexed_by(beyond), "a run that goes on in the next page, or in turns with one", UNCLEAR

@@ -180,8 +180,7 @@ def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) 
     """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
     if found.hidden:  # one access is enough for it, as it was found by one; nothing shows its other rules
         crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
-        for parameter in ("degree", "max_distance", "trained_by", "fills", *crossing):
-            report.unresolved(parameter, HIDDEN)
+        report.open(("degree", "max_distance", "trained_by", "fills", *crossing), HIDDEN)
         return
     other = even_line(lab)  # whose pair is the next line
     degree = _report_lines(lab, Question(repeated(lab, 1, at=other), ()), other, report)

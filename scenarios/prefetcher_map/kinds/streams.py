@@ -104,7 +104,21 @@ def find_l2_stream(lab: Lab) -> Found:
     found = _shortest(lab, ask_l2, end_even_down=True)
     if not lab.known.traversals_fit and (found.present is False or lab.known.may("l1.stream")):
         found.present, found.reason = None, CONFLICTING
+    if found.present is False and any(drawn_singly(lab, runs.longest_run(lab), down) for down in WAYS):
+        found.present, found.reason = None, NEAREST
     return found
+
+
+def drawn_singly(lab: Lab, count: int, down: bool) -> bool:
+    """Whether hits on line after line may draw a further one, where level 2 brings the next line anyway: hits on one
+    line again and again draw none from a stream that is led by new lines, one at a time."""
+    if not lab.known.outer_next or lab.known.next_after_hits:
+        return False
+    lines = runs.gap_lines(lab, count, down, end_odd=not down)
+    hit = runs.ahead(lines, 1, runs.R.near_targets - 1, down)
+    visits = [runs.hit_visit(lab, run, hit) for run in (lines, lines[-1:])]
+    target = runs.ahead(lines, runs.R.near_targets, runs.R.near_targets, down)
+    return lab.ask(Question(visits[0], tuple(target), (visits[1],))) is not False
 
 
 def _nearest_led(lab: Lab) -> bool:
