@@ -119,8 +119,9 @@ def l2_visit(lab: Lab, lines: list[int]) -> Visit:
     return Visit(loads(lab, lines), warm=silenced, thrash=True)
 
 
-def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int]) -> Visit:
-    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it. Level 1's
+def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int], placed: bool = True) -> Visit:
+    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it; `placed`: it
+    has them beforehand, so that none is a further miss where what brought it only reached level 3. Level 1's
     next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams take that
     for an access one line further on; where it asks after every access, that goes for the run as well."""
     steps = list(loads(lab, lines))
@@ -128,7 +129,8 @@ def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int]) -> Visit:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
     asking = [*lines, *hit] if lab.known.next_after_hits else []
     warm = {*next_lines(lab, asking), *(next_lines(lab, lines) if lab.known.next_in_l1 else ())}
-    return Visit(tuple(steps), warm=tuple(sorted(warm)), thrash=True)
+    demoted = tuple(sorted(set(hit))) if placed else ()
+    return Visit(tuple(steps), warm=tuple(sorted(warm - set(demoted))), demoted=demoted, thrash=True)
 
 
 def l1_question(lab: Lab, lines: list[int], down: bool) -> Question:

@@ -159,7 +159,7 @@ class Tables(Rules):
         alike. A run that isn't taken up again says that the other one took its place only if it is taken up where it is
         alone: a stream that already is as far ahead as it goes answers no hit on its first line."""
         before, lab = self.at_start(), self.lab
-        if before is None or (self.led_on and lab.known.others_learn):
+        if before is None or (self.led_on and lab.known.finds.get("l2.other", Found()).present):
             return None
         first, second = self._page_runs(ways)
         turns = list(loads(lab, _in_turn(first[0], second[0])))

@@ -294,7 +294,7 @@ class Rules:
             if self.inner:
                 visit = Visit(runs.loads(lab, run[:number]), demoted=() if self.found.dense else tuple(sorted(lines)))
             else:
-                visit = runs.hit_visit(lab, lines, run[len(lines) : number])
+                visit = runs.hit_visit(lab, lines, run[len(lines) : number], placed=False)
             reached = self._ahead(visit, run[:number], there | set(visit.warm))
             there.update(runs.ahead(run[:number], 1, reached or 0, self.down))
             if reached is not None and (reached > 1 or not self.beside):
