@@ -14,6 +14,7 @@ from .lab import Lab
 from .report import UNCLEAR, Report
 
 UP_DOWN = "streams of level 1 may bring the line too, or it was there in some repetitions only; switch them off"
+RECALLED = "spatial patterns that vote recall what former runs accessed, which looks like a stream"
 UNEXPLAINED = "neighbouring lines are led on by nothing that was found"
 
 
@@ -67,6 +68,9 @@ def doubt(lab: Lab) -> None:
     inner, outer, up_down = finds["l1.stream"], finds["l2.stream"], finds["l2.up_down"]
     if up_down.seen and inner.present is not False and inner.trigger in (None, 2):
         up_down.present = None
+    for stream in (inner, outer):
+        if stream.present and lab.known.beside:
+            stream.present, stream.reason = None, RECALLED
     if not (outer.present or finds["l2.stride"].present) and streams.leads_anyway(lab, bool(inner.present)):
         for stream in (inner, outer):
             if stream.present is False:

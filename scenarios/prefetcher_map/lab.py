@@ -267,13 +267,19 @@ def fit_traversals(lab: Lab) -> None:
     lab.known.traversals_fit, lab.builder.conflict_pages = best[0] <= params.lost, best[1]
     lab.known.traversals_whole = best[0] * len(lab.builder.traversal()) < params.lost_lines
     pushed = Visit((Access(line * lab.line_size), Access(line * lab.line_size, "demote")))
-    lab.known.demotes = lab.rests_in_l1(pushed, line, len(pushed.steps)) is False
+    lab.known.demotes = _in_first(lab, lab.samples(pushed, [line], params.again)[0]) < params.not_brought
 
 
 def _lost(lab: Lab, pages: int) -> tuple[float, float]:
     """Fractions of a traversal's lines that are still in level 1, and no longer in level 2, when their turn comes."""
     lab.builder.conflict_pages = pages
     numbers = np.linspace(0, len(lab.builder.traversal()) - 1, lab.params.traversal_lines).astype(int)
-    ticks = [lab.traversed(int(number), 2 * lab.params.first) for number in numbers]
-    shares = lab.references.shares([np.concatenate(ticks)])
-    return float(shares.of("l1")[0]), float(shares.of("l3", "memory")[0])
+    ticks = np.concatenate([lab.traversed(int(number), 2 * lab.params.first) for number in numbers])
+    return _in_first(lab, ticks), float(lab.references.shares([ticks]).of("l3", "memory")[0])
+
+
+def _in_first(lab: Lab, ticks: Ticks) -> float:
+    """The fraction of loads that level 1 served. What takes longer than its loads do is none of them, though it be
+    nearer to those than to a level 2 that is badly known."""
+    latest = np.quantile(lab.references.ticks["l1"], lab.params.one_level) + step_ticks(lab.context)
+    return min(float(lab.references.shares([ticks]).of("l1")[0]), float(np.mean(ticks <= latest)))

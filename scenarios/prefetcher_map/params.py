@@ -94,7 +94,7 @@ class Params:
     training_rounds: int = 4
 
     spared: float = 0.4
-    lost: float = 0.06
+    lost: float = 0.035
     lost_lines: float = 0.5
     more_pages: tuple[int, ...] = (30, 40)
     fewer_by: int = 3

@@ -301,7 +301,9 @@ class Builder:
         return _loaded(Probe(), lines * max(-(-2 * LAYOUT.conflict_pages // pages), 2)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
-        probe = probe + self._flushing(visit.window or (0, self.page_lines), frozenset((*_kept_warm(visit), *visit.demoted)))
+        probe = probe + self._flushing(
+            visit.window or (0, self.page_lines), frozenset((*_kept_warm(visit), *visit.demoted))
+        )
         for page, line in sorted({(a.page, a.at // self.line_size) for a in visit.steps if a.page}):
             probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
         return probe.fence()
