@@ -337,7 +337,8 @@ class Builder:
         return probe + self._traversing(self.conflict_pages)
 
     def _traversed(self, _conflict_pages: int) -> Probe:
-        return _loaded(Probe(), self.traversal()).fence()
+        # what it has prefetched must not take the miss entries that the next access's prefetches need
+        return _loaded(Probe(), self.traversal()).fence().wait(LAYOUT.step_cycles).fence("l")
 
     def _forget(self, probe: Probe, visit: Visit, pages: tuple[int, ...], but: tuple[int, ...] = ()) -> Probe:
         """Make every access that may open the page, `but` those to some lines, alone in some pages of its own."""

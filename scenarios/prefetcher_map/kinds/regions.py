@@ -95,11 +95,14 @@ def _remembers_single(lab: Lab, question: Question) -> bool:
 
 def _of_level_one(lab: Lab, question: Question) -> Answer:
     """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see. That none does says
-    nothing where the load that puts the line in level 1 beforehand, alone in its region, is remembered instead."""
+    nothing where the load that puts the line in level 1 beforehand, alone in its region, is remembered instead. Where
+    placing any line makes all forgotten, it is level 1's, as no other level is known to remember single lines."""
     visit, target = question.visit, question.targets[0]
     if lab.in_l1(visit, target) or lab.brings(replace(visit, warm=(T.start,)), target):
         return True
-    return False if lab.known.beside else None
+    if lab.known.beside:
+        return False
+    return True if lab.brings(replace(visit, warm=(lab.page_lines - 1,)), target) is False else None
 
 
 def _watched(lab: Lab, follower: int, pages: int) -> Visit:
