@@ -15,6 +15,7 @@ from .report import LEVEL_UNCLEAR, UNCLEAR, Report
 HINTS: tuple[Kind, ...] = ("t0", "t1", "nta")
 SHARED = "the last access that it needs made by another thread of the core; then all of them dealt to all threads"
 CROSSED = f"another prefetcher may have brought the next page's lines, or {UNCLEAR}"
+BROUGHT_ON = "a prefetcher of level 1 brings the lines in question as well; switch that off and run again"
 ONE = "it remembers nothing that threads could share: one access is enough"
 ACROSS = "all accesses but the last by another core, the last by this one; and each core's alone"
 ACROSS_UNCLEAR = (
@@ -29,12 +30,13 @@ def directions(ways: dict[bool, Answer]) -> str | None:
     return None if None in ways.values() else names.get((bool(ways[False]), bool(ways[True])))
 
 
-def report_alike(lab: Lab, question: Question, first: int, report: Report) -> None:
-    """What trains it, which level it fills, and whether threads share it, of which another makes all accesses but the
-    `first` ones."""
+def report_alike(lab: Lab, question: Question, first: int, report: Report) -> str | None:
+    """What trains it, which level it fills (returned), and whether threads share it, of which another makes all
+    accesses but the `first` ones."""
     report_trained_by(lab, question, report)
-    report_fills(lab, question, report)
+    level = report_fills(lab, question, report)
     report_shared(lab, question, first, report)
+    return level
 
 
 def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
@@ -94,11 +96,14 @@ def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
 
 
 def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
-    """The level of the first target that comes: level 1 where the question asked for that."""
+    """The level of the first target that comes: level 1 where the question asked for that. What a prefetcher of level 2
+    brings is in level 1 only where one of level 1 brings it as well."""
     present = [target for target in question.targets if lab.comes(question.visit, target, question.inner)]
     level = None if not present else "l1" if question.inner else lab.level(question.visit, present[0])
-    level = None if level == "memory" else level  # which comes, and mostly is not there a moment later
-    report.value("fills", level, "level of the lines that come", LEVEL_UNCLEAR)
+    why = BROUGHT_ON if level == "l1" and report.level > 1 else LEVEL_UNCLEAR
+    if why == BROUGHT_ON or level == "memory":  # which comes, and mostly is not there a moment later
+        level = None
+    report.value("fills", level, "level of the lines that come", why)
     return level
 
 

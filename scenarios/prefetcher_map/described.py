@@ -153,8 +153,9 @@ def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
 
     # as long as it may be, so that few runs are alike; a stream that begins anew beyond its lines has just begun again
     longest = runs.longest_run(lab)
-    trigger = found.trigger or longest
-    count = trigger * max(longest // trigger, 1)
+    count = len(question.visit.steps) - len(question.controls[0].steps) + 1  # of the run that was led
+    if found.trigger:
+        count = found.trigger * max(longest // found.trigger, 1)
     led = lab.brings(*visit(runs.gap_lines(lab, count, found.down, end_odd)))
     if not led:
         return led

@@ -14,9 +14,7 @@ from .lab import Lab
 from .report import UNCLEAR, Report
 
 UP_DOWN = "streams of level 1 may bring the line too, or it was there in some repetitions only; switch them off"
-LED_BY_L1 = (
-    "runs of neighbouring lines, which it may want, are led by level 1; switch that prefetcher off and run again"
-)
+RECALLED = "spatial patterns that vote recall what former runs accessed, which looks like a stream"
 UNEXPLAINED = "neighbouring lines are led on by nothing that was found"
 
 
@@ -65,14 +63,15 @@ def find_all(lab: Lab) -> dict[str, Found]:
 def doubt(lab: Lab) -> None:
     """Open what others that were found later explain as well: two accesses may be a stream to level 1, which then
     brings what going down would; a run of neighbouring lines that nothing found leads may be led by streams that the
-    runs with gaps, which other prefetchers are kept out of, do not start."""
+    runs with gaps, which other prefetchers are kept out of, do not start. What level 1 leads it forgets meanwhile."""
     finds = lab.known.finds
     inner, outer, up_down = finds["l1.stream"], finds["l2.stream"], finds["l2.up_down"]
     if up_down.seen and inner.present is not False and inner.trigger in (None, 2):
         up_down.present = None
-    if inner.dense and outer.present is False:
-        outer.present, outer.reason = None, LED_BY_L1
-    elif not (inner.present or outer.present or finds["l2.stride"].present) and streams.leads_anyway(lab):
+    for stream in (inner, outer):
+        if stream.present and lab.known.beside:
+            stream.present, stream.reason = None, RECALLED
+    if not (outer.present or finds["l2.stride"].present) and streams.leads_anyway(lab, bool(inner.present)):
         for stream in (inner, outer):
             if stream.present is False:
                 stream.present, stream.reason = None, UNEXPLAINED

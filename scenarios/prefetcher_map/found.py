@@ -80,7 +80,7 @@ class Known:
 
     finds: what was found, by identity; what was not looked for yet counts as there, as it might disturb a question.
     forget: regions to be opened before every visit so that region prefetchers remember nothing; 0 without any.
-    beside: lines to the one accessed with each line there, where they remember no single lines; 0 where they do.
+    beside: they remember no single lines, so that each line there is accessed with another one.
     others_learn: something that no family explains is there, and may have learned from the questions.
     inner_starts_at_ends: one access at a page's end may start level 1's streams.
     demotes: what pushes a line out of level 1 does so; where that one's index is a hash, its lines go elsewhere.
@@ -88,7 +88,7 @@ class Known:
 
     finds: dict[str, Found] = field(default_factory=dict)
     forget: int = 0
-    beside: int = 0
+    beside: bool = False
     others_learn: bool = False
     inner_starts_at_ends: bool = True
     demotes: bool = True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +27,6 @@ from .params import Params
 Ticks = NDArray[np.int64]
 
 
-@dataclass
-class _Answers:
-    """Answers so far: in any cache, in level 1, and the level; and what surely is in no cache without accesses."""
-
-    cached: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
-    untouched: set[tuple[Visit, int]] = field(default_factory=set)
-    inner: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
-    level: dict[tuple[Visit, int], str | None] = field(default_factory=dict)
-
-
 class Lab(Visits):
     """Asks what visits bring. `references` are loads from each level, taken a moment ago."""
 
@@ -43,7 +35,7 @@ class Lab(Visits):
         self.params = Params().quicker() if context.fast else Params()
         self.references, self.known = references, Known()
         self.eighth = self.page_lines // 8
-        self._answers = _Answers()
+        self._answers: dict[tuple[str, Visit, int], Any] = {}  # by what was asked, of which visit and line
 
     def know_as(self, other: Lab) -> None:
         """Share what another laboratory of the same machine knows."""
@@ -52,7 +44,7 @@ class Lab(Visits):
     @contextmanager
     def anew(self) -> Iterator[None]:
         """Within the context every question is asked anew, and no answer is kept."""
-        kept, self._answers = self._answers, _Answers()
+        kept, self._answers = self._answers, {}
         try:
             yield
         finally:
@@ -111,14 +103,14 @@ class Lab(Visits):
 
     def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, Answer]:
         """Which of the targets the visit brings into any cache; None where that stays unclear."""
-        answers, again = self._answers.cached, self.params.again
-        missing = [target for target in targets if (visit, target) not in answers]
+        answers, again = self._answers, self.params.again
+        missing = [target for target in targets if ("cached", visit, target) not in answers]
         for repetitions in (self.params.first, again, 4 * again):
             if missing and (repetitions <= again or not self.spent):
                 fresh = self._present(visit, missing, repetitions)
-                answers.update({(visit, target): value for target, value in fresh.items()})
+                answers.update({("cached", visit, target): value for target, value in fresh.items()})
                 missing = [target for target, value in fresh.items() if value is None]
-        return {target: answers[visit, target] for target in targets}
+        return {target: answers["cached", visit, target] for target in targets}
 
     def plainly(self, visit: Visit, target: int, inner: bool = False) -> Answer:
         """Whether the visit brings the line nearly always or nearly never, from many repetitions."""
@@ -133,20 +125,21 @@ class Lab(Visits):
 
     def in_l1(self, visit: Visit, target: int) -> Answer:
         """Whether the visit brings the target to level 1, where the levels behind it may be hard to distinguish."""
-        answers = self._answers.inner
-        if (visit, target) not in answers:
-            brought = self.brings(visit, target)
-            answers[visit, target] = self._in_l1(visit, target) if brought else brought
-        return answers[visit, target]
+        answers: Answer = self._of_brought("inner", visit, target, partial(self._in_l1, visit, target), False)
+        return answers
 
     def level(self, visit: Visit, target: int) -> str | None:
         """The level to which the visit brings the target; None where it stays unclear, `memory` if nowhere."""
-        answers = self._answers.level
-        if (visit, target) not in answers:
+        ask = partial(self._mostly_in, visit, target, every=True)
+        level: str | None = self._of_brought("level", visit, target, ask, "memory")
+        return level
+
+    def _of_brought(self, what: str, visit: Visit, target: int, ask: Callable[[], Any], nowhere: Any) -> Any:
+        """What is asked once of a line that comes; `nowhere` where it surely does not."""
+        if (asked := (what, visit, target)) not in self._answers:
             brought = self.brings(visit, target)
-            nowhere = None if brought is None else "memory"
-            answers[visit, target] = self._mostly_in(visit, target, every=True) if brought else nowhere
-        return answers[visit, target]
+            self._answers[asked] = ask() if brought else None if brought is None else nowhere
+        return self._answers[asked]
 
     def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> Answer:
         """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
@@ -201,17 +194,16 @@ class Lab(Visits):
         """Whether the visit brings each target, which without its accesses is not there: that is asked only of what
         came, and once of visits that differ in their accesses alone."""
         params, slack = self.params, self.params.slack / math.sqrt(repetitions)
-        without, untouched = visit.untrained(), self._answers.untouched
+        without, kept = visit.untrained(), self._answers
         cached = dict(zip(targets, self._cached(visit, targets, repetitions), strict=True))
         came = [target for target, share in cached.items() if share > params.brought + slack]
-        if asked := [target for target in came if (without, target) not in untouched]:
+        if asked := [target for target in came if not kept.get(("untouched", without, target))]:
             anyway = self._cached(without, asked, -(-repetitions // params.control_part))
-            untouched |= {
-                (without, each) for each, share in zip(asked, anyway, strict=True) if share < params.not_brought
-            }
+            pairs = zip(asked, anyway, strict=True)
+            kept.update({("untouched", without, each): bool(share < params.not_brought) for each, share in pairs})
         answers: dict[int, Answer] = dict.fromkeys(targets)
         answers |= {target: False for target, share in cached.items() if share < params.not_brought - slack}
-        return answers | {target: True for target in came if (without, target) in untouched}
+        return answers | {target: True for target in came if kept["untouched", without, target]}
 
     def _cached(self, visit: Visit, targets: Sequence[int], repetitions: int) -> NDArray[np.float64]:
         """The fraction of the loads of each target after the visit that any cache served."""
@@ -260,27 +252,36 @@ class Lab(Visits):
 
 
 def fit_traversals(lab: Lab) -> None:
-    """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 and stay in
-    level 2, whose misses would train its streams; and note whether these fit, and whether none is lost. And whether so
-    many lines push out a single one."""
-    params, line = lab.params, lab.page_lines // 2
-    best = (_lost(lab, lab.builder.conflict_pages)[1], lab.builder.conflict_pages)
-    for pages in range(best[1] - params.fewer_by, params.least_pages - 1, -params.fewer_by):
-        if best[0] <= params.lost:
+    """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 (which takes
+    more where it has more sets than a page has lines) and stay in level 2, whose misses would train its streams; and
+    note whether these fit, and whether none is lost. And whether so many lines push out a single one."""
+    params, line, usual = lab.params, lab.page_lines // 2, lab.builder.conflict_pages
+    best, more = (1.0, usual), iter(params.more_pages)
+    spared, lost = _lost(lab, usual)
+    while spared > params.spared and (pages := next(more, None)):
+        spared, lost = _lost(lab, pages)
+    fewer = iter(range(lab.builder.conflict_pages - params.fewer_by, params.least_pages - 1, -params.fewer_by))
+    while spared <= params.spared:
+        best = min(best, (lost, lab.builder.conflict_pages))
+        if best[0] <= params.lost or not (pages := next(fewer, None)):
             break
         spared, lost = _lost(lab, pages)
-        if spared <= params.spared:
-            best = min(best, (lost, pages))
     lab.known.traversals_fit, lab.builder.conflict_pages = best[0] <= params.lost, best[1]
     lab.known.traversals_whole = best[0] * len(lab.builder.traversal()) < params.lost_lines
     pushed = Visit((Access(line * lab.line_size), Access(line * lab.line_size, "demote")))
-    lab.known.demotes = lab.rests_in_l1(pushed, line, len(pushed.steps)) is False
+    lab.known.demotes = _in_first(lab, lab.samples(pushed, [line], params.again)[0]) < params.not_brought
 
 
 def _lost(lab: Lab, pages: int) -> tuple[float, float]:
     """Fractions of a traversal's lines that are still in level 1, and no longer in level 2, when their turn comes."""
     lab.builder.conflict_pages = pages
     numbers = np.linspace(0, len(lab.builder.traversal()) - 1, lab.params.traversal_lines).astype(int)
-    ticks = [lab.traversed(int(number), 2 * lab.params.first) for number in numbers]
-    shares = lab.references.shares([np.concatenate(ticks)])
-    return float(shares.of("l1")[0]), float(shares.of("l3", "memory")[0])
+    ticks = np.concatenate([lab.traversed(int(number), 2 * lab.params.first) for number in numbers])
+    return _in_first(lab, ticks), float(lab.references.shares([ticks]).of("l3", "memory")[0])
+
+
+def _in_first(lab: Lab, ticks: Ticks) -> float:
+    """The fraction of loads that level 1 served. What takes longer than its loads do is none of them, though it be
+    nearer to those than to a level 2 that is badly known."""
+    latest = np.quantile(lab.references.ticks["l1"], lab.params.one_level) + step_ticks(lab.context)
+    return min(float(lab.references.shares([ticks]).of("l1")[0]), float(np.mean(ticks <= latest)))

@@ -50,8 +50,9 @@ class Params:
     Traversals
       spared, lost, lost_lines: fractions of a traversal's lines that may still be in level 1 or no longer in level 2
         (a table of eight streams then still holds half), and below how many lost lines none is.
-      fewer_by, least_pages: evictor lines per page offset that are tried where the usual number doesn't fit: so many
-        fewer each time, down to more than a first cache of eight ways has.
+      more_pages: evictor lines per page offset that are tried where the usual number stays in level 1.
+      fewer_by, least_pages: the same where some don't stay in level 2: so many fewer each time, down to more than a
+        first cache of eight ways has.
       traversal_lines: lines of a traversal that are asked for."""
 
     brought: float = 0.65
@@ -93,8 +94,9 @@ class Params:
     training_rounds: int = 4
 
     spared: float = 0.4
-    lost: float = 0.06
+    lost: float = 0.035
     lost_lines: float = 0.5
+    more_pages: tuple[int, ...] = (30, 40)
     fewer_by: int = 3
     least_pages: int = 9
     traversal_lines: int = 16

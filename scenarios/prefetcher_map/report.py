@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 import msgspec
@@ -58,6 +58,11 @@ class Report:
     def unresolved(self, parameter: str, reason: str, method: str = "") -> None:
         """Say why there is no value."""
         self._add(parameter, outcome=Outcome.UNRESOLVED, reason=reason, method=method)
+
+    def open(self, parameters: Iterable[str], reason: str, method: str = "") -> None:
+        """Say why there is no value of any of these."""
+        for parameter in parameters:
+            self.unresolved(parameter, reason, method)
 
     def withdraw(self, reason: str) -> None:
         """Leave every value open but whether there is one."""

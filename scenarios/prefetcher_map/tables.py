@@ -116,11 +116,14 @@ class History:
         steps = begin(range(self.entries)) + use(range(self.again)) + begin(range(self.entries, self.runs))
         return steps + (use([self.asked]) if self.asked >= self.again else [])
 
-    def in_pages(self, begun: list[int], used: list[int], line_size: int) -> tuple[Access, ...]:
-        """The accesses where runs differ in their pages alone: lines that begin a run, and lines that use it."""
+    def in_pages(
+        self, begun: list[int], used: list[int], line_size: int, ip: Callable[[int], int | None] = lambda _run: None
+    ) -> tuple[Access, ...]:
+        """The accesses of runs in a page each, by an instruction of their own (None) or each run by one: lines that
+        begin a run, and lines that use it."""
 
         def accesses(lines: list[int]) -> Callable[[Sequence[int]], list[Access]]:
-            return lambda runs: [Access(line * line_size, page=self.page(run)) for run in runs for line in lines]
+            return lambda runs: [Access(n * line_size, ip=ip(run), page=self.page(run)) for run in runs for n in lines]
 
         return tuple(self.steps(accesses(begun), accesses(used)))
 

@@ -100,10 +100,13 @@ class Visits:
         return _by_target(ticks[own][:, 0], asked, targets)
 
     def traversed(self, number: int, repetitions: int) -> Ticks:
-        """Loads of one line of a traversal, in its turn (`Builder.traversed`)."""
+        """Loads of one line of a traversal, in its turn (`Builder.traversed`). Its page is touched at another line each
+        time, or a region prefetcher would learn that the line follows."""
         probe, where = self.builder.traversed(number)
         placed = self._placements(np.zeros(repetitions + PARAMS.warm_up, dtype=np.int64))
         placed[PROBED] = placed[FILLER] + where.offset
+        touched = self.rng.integers(self.page_lines // 2, size=len(placed[PROBED])) * self.line_size
+        placed[ALONE] = placed[PROBED] // PAGE_BYTES * PAGE_BYTES + touched
         return self._run(probe, placed)
 
     def _run(self, probe: Probe, placed: dict[Base, Ticks]) -> Ticks:

@@ -46,8 +46,10 @@ class Layout:
       replacement gives a line up only after many misses.
     forget_alone, forget_again: pages opened by each access, more than the visits after which a footprint is believed,
       and so many that the visit before is less than a fifth of them (the vote of Bingo); and once more after lines of
-      the visited page were placed.
-    thrash_pages: pages traversed, at least, to make level 1's prefetchers forget a page; the first has that number.
+      the visited page were placed. Each page's line beside the access (`Visit.beside`), as bits of its number that
+      change: within regions of 16 lines, and another one each time, or that line would be what visits agree on.
+    thrash_pages: pages traversed to make level 1's prefetchers forget a page, mostly at least: more than the 64 streams
+      of the largest tables, with a third for lines that level 1 still holds.
     burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
     missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
     scattered, scattered_ip, scattered_apart, scattered_line: instructions, each with a page of its own, that make
@@ -63,9 +65,9 @@ class Layout:
     settle_cycles: int = 2500
     step_cycles: int = 1500
     conflict_pages: int = 20
-    forget_alone: int = 6
-    forget_again: int = 2
-    thrash_pages: int = 60
+    forget_alone: tuple[int, ...] = (8, 11, 13, 14, 9, 10)
+    forget_again: tuple[int, ...] = (12, 15)
+    thrash_pages: int = 100
     burst_pages: int = 2
     pushing_pages: int = 14
     missed_pages: int = 72
@@ -101,14 +103,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Visit:
-    """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
+    """Accesses to a page, all of whose lines (or those in `window`: first, end; in lines) are flushed first.
 
     warm, demoted: lines in level 1 before the first access, and in level 2 alone.
     thrash: level 1's tables are made to forget the page before every access.
     forget: every access is made on its own beforehand, in other pages, and so many regions are opened then that those
       pages are watched no longer: a region prefetcher remembers nothing else of the access.
-    beside: lines from each of those accesses to one more in its page, for prefetchers that remember no region of which
-      one line alone was accessed; 0 for none.
+    beside: each of those accesses has one more in its page, for prefetchers that remember no region of which one line
+      alone was accessed.
     training: accesses to other pages, before everything else.
     practice: accesses to flushed lines of fresh pages, right before the steps and made as these are.
     scattered: rounds of loads of scattered lines (`Layout.scattered`) between those and the steps: what learns forgets.
@@ -124,8 +126,8 @@ class Visit:
     demoted: tuple[int, ...] = ()
     thrash: bool = False
     forget: int = 0
-    beside: int = 0
-    window: tuple[int, int] = (0, 64)
+    beside: bool = False
+    window: tuple[int, int] | None = None
     training: tuple[Access, ...] = ()
     anchor: int | None = None
     chained: bool = False
@@ -217,21 +219,20 @@ class Builder:
 
     def traversed(self, most: int) -> tuple[Probe, Operand]:
         """Two traversals, then the first `most` lines of a third one, and the next of its lines timed; and that line.
-        Its page is touched elsewhere right before, for a TLB miss resembles a further level."""
+        Its page is touched elsewhere right before (`ALONE`), for a TLB miss resembles a further level."""
         lines = self.traversal()
         probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
-        touched = self.other(FILLER, LAYOUT.thrash_pages + most, PAGE_BYTES // 2)
-        return self._ending(probe.load(touched)), lines[most]
+        return self._ending(probe.load(ALONE)), lines[most]
 
     def traversal(self) -> list[Operand]:
         """The lines, each in a page of its own, that make level 1 forget what it knows of other pages: near the pages'
         ends, at each offset as many as push a line out of level 1, and no two offsets next to each other as far as
         there are others."""
         end, apart = self.page_lines, self.page_lines // 16
-        near = [*range(end - 3 * apart, end, apart), *range(end - 3 * apart + apart // 2, end, apart)]
+        near = [*range(end - 4 * apart, end, apart), *range(end - 4 * apart + apart // 2, end, apart)]
         offsets = near[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
         lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
-        first = LAYOUT.thrash_pages
+        first = LAYOUT.block_pages - LAYOUT.thrash_pages
         return [self.other(FILLER, first + n, line * self.line_size) for n, line in enumerate(lines)]
 
     # -- parts -----------------------------------------------------------------------------------------------------
@@ -340,10 +341,12 @@ class Builder:
 
     def _pushed_out(self, line: int, pages: int) -> Probe:
         lines = [self.other(FILLER, page, line * self.line_size) for page in range(pages)]
-        return _loaded(Probe(), lines * -(-2 * LAYOUT.conflict_pages // pages)).fence()
+        return _loaded(Probe(), lines * max(-(-2 * LAYOUT.conflict_pages // pages), 2)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
-        probe = probe + self._flushing(visit.window, frozenset((*_kept_warm(visit), *visit.demoted)))
+        probe = probe + self._flushing(
+            visit.window or (0, self.page_lines), frozenset((*_kept_warm(visit), *visit.demoted))
+        )
         for page, line in sorted({(a.page, a.at // self.line_size) for a in (*visit.practice, *visit.steps) if a.page}):
             probe = probe.flush(self.place_of(Access(line * self.line_size, page=page)))
         return probe.fence()
@@ -377,29 +380,32 @@ class Builder:
         return probe + self._traversing(self.conflict_pages)
 
     def _traversed(self, _conflict_pages: int) -> Probe:
-        return _loaded(Probe(), self.traversal()).fence()
+        # what it has prefetched must not take the miss entries that the next access's prefetches need
+        return _loaded(Probe(), self.traversal()).fence().wait(LAYOUT.step_cycles).fence("l")
 
-    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
-        """Make every access that may open the page, `but` those to some lines, alone in so many pages of its own."""
+    def _forget(self, probe: Probe, visit: Visit, pages: tuple[int, ...], but: tuple[int, ...] = ()) -> Probe:
+        """Make every access that may open the page, `but` those to some lines, alone in some pages of its own."""
         opening = [each for each in enumerate(visit.steps) if each[1].at // self.line_size not in but]
         if visit.anchor is not None:
             opening.append((0, Access(visit.anchor * self.line_size, ip=LAYOUT.anchor_ip)))
         return self._alone(probe, opening, pages, visit.beside)
 
-    def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int, beside: int) -> Probe:
-        """Make each of these accesses in so many pages of its own, alone or with the line so many lines off: nothing
-        else then follows it in a region prefetcher's memory, once the pages are watched no longer."""
+    def _alone(
+        self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: tuple[int, ...], beside: bool
+    ) -> Probe:
+        """Make each of these accesses in `pages` of its own, alone or with the line beside it: nothing else then
+        follows it in a region prefetcher's memory, once the pages are watched no longer."""
         keys: set[tuple[int, int]] = set()
         for number, access in opening:
             bits = instruction(number) if access.ip is None else access.ip
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
                 continue
-            first = pages * len(keys)
+            first = len(pages) * len(keys)
             keys.add((access.at, bits))
-            accesses = [access]
-            if beside:
-                accesses.append(replace(access, at=access.at ^ beside * self.line_size, ip=LAYOUT.unwatch_ip))
-            for page in range(first, first + pages):
+            for page, bit in enumerate(pages, first):
+                accesses = [access]
+                if beside:
+                    accesses.append(replace(access, at=access.at ^ bit * self.line_size, ip=LAYOUT.unwatch_ip))
                 for each in accesses:  # of the access's own kind: those that share an instruction address must be alike
                     probe = _act(probe, each, self.other(ALONE, page, each.at), number)
             probe = probe.fence()

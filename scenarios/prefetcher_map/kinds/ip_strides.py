@@ -3,18 +3,18 @@ from as many instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from setebench.experiments.visits import LAYOUT, PAGE_BYTES, Access, Visit, instruction
+from setebench.experiments.visits import LAYOUT, PAGE_BYTES, Visit, instruction
 
 from ..attributes import report_crossing
 from ..found import Answer, Found, Question, first_shown
 from ..lab import Lab
 from ..report import LEVEL_UNCLEAR, UNCLEAR, Report
 from ..tables import FAR_BITS_MATTER, History, bits_that_matter, edge, others_first, report_table
-from .runs import ip_question, loads, scattered, strided_lines
-from .strides import TO_END, Rules, S
+from .runs import ip_question, strided_lines
+from .strides import LED, TO_END, Rules, S
 
 METHOD = "equal distances of one instruction, against as many"
 FENCES = (
@@ -34,7 +34,7 @@ def find_l1_stride(lab: Lab) -> Found:
             asked.append((narrow, True, True))
         for stride, down, warm in asked:
             furthest = lab.params.stride_run if stride == narrow else 1  # some fetch the line that far ahead alone
-            question = ip_question(lab, strided_lines(lab, stride, down), warm, furthest=furthest)
+            question = ip_question(lab, _places(lab, strided_lines(lab, stride, down)), warm, range(1, furthest + 1))
             came = lab.ask(question)
             if came is None and lab.brings(question.controls[0], question.targets[0]):
                 question = replace(question, inner=True)  # something else brings it as well, perhaps to another level
@@ -43,11 +43,15 @@ def find_l1_stride(lab: Lab) -> Found:
 
     found = first_shown(tries())
     if found.present is False:
-        fenced = ip_question(lab, strided_lines(lab, wide, False), False)
+        fenced = ip_question(lab, _places(lab, strided_lines(lab, wide, False)), False, (1,))
         visits = tuple(replace(each, chained=True) for each in (fenced.visit, *fenced.controls))
         if lab.ask(replace(fenced, visit=visits[0], controls=visits[1:])):
             found.present, found.reason = None, FENCES
     return found
+
+
+def _places(lab: Lab, lines: Iterable[int]) -> list[int]:
+    return [line * lab.line_size for line in lines]
 
 
 class InstructionRules(Rules):
@@ -59,8 +63,10 @@ class InstructionRules(Rules):
 
     def question(self, count: int, stride: int, down: bool | None = None, furthest: int | None = None) -> Question:
         lines = strided_lines(self.lab, stride, self.down(down), count)
-        asked = ip_question(self.lab, lines, self.found.warm, self.nearest, furthest or self.nearest)
-        return replace(asked, inner=self.inner)
+        return self._asked(_places(self.lab, lines), range(self.nearest, (furthest or self.nearest) + 1))
+
+    def _asked(self, places: Sequence[int], strides: Iterable[int]) -> Question:
+        return replace(ip_question(self.lab, places, self.found.warm, strides), inner=self.inner)
 
     def find_trigger(self) -> int | None:
         """Accesses before the first prefetch. Some count hits of level 1 only now and then, so misses are asked as well
@@ -92,7 +98,7 @@ class InstructionRules(Rules):
         then: some CPUs bring lines to level 1, or only to level 2, as they find room."""
         lab, inside = self.lab, range(self.lab.page_lines)
         lines = strided_lines(lab, stride, self.found.down, count, start=1)
-        visit, last, step = ip_question(lab, lines, self.found.warm).visit, lines[-1], lines[-1] - lines[-2]
+        visit, last, step = self._asked(_places(lab, lines), ()).visit, lines[-1], lines[-1] - lines[-2]
         for number in range(1, lab.params.stride_run + 1):
             target = last + number * step
             answers = lab.comes(visit, target, self.inner) if target in inside else None
@@ -125,17 +131,9 @@ class InstructionRules(Rules):
         places = [last - stride * (count - 1 - number) for number in range(count)]
         if any(place % size > size - access for place in places):
             return None
-        following = last + stride * self.nearest
         if down:  # the same seen from the page's end
             places = [PAGE_BYTES - access - place for place in places]
-            following = PAGE_BYTES - access - following
-        inside = tuple(sorted({place // size for place in places if 0 <= place < PAGE_BYTES}))
-        steps = tuple(Access(place, ip=self.lab.params.same_ip) for place in places)
-        visit = Visit(steps, warm=inside if self.found.warm else (), training=scattered(self.lab))
-        others = tuple(Access(place, ip=instruction(number)) for number, place in enumerate(places))
-        if self.lab.brings(replace(visit, steps=others), following // size) is not False:
-            return None
-        return self.lab.comes(visit, following // size, self.inner)
+        return self.lab.ask(self._asked(places, (self.nearest,)))
 
     def _last_place(self, stride: int) -> int:
         """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
@@ -166,9 +164,8 @@ class InstructionRules(Rules):
     def goes_beyond(self) -> Answer:
         """Whether a run goes on into the next page: the last access lies there, so that nothing has to be fetched
         across the boundary."""
-        return self.lab.brings(
-            *self._over_the_end(self.lab, min(self.lab.eighth // 2, self.found.stride - 1), self.trigger)
-        )
+        asked = self._over_the_end(self.lab, min(self.lab.eighth // 2, self.found.stride - 1), self.trigger)
+        return self.lab.brings(asked.visit, asked.targets[0])
 
     def indexed_by(self, beyond: Answer) -> str | None:
         """What goes `beyond` a page knows none. What does not may compare physical addresses, so it is asked whether
@@ -181,21 +178,18 @@ class InstructionRules(Rules):
         led = self.lab.brings(replace(question.visit, steps=(*steps, last)), question.targets[0])
         return None if led is None else "ip+page" if led else "ip"
 
-    def _over_the_end(self, lab: Lab, behind: int, count: int) -> tuple[Visit, int]:
-        """A run that ends so many lines behind a page's end, and the line behind it; downwards seen from the end of two
-        pages."""
-        last = lab.page_lines + behind
-        lines = [last - self.found.stride * (count - 1 - number) for number in range(count + self.nearest)]
+    def _over_the_end(self, lab: Lab, behind: int, count: int) -> Question:
+        """A run that ends so many lines behind a page's end; downwards seen from the end of two pages."""
+        lines = [lab.page_lines + behind - self.found.stride * number for number in reversed(range(count))]
         if self.found.down:
             lines = [2 * lab.page_lines - 1 - line for line in lines]
-        target, run = lines[-1], lines[:count]
-        warm, window = tuple(sorted(run)) if self.found.warm else (), (0, 2 * lab.page_lines)
-        return Visit(loads(lab, run, by_one=True), warm=warm, window=window, training=scattered(lab)), target
+        return ip_question(lab, _places(lab, lines), self.found.warm, (self.nearest,), pages=2)
 
     def crosses(self, lab: Lab) -> Answer:
         """Whether a run's next line is fetched where it lies in the next page. What hits never bring, misses may: of
         this prefetcher, or of another level's, which is not known then."""
-        visit, target = self._over_the_end(lab, -min(3, self.found.stride), self.trigger + 1)
+        question = self._over_the_end(lab, -min(3, self.found.stride), self.trigger + 1)
+        visit, target = question.visit, question.targets[0]
         answers = lab.brings(visit, target)
         missing = replace(visit, warm=())
         return answers if answers is not False or not visit.warm or lab.brings(missing, target) is False else None
@@ -213,13 +207,8 @@ class InstructionRules(Rules):
 
     def goes_on(self, history: History) -> Answer:
         lines = strided_lines(self.lab, self.found.stride, self.found.down, self.trigger)
-        size = self.lab.line_size
-
-        def accesses(of: list[int]) -> Callable[[Sequence[int]], list[Access]]:
-            return lambda runs: [Access(n * size, ip=instruction(r), page=history.page(r)) for r in runs for n in of]
-
-        steps = tuple(history.steps(accesses(lines[:-1]), accesses(lines[-1:])))
-        visit = Visit(steps, training=others_first(history.runs, lines[0] * size))
+        steps = history.in_pages(lines[:-1], lines[-1:], self.lab.line_size, instruction)
+        visit = Visit(steps, training=others_first(history.runs, lines[0] * self.lab.line_size))
         return self.lab.comes(visit, lines[-1] + self.nearest * (lines[-1] - lines[-2]), self.inner)
 
 
@@ -236,14 +225,16 @@ def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     rules.inner = inner is True
     rules.report_run(report)
     if inner is None and lab.known.level_two_listens:  # lines further ahead may be level 2's own doing
-        for parameter in ("degree", "max_distance"):
-            report.unresolved(parameter, LEVEL_UNCLEAR)
+        report.open(("degree", "max_distance"), LEVEL_UNCLEAR)
     else:
         degree, settled = rules.reach()
         degree = degree or (1 if rules.nearest > 1 else None)  # the nearest line, which alone came
         rules.report_reach(degree, settled, rules.nearest == 1 and rules.followed(lab.line_size), report)
     runs = LAYOUT.instructions - 2  # whose addresses differ in their low bits, beside those of a visit's other accesses
-    report_table(rules.goes_on, report, runs - 2, runs)
+    if rules.inner or not lab.known.may("l2.stride"):
+        report_table(rules.goes_on, report, runs - 2, runs)
+    else:  # whose table may hold runs that this one's has lost
+        report.open(("streams", "replacement"), LED)
     beyond, bits = rules.goes_beyond(), rules.ip_bits()
     report.value(
         "indexed_by", rules.indexed_by(beyond), "a run that goes on in the next page, or in turns with one", UNCLEAR

@@ -8,8 +8,7 @@ from typing import Literal
 
 from setebench.experiments.visits import Access, Visit
 
-from ..attributes import report_alike
-from ..attributes import report_crossing as report_crossing
+from ..attributes import report_alike, report_crossing
 from ..found import Answer, Found, Question, first_that, some
 from ..lab import Lab
 from ..models import next_line_lead
@@ -146,8 +145,8 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     if trigger is None or question is None:
         return
     degree = _report_lines(lab, question, line, report)
-    _report_lead(lab, degree, trigger == 1, found.inner, report)
-    report_alike(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
+    level = report_alike(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
+    _report_lead(lab, degree if trigger == 1 else 0, level, report)
     if trigger > 1:
         watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_entries)
         report.value("streams", watched, "lines of many pages, the first once more", UNCLEAR)
@@ -181,13 +180,11 @@ def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) 
     """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
     if found.hidden:  # one access is enough for it, as it was found by one; nothing shows its other rules
         crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
-        for parameter in ("degree", "max_distance", "trained_by", "fills", *crossing):
-            report.unresolved(parameter, HIDDEN)
+        report.open(("degree", "max_distance", "trained_by", "fills", *crossing), HIDDEN)
         return
     other = even_line(lab)  # whose pair is the next line
     degree = _report_lines(lab, Question(repeated(lab, 1, at=other), ()), other, report)
-    _report_lead(lab, degree, True, False, report)
-    _report_alike(lab, found, 0, report)
+    _report_lead(lab, degree, _report_alike(lab, found, 0, report), report)
     _report_page_end(lab, huge, not lab.known.may("l2.up_down"), report)
 
 
@@ -209,17 +206,20 @@ def _report_page_end(lab: Lab, huge: Lab | None, alone: bool, report: Report) ->
     report_crossing(crosses, lab, huge, LAST_LINE, report)
 
 
-def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report: Report) -> None:
-    """Lines ahead of a run: after its second access, which hits, as many lines are ahead, or one fewer where only
-    misses count. Where one access is not enough (`by_one`) no line is accessed often enough."""
-    accesses, line = min(lab.params.lead_accesses, lab.page_lines - lab.params.lead_from), even_line(lab)
-    hits: Answer = None
-    lead = None if by_one else [0] * accesses
-    if by_one and degree:
+def _report_lead(lab: Lab, degree: int | None, level: str | None, report: Report) -> None:
+    """Lines ahead of a run, where one access is enough to bring `degree` lines (0: it isn't, and no line is accessed
+    often enough) to `level`. Where that is the prefetcher's own, the second access hits, and as many lines are ahead
+    then, or one fewer where only misses count; further out all accesses are misses. The first line is an odd one, so
+    that no pair brings the second; what two accesses lead brings what hits would."""
+    accesses, line = min(lab.params.lead_accesses, lab.page_lines - lab.params.lead_from), odd_line(lab)
+    hits: Answer = None if level is None else True
+    if degree and level == f"l{report.level}":
         run = Visit((Access(line * lab.line_size), Access((line + 1) * lab.line_size)))
-        hits = lab.comes(run, line + 1 + degree, inner)
-    if hits is not None and degree:
-        lead = next_line_lead(degree, not hits, accesses)
+        hits = lab.comes(run, line + 1 + degree, report.level == 1)
+        led = (lab.known.finds[each] for each in ("l1.stream", "l2.stream", "l2.stride"))
+        if hits and any(each.present is not False and each.trigger in (None, 2) for each in led):
+            hits = None
+    lead = None if degree is None or (degree and hits is None) else next_line_lead(degree, not hits, accesses)
     report.value("lead", lead, "lines ahead after two accesses next to each other", MIXED)
 
 
@@ -239,7 +239,8 @@ def _report_lines(lab: Lab, question: Question, line: int, report: Report) -> in
     return None if count == most else count
 
 
-def _report_alike(lab: Lab, found: Found, first: int, report: Report) -> None:
-    if found.question is not None:
-        report_beside(lab, report.identity, report)
-        report_alike(lab, found.question, first, report)
+def _report_alike(lab: Lab, found: Found, first: int, report: Report) -> str | None:
+    if found.question is None:
+        return None
+    report_beside(lab, report.identity, report)
+    return report_alike(lab, found.question, first, report)

@@ -13,13 +13,13 @@ from ..report import UNCLEAR, Report
 from ..tables import BITS, FAR_BITS_MATTER, bits_that_matter, size
 
 METHOD = "what followed a first access in other pages, then the first access alone"
+LEVEL_HIDDEN = "which level recalls can't be asked: what puts the first line into level 1 makes all else forgotten"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """first_ip, later_ip, other_ip: instruction addresses of the first access, of later ones, and of one that recalls
       something else. elsewhere: lines from the first access at which that one lies. unasked: line that follows it.
-    beside: lines to one accessed with each: within the smallest regions, further than neighbours.
     start, followers: line of the first access, and lines that may follow it.
     moved: lines by which the first access is moved. least: lines of a region.
     forget_more: regions opened beyond twice those that are watched."""
@@ -29,7 +29,6 @@ class Training:
     other_ip: int = 0x35CA
     elsewhere: int = 3
     unasked: int = 13
-    beside: int = 8
     start: int = 2
     followers: tuple[int, int] = (7, 12)
     moved: int = 2
@@ -82,24 +81,28 @@ def find_region(lab: Lab) -> Found:
         )
         regions = 2 * (found.active or lab.params.most_entries) + T.forget_more
         lab.known.forget = min(regions, LAYOUT.block_pages - 4)
-        found.present, found.seen = _of_level_one(lab, found.question), True
-        lab.known.beside = 0 if _remembers_single(lab, found.question) else T.beside
+        lab.known.beside = not _remembers_single(lab, found.question)
+        found.present, found.seen, found.reason = _of_level_one(lab, found.question), True, LEVEL_HIDDEN
     return found
 
 
 def _remembers_single(lab: Lab, question: Question) -> bool:
-    """Whether the first access alone, in as many pages, makes what followed it before forgotten."""
+    """Whether the first access alone, in as many pages, makes what followed it right before forgotten."""
+    lab.samples(question.visit, question.targets, lab.params.first)
     alone = tuple(access for access in question.visit.training if access.ip == T.first_ip)
     return lab.brings(replace(question.visit, training=alone), question.targets[0]) is False
 
 
-def _of_level_one(lab: Lab, question: Question) -> bool:
-    """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see. Where what puts that
-    line in level 1 beforehand makes all forgotten, it is level 1's, as no other level is known to go by pages alone."""
+def _of_level_one(lab: Lab, question: Question) -> Answer:
+    """Whether level 1 recalls: lines come to level 1, or by an access that level 2 does not see. That none does says
+    nothing where the load that puts the line in level 1 beforehand, alone in its region, is remembered instead. Where
+    placing any line makes all forgotten, it is level 1's, as no other level is known to remember single lines."""
     visit, target = question.visit, question.targets[0]
     if lab.in_l1(visit, target) or lab.brings(replace(visit, warm=(T.start,)), target):
         return True
-    return lab.brings(replace(visit, warm=(lab.page_lines - 1,)), target) is not True
+    if lab.known.beside:
+        return False
+    return True if lab.brings(replace(visit, warm=(lab.page_lines - 1,)), target) is False else None
 
 
 def _watched(lab: Lab, follower: int, pages: int) -> Visit:

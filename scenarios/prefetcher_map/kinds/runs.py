@@ -96,9 +96,9 @@ def kept_warm(lab: Lab, *apart: Iterable[int]) -> tuple[int, ...]:
     return tuple(line for line in range(lab.page_lines) if line not in left_out)
 
 
-def loads(lab: Lab, lines: Iterable[int], by_one: bool = False) -> tuple[Access, ...]:
-    """Accesses to these lines, each by its own instruction, or all by one."""
-    return tuple(Access(line * lab.line_size, ip=lab.params.same_ip if by_one else None) for line in lines)
+def loads(lab: Lab, lines: Iterable[int]) -> tuple[Access, ...]:
+    """Accesses to these lines, each by its own instruction."""
+    return tuple(Access(line * lab.line_size) for line in lines)
 
 
 def placed_visit(lab: Lab, lines: list[int], apart: Sequence[int], hits: Sequence[int] = ()) -> Visit:
@@ -119,8 +119,9 @@ def l2_visit(lab: Lab, lines: list[int]) -> Visit:
     return Visit(loads(lab, lines), warm=silenced, thrash=True)
 
 
-def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int]) -> Visit:
-    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it. Level 1's
+def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int], placed: bool = True) -> Visit:
+    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it; `placed`: it
+    has them beforehand, so that none is a further miss where what brought it only reached level 3. Level 1's
     next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams take that
     for an access one line further on; where it asks after every access, that goes for the run as well."""
     steps = list(loads(lab, lines))
@@ -128,7 +129,8 @@ def hit_visit(lab: Lab, lines: list[int], hit: Sequence[int]) -> Visit:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
     asking = [*lines, *hit] if lab.known.next_after_hits else []
     warm = {*next_lines(lab, asking), *(next_lines(lab, lines) if lab.known.next_in_l1 else ())}
-    return Visit(tuple(steps), warm=tuple(sorted(warm)), thrash=True)
+    demoted = tuple(sorted(set(hit))) if placed else ()
+    return Visit(tuple(steps), warm=tuple(sorted(warm - set(demoted))), demoted=demoted, thrash=True)
 
 
 def l1_question(lab: Lab, lines: list[int], down: bool) -> Question:
@@ -187,10 +189,17 @@ def scattered(lab: Lab) -> tuple[Access, ...]:
     return tuple(Access(line * lab.line_size, ip=lab.params.same_ip, page=page) for page, line in places)
 
 
-def ip_question(lab: Lab, lines: list[int], warm: bool, nearest: int = 1, furthest: int = 1) -> Question:
-    """Whether lines so many strides ahead of a run by one instruction come, and not with as many instructions."""
-    inside = tuple(sorted(line for line in lines if 0 <= line < lab.page_lines))
-    visit = Visit(loads(lab, lines, by_one=True), warm=inside if warm else (), training=scattered(lab))
-    control = replace(visit, steps=loads(lab, lines))
-    ahead_ = (lines[-1] + number * (lines[-1] - lines[-2]) for number in range(nearest, furthest + 1))
-    return Question(visit, tuple(line for line in ahead_ if 0 <= line < lab.page_lines), (control,))
+def ip_question(lab: Lab, places: Sequence[int], warm: bool, strides: Iterable[int], pages: int = 1) -> Question:
+    """Whether lines so many strides ahead of a run by one instruction come, in one page or more, and not with as many
+    instructions. A run is the bytes that it accesses."""
+    size, window = lab.line_size, (0, pages * lab.page_lines)
+    lines = {place // size for place in places}
+    visit = Visit(
+        tuple(Access(place, ip=lab.params.same_ip) for place in places),
+        warm=tuple(sorted(line for line in lines if line in range(*window))) if warm else (),
+        window=window,
+        training=scattered(lab),
+    )
+    control = replace(visit, steps=tuple(Access(place) for place in places))
+    following = ((places[-1] + number * (places[-1] - places[-2])) // size for number in strides)
+    return Question(visit, tuple(line for line in following if line in range(*window)), (control,))

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from setebench.experiments.visits import LAYOUT, Access, Visit, instruction
 
-from ..attributes import directions, report_across_cores, report_fills, report_shared, report_trained_by
+from ..attributes import (
+    directions,
+    report_across_cores,
+    report_crossing,
+    report_fills,
+    report_shared,
+    report_trained_by,
+)
 from ..found import Answer, Found, Question
 from ..lab import Lab
 from ..models import Fit
@@ -15,9 +22,9 @@ from ..report import UNCLEAR, Report
 from ..requests import report_streams
 from ..tables import METHOD as TABLES
 from ..tables import History, report_replacement, size
-from .neighbours import even_line, report_crossing
+from .neighbours import even_line
 from .runs import WAYS, ahead, dense_question, gap_lines, loads, mirrored, near_lines, next_lines
-from .streams import Rules
+from .streams import Rules, drawn_singly
 from .strides import DOWN_ONLY, TO_END
 
 RUN = "runs with gaps, seven accesses long at most"
@@ -152,7 +159,7 @@ class Tables(Rules):
         alike. A run that isn't taken up again says that the other one took its place only if it is taken up where it is
         alone: a stream that already is as far ahead as it goes answers no hit on its first line."""
         before, lab = self.at_start(), self.lab
-        if before is None:
+        if before is None or (self.led_on and lab.known.finds.get("l2.other", Found()).present):
             return None
         first, second = self._page_runs(ways)
         turns = list(loads(lab, _in_turn(first[0], second[0])))
@@ -200,8 +207,7 @@ def report_stream(lab: Lab, huge: Lab | None, found: Found, report: Report) -> N
     """Ask and report everything of a stream prefetcher that is there."""
     report.value("trigger", found.trigger, DENSE if found.dense else RUN, UNCLEAR)
     if found.trigger is None or found.question is None:
-        for parameter in ("degree", "max_distance", "streams", "replacement"):
-            report.unresolved(parameter, NO_TRIGGER)
+        report.open(("degree", "max_distance", "streams", "replacement"), NO_TRIGGER)
         return
     rules = Tables(lab, found, inner=report.identity.startswith("l1"))
     if not found.dense:
@@ -234,6 +240,8 @@ def _ways(rules: Rules) -> str | None:
         answers[down] = rules.starts(gap_lines(lab, rules.trigger, down, end_odd=not down), down)
         if answers[down] and down is not found.down and lab.known.others_learn and not rules.fills_l1:
             answers[down] = None  # only one way was held against runs that were never made before
+        if answers[down] is False and not rules.inner and drawn_singly(lab, rules.trigger, down):
+            answers[down] = None
     return directions(answers)
 
 
@@ -283,9 +291,8 @@ def report_reach(rules: Rules, report: Report) -> None:
     if fit is not None and fit.fits and leads_as_fitted(rules, fit) is False:
         fit, why = None, BY_USE
     if fit is None or not fit.fits:
-        for name in ("degree", "max_distance", "leads_by", "lead"):
-            differ = f"{fit.unexplained:.0%} of the counts differ" if fit and fit.rules else "nothing could be counted"
-            report.unresolved(name, why or NO_RULE.format(seen=differ), RULES)
+        differ = f"{fit.unexplained:.0%} of the counts differ" if fit and fit.rules else "nothing could be counted"
+        report.open(("degree", "max_distance", "leads_by", "lead"), why or NO_RULE.format(seen=differ), RULES)
         return
     degrees, modes = fit.values("degree"), fit.values("leads_by")
     distances = [int(each) for each in fit.values("distance")]
@@ -307,8 +314,7 @@ def report_reach(rules: Rules, report: Report) -> None:
 def _report_tables(rules: Tables, ways: str | None, report: Report) -> None:
     """How many streams there are at once, in all and in one page, and which of them is given up."""
     if rules.asked_along:
-        for parameter in ("streams", "replacement", "streams_per_page"):
-            report.unresolved(parameter, ASKED_ALONG)
+        report.open(("streams", "replacement", "streams_per_page"), ASKED_ALONG)
         return
     known, entries = rules.lab.known, rules.entries()
     pushed_out = rules.traversed or (known.next_in_l1 and not rules.inner)

@@ -24,8 +24,9 @@ from .runs import WAYS
 BEHIND_LEVEL_1 = "lines ahead of a run that level 2 holds, or in level 1 ahead of a run of neighbouring lines"
 OF_MISSES = "lines ahead of a run of misses that the run's last access alone does not bring"
 NOT_PLACED = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
+HEARD = "runs that level 2 holds are led although level 1 forgets them: level 2's streams may hear hits"
 NEAREST = "runs bring a line or two right ahead, nothing further by which a stream could be followed"
-CONFLICTING = "the lines that push others out of level 1 do not fit into level 2, whose streams they may end"
+CONFLICTING = "no lines push others out of level 1 and fit into level 2, whose streams they would end"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +80,13 @@ def _shortest(lab: Lab, ask: Ask, end_even_down: bool) -> Found:
 
 
 def find_l1_stream(lab: Lab) -> Found:
-    """The stream prefetcher of level 1: one that follows runs with gaps, or else one of neighbouring lines."""
+    """The stream prefetcher of level 1: one that follows runs with gaps, or else one of neighbouring lines. Where it is
+    made to forget the page between accesses nothing must come."""
     found = _shortest(lab, ask_l1, end_even_down=False)
+    if found.present and found.question is not None:
+        forgotten = replace(found.question, visit=replace(found.question.visit, thrash=True))
+        if lab.ask(forgotten) is not False:
+            found.present, found.reason = None, HEARD
     if found.present is False and not _placed(lab):
         found.present, found.reason = None, NOT_PLACED
     if found.present is False and _nearest_led(lab):
@@ -94,11 +100,25 @@ def find_l1_stream(lab: Lab) -> Found:
 
 
 def find_l2_stream(lab: Lab) -> Found:
-    """Lines ahead of a run of misses."""
+    """Lines ahead of a run of misses, while level 1 forgets the page between them."""
     found = _shortest(lab, ask_l2, end_even_down=True)
-    if found.present is False and not lab.known.traversals_fit:
+    if not lab.known.traversals_fit and (found.present is False or lab.known.may("l1.stream")):
         found.present, found.reason = None, CONFLICTING
+    if found.present is False and any(drawn_singly(lab, runs.longest_run(lab), down) for down in WAYS):
+        found.present, found.reason = None, NEAREST
     return found
+
+
+def drawn_singly(lab: Lab, count: int, down: bool) -> bool:
+    """Whether hits on line after line may draw a further one, where level 2 brings the next line anyway: hits on one
+    line again and again draw none from a stream that is led by new lines, one at a time."""
+    if not lab.known.outer_next or lab.known.next_after_hits:
+        return False
+    lines = runs.gap_lines(lab, count, down, end_odd=not down)
+    hit = runs.ahead(lines, 1, runs.R.near_targets - 1, down)
+    visits = [runs.hit_visit(lab, run, hit) for run in (lines, lines[-1:])]
+    target = runs.ahead(lines, runs.R.near_targets, runs.R.near_targets, down)
+    return lab.ask(Question(visits[0], tuple(target), (visits[1],))) is not False
 
 
 def _nearest_led(lab: Lab) -> bool:
@@ -144,12 +164,14 @@ def _find_dense(lab: Lab) -> Found:
     return found
 
 
-def leads_anyway(lab: Lab) -> bool:
+def leads_anyway(lab: Lab, outer: bool) -> bool:
     """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't: with
-    fences between the accesses, or ordered by their addresses alone."""
-    for down, chained in product(WAYS, (False, True)):
+    fences between the accesses, or ordered by their addresses alone; `outer`: while level 1 forgets the page between
+    them."""
+    for down, chained in product(WAYS, (False,) if outer else (False, True)):
         lines = runs.near_lines(lab, lab.params.dense_run, down, (1, 1))
-        if lab.ask(runs.led_question(lab, lines, (3, 6), chained=chained)):
+        question = runs.led_question(lab, lines, (3, 6), chained=chained)
+        if lab.ask(replace(question, visit=replace(question.visit, thrash=outer))):
             return True
     return False
 
@@ -224,21 +246,26 @@ class Rules:
     def crosses(self, lab: Lab) -> Answer:
         """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory. The same run
         must be led amid the page, or nothing follows from its end: what else is there may bring the run's last lines
-        to level 1 before their turn."""
+        to level 1 before their turn. A load in another page than the latest may miss the TLB and read like level 2, so
+        what level 1 brings is asked for in any cache; unless level 2's streams may bring it, too."""
         last = lab.page_lines - 1
-        answers = self._led_behind(lab, last)
-        return answers if answers is not False or self._led_behind(lab, last - E.amid) else None
+        asked = self._behind(lab, last)
+        answers = lab.ask(replace(asked, inner=False))
+        if answers is False:
+            return False if lab.ask(self._behind(lab, last - E.amid)) else None
+        sure = not self.inner or not lab.known.may("l2.stream") or lab.ask(replace(asked, inner=True))
+        return answers if sure else None
 
-    def _led_behind(self, lab: Lab, last: int) -> Answer:
+    def _behind(self, lab: Lab, last: int) -> Question:
         """Whether an upward run that ends on line `last` is led beyond it."""
         window = (0, 2 * lab.page_lines)
         if self.found.dense:
             lines = [last - 1 - number for number in reversed(range(lab.params.dense_run))]
             visit = Visit(runs.loads(lab, lines), window=window)
             control = replace(visit, steps=visit.steps[-1:])
-            return lab.ask(Question(visit, tuple(runs.ahead(lines, 2, 4, False)), (control,), inner=True))
+            return Question(visit, tuple(runs.ahead(lines, 2, 4, False)), (control,), inner=True)
         gaps = runs.gap_lines(lab, self.trigger)
-        lines = [*(line + last - 2 - gaps[-1] for line in gaps), last - 1, last]
+        lines = [*(line + last - 1 - gaps[-1] for line in gaps), last]
         hit = Access(last * lab.line_size)
         hits = [hit] if self.inner else [replace(hit, how="demote"), hit]
         visit = Visit((*runs.loads(lab, lines), *hits * E.hits), thrash=not self.inner, window=window)
@@ -246,7 +273,7 @@ class Rules:
             visit = replace(visit, demoted=tuple(sorted(lines)))
         alone = replace(visit, steps=visit.steps[len(lines) - 1 :])  # next lines may go over the page's end as well
         targets = tuple(runs.ahead(lines, 1, runs.R.near_targets, False))
-        return lab.ask(Question(visit, targets, (alone,), inner=self.fills_l1))
+        return Question(visit, targets, (alone,), inner=self.fills_l1)
 
     def start(self) -> list[int]:
         """The run that starts the stream: with gaps, so that nothing else takes part."""
@@ -267,7 +294,7 @@ class Rules:
             if self.inner:
                 visit = Visit(runs.loads(lab, run[:number]), demoted=() if self.found.dense else tuple(sorted(lines)))
             else:
-                visit = runs.hit_visit(lab, lines, run[len(lines) : number])
+                visit = runs.hit_visit(lab, lines, run[len(lines) : number], placed=False)
             reached = self._ahead(visit, run[:number], there | set(visit.warm))
             there.update(runs.ahead(run[:number], 1, reached or 0, self.down))
             if reached is not None and (reached > 1 or not self.beside):
