@@ -14,6 +14,8 @@ from .lab import Lab
 from .report import UNCLEAR, Report
 
 UP_DOWN = "streams of level 1 may bring the line too, or it was there in some repetitions only; switch them off"
+CHANGED = "its lines came at first and no longer after the other questions, as those of something that learns would"
+EITHER = "streams of this level are open, and something else may lead what runs they would lead"
 RECALLED = "spatial patterns that vote recall what former runs accessed, which looks like a stream"
 UNEXPLAINED = "neighbouring lines are led on by nothing that was found"
 
@@ -75,3 +77,19 @@ def doubt(lab: Lab) -> None:
         for stream in (inner, outer):
             if stream.present is False:
                 stream.present, stream.reason = None, UNEXPLAINED
+    _doubt_absent_learners(lab)
+
+
+def _doubt_absent_learners(lab: Lab) -> None:
+    """Open what came at first and no longer does, and with it the absence of what learns; so is that of level 2 while
+    its streams are open, as either may be what led some runs."""
+    finds = lab.known.finds
+    for found in finds.values():
+        if found.present and found.question is not None and not found.question.controls:
+            with lab.anew():
+                if lab.ask(found.question) is False:
+                    found.present, found.reason, lab.known.changed = None, CHANGED, True
+    for level in ("l1", "l2"):
+        other, led = finds[f"{level}.other"], level == "l2" and finds["l2.stream"].present is None
+        if other.present is False and (lab.known.changed or led):
+            other.present, other.reason = None, EITHER if led else CHANGED

@@ -82,6 +82,7 @@ class Known:
     forget: regions to be opened before every visit so that region prefetchers remember nothing; 0 without any.
     beside: they remember no single lines, so that each line there is accessed with another one.
     others_learn: something that no family explains is there, and may have learned from the questions.
+    changed: lines that had come came no longer a moment later: something there learns.
     inner_starts_at_ends: one access at a page's end may start level 1's streams.
     demotes: what pushes a line out of level 1 does so; where that one's index is a hash, its lines go elsewhere.
     traversals_fit: the lines of traversals stay in level 2, but for a few; traversals_whole: all of them."""
@@ -90,6 +91,7 @@ class Known:
     forget: int = 0
     beside: bool = False
     others_learn: bool = False
+    changed: bool = False
     inner_starts_at_ends: bool = True
     demotes: bool = True
     traversals_fit: bool = True

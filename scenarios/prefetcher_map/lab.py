@@ -71,18 +71,30 @@ class Lab(Visits):
     # -- questions -------------------------------------------------------------------------------------------------
 
     def ask(self, question: Question) -> Answer:
-        """True where a target comes by the visit alone; a target that a control brings as well says nothing."""
+        """True where a target comes by the visit alone; a target that a control brings as well says nothing. It comes
+        once more after its controls, as what learns from the questions may have changed meanwhile."""
         free, unclear = 0, False
         for target in question.targets:
             came = self.comes(question.visit, target, question.inner)
             anyway: Answer = False
             if came:
                 anyway = some(self.comes(control, target, question.inner) for control in question.controls)
-                if anyway is False:
+                if anyway is False and self._still(question, target):
                     return True
+                anyway = anyway or None
             unclear = unclear or came is None or anyway is None
             free += anyway is False
         return None if unclear or not free else False
+
+    def _still(self, question: Question, target: int) -> bool:
+        """Whether a target that comes, and by no control, comes now."""
+        asked = (f"still {question.inner}", question.visit, target)
+        if asked not in self._answers and question.controls:
+            with self.anew():
+                came = self.comes(question.visit, target, question.inner)
+            self._answers[asked] = came
+            self.known.changed = self.known.changed or came is False
+        return self._answers.get(asked, True) is True
 
     def free(self, question: Question) -> tuple[int, ...]:
         """The targets that surely come with none of the controls, so that their coming says something."""

@@ -399,7 +399,6 @@ def test_threads_of_a_core_train_one_stream_or_their_own(shared: bool, threads: 
         (spec.FeedbackStream(level=2, start_level=2), "l2.stream"),
         (spec.InstructionClasses(level=1, fills="l1"), "l1.other"),
         (spec.NextPage(level=1, fills="l1"), "l1.other"),
-        (spec.BestOffset(level=2), "l2.other"),
     ],
 )
 def test_a_published_mechanism_is_the_family_whose_rules_it_follows_or_something_else(
@@ -409,6 +408,12 @@ def test_a_published_mechanism_is_the_family_whose_rules_it_follows_or_something
     judgements = judged(prefetcher)
     assert wrong(judgements) == []
     assert judgements[f"prefetcher.{identity}.present"].verdict is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("look", [surveyed_once, surveyed])
+def test_what_learns_from_the_questions_is_no_family_nor_absent(look: Survey) -> None:
+    """Its offset changes while a question and its control are asked."""
+    assert wrong(judged(spec.BestOffset(level=2), look=look)) == []
 
 
 @pytest.mark.parametrize("prefetcher", [L2_STREAM, spec.BestOffset(level=2)], ids=["stream", "best offset"])
