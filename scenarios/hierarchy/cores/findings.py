@@ -83,7 +83,7 @@ PARAMS = Params()
 
 class Read(NamedTuple):
     """Cycles of a read as rounds show them, the share of reads in their largest group, how far the mean of a longer
-    time may lie from this (`drift`), as other cores' lines come by what others use too, and the `ends` of all rounds."""
+    time may lie from this (`drift`), as other cores' lines come by what others use too, and their `ends`."""
 
     cycles: Interval
     share: float
