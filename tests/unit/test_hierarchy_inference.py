@@ -10,6 +10,7 @@ from setebench.scenarios.hierarchy.line_size import line_from_means
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 
+ENDS = (60.0, 450.0)
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
 
 
@@ -29,16 +30,17 @@ def test_a_line_is_not_reported_where_hits_and_misses_are_not_clear() -> None:
 
 def test_a_line_with_two_pasts_is_not_reported() -> None:
     steady = Interval(100.0, 99.5, 100.5)
-    assert transfer_finding("x", Read(steady, 1.0), 0.0).outcome is Outcome.MEASURED
-    assert transfer_finding("x", Read(steady, 1.0), -200.0).outcome is Outcome.UNRESOLVED
-    assert transfer_finding("x", Read(steady, 0.4), 0.0).outcome is Outcome.UNRESOLVED
-    assert transfer_finding("x", Read(Interval(100.0, 60.0, 140.0), 1.0), 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(steady, 1.0, ENDS), 0.0).outcome is Outcome.MEASURED
+    assert transfer_finding("x", Read(steady, 1.0, ENDS), -200.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(steady, 0.4, ENDS), 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(Interval(100.0, 60.0, 140.0), 1.0, ENDS), 0.0).outcome is Outcome.UNRESOLVED
 
 
 def test_what_drift_leaves_open_is_in_the_interval() -> None:
-    found = transfer_finding("x", Read(Interval(100.0, 99.5, 100.5), 1.0, drift=4.0), 0.0)
+    found = transfer_finding("x", Read(Interval(100.0, 99.5, 100.5), 1.0, ENDS, drift=4.0), 0.0)
     assert (found.low, found.high) == (96.0, 104.0)
-    assert transfer_finding("x", Read(Interval(100.0, 98.0, 102.0), 1.0, drift=40.0), 0.0).outcome is Outcome.UNRESOLVED
+    moved = transfer_finding("x", Read(Interval(100.0, 98.0, 102.0), 1.0, ENDS, drift=40.0), 0.0)
+    assert moved.outcome is Outcome.UNRESOLVED and (moved.low, moved.high) == ENDS
 
 
 def test_a_walk_that_lost_too_little_or_too_much_says_nothing_of_other_cores() -> None:

@@ -82,11 +82,12 @@ PARAMS = Params()
 
 
 class Read(NamedTuple):
-    """Cycles of a read as rounds show them, the share of reads in their largest group, and how far the mean of a longer
-    time may lie from this (`drift`), as other cores' lines come by what others use too."""
+    """Cycles of a read as rounds show them, the share of reads in their largest group, how far the mean of a longer
+    time may lie from this (`drift`), as other cores' lines come by what others use too, and their `ends`."""
 
     cycles: Interval
     share: float
+    ends: tuple[float, float]
     drift: float = 0.0
 
 
@@ -122,9 +123,13 @@ def transfer_finding(parameter: str, read: Read, pasts: float) -> Finding:
         return decide.unresolved(parameter, "cycles", "the line comes from several places", METHOD)
     drifting = read.drift > max(PARAMS.steady * cycles.value, PARAMS.precise_cycles)
     if drifting or not cycles.narrow(PARAMS.precise, PARAMS.precise_cycles):
-        reason = "rounds differ too much; run again at a quieter time"
+        low, high = read.ends
+        reason = (
+            f"rounds took from {low:.0f} to {high:.0f} cycles: others use the way, or a hypervisor moved the CPUs; "
+            "run again at a quieter time"
+        )
         found = decide.unresolved(parameter, "cycles", reason, METHOD)
-        return msgspec.structs.replace(found, low=cycles.low, high=cycles.high)
+        return msgspec.structs.replace(found, low=low, high=high)
     if abs(pasts) > max(PARAMS.past_cycles, PARAMS.steady / 2 * cycles.value):
         reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
         return decide.unresolved(parameter, "cycles", reason, METHOD)

@@ -115,7 +115,7 @@ class Transfers:
             if len(values) == wanted and max(values) - min(values) < PARAMS.same * min(values):
                 return tried[-1]
         self._steps = longest
-        return found if shows else Read(found.cycles, 0.0)
+        return found if shows else Read(found.cycles, 0.0, found.ends)
 
     @property
     def _shows_memory(self) -> bool:
@@ -215,7 +215,8 @@ class Transfers:
 def _read(rounds: Sequence[tuple[float, float]]) -> Read:
     """From cycles and the share of the largest group in each round, in the order of time."""
     found, shares = zip(*rounds, strict=True)
-    return Read(over_replicates(found), float(np.mean(shares)), over_time(found, shared=True).half_width)
+    drift = over_time(found, shared=True).half_width
+    return Read(over_replicates(found), float(np.mean(shares)), (min(found), max(found)), drift)
 
 
 def start_spread(context: Context) -> list[float]:

@@ -41,7 +41,8 @@ def memory(readings: Readings, draft: Draft) -> None:
         draft.put(("memory", f"page_fault_{pages}_cycles"), readings.get(f"page_fault.minor.{pages}"))
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
     rate = readings.fact("ticks_per_second")
-    if peak is not None and peak.value and ratio is not None and rate:
+    # a bound is what fewer CPUs reached, whose own queues limit them
+    if peak is not None and peak.kind == "measured" and peak.value and ratio is not None and rate:
         line = readings.line
         interval = computed(
             lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio, why="line over peak"
