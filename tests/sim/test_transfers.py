@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
-from setebench.scenarios.hierarchy.cores.params import PARAMS
+from setebench.scenarios.hierarchy.cores.findings import PARAMS
 from setebench.scenarios.hierarchy.cores.transfers import Question, Transfers, enough
 
 from setebench.experiments.lines.layout import by_windows, lay

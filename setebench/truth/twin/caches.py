@@ -171,10 +171,12 @@ def _misses(readings: Readings, draft: Draft, level: int) -> None:
     path = _at(level)
     demand, prefetch = (_in_flight(readings, level, cause) for cause in ("demand", "prefetch"))
     known = [each for each in (demand, prefetch) if each is not None]
+    shared = readings.get(f"mshr.l{level}.shared_by_smt")
+    runs_out = shared is not None and shared.value is True  # threads together filled it, so one alone nearly did
     if known:
         entries = 0 if any(not each.value for each in known) else max(int(each.value) for each in known)
         largest = next(each for each in known if not entries or int(each.value) == entries)
-        if level > 1 and entries and _let_through(readings, known):
+        if level > 1 and entries and not runs_out and _let_through(readings, known):
             largest, entries = largest.bounded("the level before lets no more through; twice as many"), BEHIND * entries
             if prefetch is not None:
                 takes = prefetch.bounded("as many as the level before has: a hint for the level behind takes its entry")
@@ -184,7 +186,6 @@ def _misses(readings: Readings, draft: Draft, level: int) -> None:
         for name, each in (("mshr_demand_limit", demand), ("mshr_prefetch_limit", prefetch)):
             if each is not None and each.value and int(each.value) != entries and largest in known:
                 draft.put((*path, name), each, int(each.value))
-    shared = readings.get(f"mshr.l{level}.shared_by_smt")
     draft.put((*path, "mshr_shared_by_smt"), shared)
 
 
