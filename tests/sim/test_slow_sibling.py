@@ -58,5 +58,5 @@ def test_a_line_that_stayed_behind_level_1_is_reported_by_a_clock_of_long_steps_
     clock = spec.Clock(step_ticks=36.0, ticks_per_cycle=0.5, brackets=brackets)
     with closing(quiet(prefetchers=(PAIR,), l3=None, l2={"sets": 512}, clock=clock)) as machine:
         lab = laboratory(swept(machine, fast=True))
-        reported = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in (8, 20, 32, 44)]
-    assert reported == [False] * 4
+        reported = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in range(8, 56, 2)]
+    assert True not in reported and reported.count(False) >= 0.9 * len(reported)
