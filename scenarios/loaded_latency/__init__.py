@@ -244,8 +244,7 @@ def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: fl
             f"no saturation was seen: {most.threads} loading reached {most.bandwidth:.3g} GB/s, where latency is "
             f"{most.latency / idle:.2f} times the idle one; more CPUs might bring more"
         )
-        reached = _over_run(at_most.gigabytes).low
-        return decide.backed(decide.at_least(f"{prefix}.peak_bandwidth", reached, "GB/s", reason), EVIDENCE)
+        return decide.unresolved(f"{prefix}.peak_bandwidth", "GB/s", reason)
     how = "one thread more brings no more, and latency has passed the knee"
     return _measured(f"{prefix}.peak_bandwidth", _over_run(at_most.gigabytes), "GB/s", how)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import MEMORY, Levels, Walk
-from setebench.errors import UnsupportedError
+from setebench.errors import SetebenchError, UnsupportedError
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
 from setebench.experiments.lines.layout import span_bytes
@@ -83,6 +83,8 @@ def _found(context: Context, region: Region) -> Levels:
     swept = _sweep(context, region, away, params)
     swept = undisturbed(swept, FindParams())
     explained = mixture([_source(each) for each in swept], _source(away), LevelsParams())
+    if len(explained.cycles) < 2:
+        raise SetebenchError("flushed lines are loaded as fast as those of the smallest working set: no level is found")
     found = levels(explained, LevelsParams())
     sizes = np.array([each.size_bytes for each in swept])
     walks = [Walk(params.smallest), *(_walk(level, sizes, FindParams()) for level in found.caches[1:])]

@@ -39,10 +39,11 @@ class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     the level.
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
-    serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
-    memory, unless slower ones serve flushed lines too, and nothing where it serves most: so does a cache into which
-    flushed lines are prefetched. One that serves most where a nearer one serves more than `with_nearer` of its own most
-    goes with that. Two that divide what they serve in proportions that differ by less than `parts` between sizes are
+    serves `doubtful` of it may be one. The nearest component is the first level, even if most flushed lines are
+    prefetched into it. One that serves flushed lines `as_often` as any working set, relatively, is memory, unless
+    slower ones serve flushed lines too, and nothing where it serves most: so does a cache into which flushed lines are
+    prefetched. One that serves most where a nearer one serves more than `with_nearer` of its own most goes with that.
+    Two that divide what they serve in proportions that differ by less than `parts` between sizes are
     one: 0 of parts of one level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of
     others; on 48 simulated machines 0.35 finds all levels of one more than 0.5 does, and of none fewer."""
 
@@ -144,7 +145,7 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
         nearer = weights[:, :number]
         if caches and np.any(nearer[best] > np.maximum(params.with_nearer * nearer.max(axis=0), weights[best, number])):
             continue
-        if peak[number] - away[number] >= params.seen:
+        if not number or peak[number] - away[number] >= params.seen:
             caches.append(
                 Level(cycles=float(found.cycles[number]), weights=weights[:, number], nearer=nearer.sum(axis=1))
             )

@@ -112,3 +112,13 @@ def test_a_first_cache_that_the_smallest_sizes_outgrow_is_a_level() -> None:
     weights[:2] = (0.65, 0.35, 0.0, 0.0), (0.2, 0.8, 0.0, 0.0)
     one = found(4, cycles, weights, 14.0)
     assert [each.cycles for each in one.caches] == pytest.approx(cycles[:-1], rel=0.1, abs=1.0)
+
+
+@pytest.mark.parametrize("prefetched", [0.7, 0.8, 0.9])
+def test_the_first_cache_is_a_level_though_most_flushed_lines_are_prefetched_into_it(prefetched: float) -> None:
+    cycles, weights = (4.0, 300.0), along((4.0,), 1.0)
+    weights[:, 1] *= 1 - prefetched
+    weights[:, 0] = 1 - weights[:, 1]
+    sources = [source(number, cycles, own, 1.0) for number, own in enumerate(weights)]
+    one = levels(mixture(sources, source(100, cycles, weights[-1], 1.0), PARAMS), PARAMS)
+    assert [each.cycles for each in one.caches] == pytest.approx([4.0], rel=0.1)
