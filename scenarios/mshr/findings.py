@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -158,9 +159,11 @@ def _creeps(asked: Asked, params: Params) -> bool:
 
 
 def _never_waited(behind: Behind, params: Params) -> int:
-    """Entries that level 1 has at least, as a hit behind one miss less did not wait. Only misses count behind which a
-    wait would have shown."""
-    return 1 + at_once(_up_to(behind.asked, behind.shows_up_to), params.waits * behind.asked.curve.unit)
+    """Entries that level 1 has at least, as a hit behind one miss less did not wait, nor behind any fewer: the largest
+    of many numbers without a wait would be the luckiest one. Only misses count behind which a wait would have shown."""
+    waits = params.waits * behind.asked.curve.unit
+    passed = takewhile(lambda each: each[1] <= waits, _up_to(behind.asked, behind.shows_up_to).items())
+    return max((number + 1 for number, _ in passed), default=0)
 
 
 def _up_to(asked: Asked, most: int) -> dict[int, float]:
