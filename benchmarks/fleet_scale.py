@@ -24,8 +24,8 @@ import numpy as np
 
 from setebench import store
 from setebench.score import fleet as made
-from setebench.sim.loader import load
-from setebench.sim.truth import truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import truth
 
 EVIDENCE_BYTES = 20_000
 

@@ -38,9 +38,9 @@ from accuracy import add
 from setebench.judge.proportion import proportion
 from setebench.machine import open_machine
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import load
-from setebench.sim.truth_document import truth_document
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load
+from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import make_twin, twin_of_file
 from setebench.truth.verify import families
 from setebench.truth.verify.again import asked_again

@@ -44,7 +44,7 @@ def fit_command(
 
     Exit status: 0 written, 1 it could not be run, 2 bad use.
     """
-    from setebench.sim.loader import read_file
+    from setebench.sim.files.loader import read_file
     from setebench.truth.fit import fit
     from setebench.truth.twin import as_toml, make_twin, twin_of_file
     from setebench.truth.verify import Request

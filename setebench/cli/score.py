@@ -29,7 +29,7 @@ from setebench.score.sealed_log import SealedLog, log_path
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done, Stream
 from setebench.score.versions import commit_of
-from setebench.sim.loader import shipped
+from setebench.sim.files.loader import shipped
 
 PLANNING = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed", "against", "answers")
 """Options that decide what is asked; a run that goes on has them from its file."""

@@ -27,7 +27,7 @@ def sim() -> None:
 @sim.command("list")
 def list_machines() -> None:
     """List the machines that come with setebench."""
-    from setebench.sim import loader
+    from setebench.sim.files import loader
 
     rows = [*loader.shipped(), ("random:SEED", "drawn from SEED, any whole number; the same for the same SEED")]
     width = max(len(name) for name, _ in rows)
@@ -41,8 +41,8 @@ def show(name: str) -> None:
 
     A shipped one comes as it is, with the source of each value; any other with every field, defaults included.
     """
-    from setebench.sim import loader
-    from setebench.sim.dump import dump
+    from setebench.sim.files import loader
+    from setebench.sim.files.dump import dump
 
     shipped = not loader.is_path(name) and not name.startswith("random:")
     text = loader.shipped_text(name) if shipped else dump(loader.load(name))
@@ -54,8 +54,8 @@ def show(name: str) -> None:
 @output_options
 def truth(name: str, form: str | None, output: str | None, force: bool) -> None:
     """Print the true parameters of NAME, by the names of findings."""
-    from setebench.sim import loader
-    from setebench.sim.truth_document import truth_document
+    from setebench.sim.files import loader
+    from setebench.sim.truth.document import truth_document
 
     target = Output.choose(output, form, force)
     target.check()
@@ -70,8 +70,8 @@ def truth(name: str, form: str | None, output: str | None, force: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def new(file: str, source: str, force: bool) -> None:
     """Write a commented machine file to FILE (.toml, or - for standard output)."""
-    from setebench.sim import loader
-    from setebench.sim.dump import template
+    from setebench.sim.files import loader
+    from setebench.sim.files.dump import template
 
     if file != "-" and not file.endswith(".toml"):
         raise UsageError(f"{file!r} must end in .toml, or --machine sim:FILE would not find it")

@@ -57,7 +57,7 @@ def verify_command(
 
     Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
     """
-    from setebench.sim.loader import read_file
+    from setebench.sim.files.loader import read_file
     from setebench.truth.twin import make_twin, twin_of_file
     from setebench.truth.verify import Request, as_document, verify
     from setebench.truth.verify.explain import explanations

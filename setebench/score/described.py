@@ -12,7 +12,7 @@ import msgspec
 from setebench.judge import Machine, Trait
 from setebench.score.noise import with_noise
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 
 NOISE_CLASSES = ("quiet", "normal", "guest", "shared", "stolen")
 """quiet: nothing disturbs. normal: interrupts. guest: also short stalls, or a frequency that drifts. shared: an SMT

@@ -20,9 +20,9 @@ from setebench.results import Document, Finding, MachineRecord, Outcome, Value
 from setebench.score.errand import Errand, carry_out
 from setebench.score.noise import with_noise
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import load, parse
-from setebench.sim.truth import truth
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load, parse
+from setebench.sim.truth.parameters import truth
 
 MOST_RECORDED = 50
 """Machines that are run for one fleet: more say little more of what runs of equal machines have in common."""

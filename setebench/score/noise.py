@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 
 NOISES = ("drawn", "quiet", "guest", "double")
 """drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`

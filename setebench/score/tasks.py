@@ -8,8 +8,8 @@ from setebench.results import Finding
 from setebench.score import advice
 from setebench.score.errand import Errand, Failure, Reply, carry_out
 from setebench.score.noise import with_noise
-from setebench.sim.loader import load
-from setebench.sim.truth import left_open, truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import left_open, truth
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

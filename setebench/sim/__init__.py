@@ -13,7 +13,7 @@ def open_simulated(name: str, seed: int = 1) -> SimulatedMachine:
 
     Same name, same seed, same calls: same ticks. Raises `UsageError` for a name or file that leads nowhere.
     """
-    from setebench.sim.loader import load
+    from setebench.sim.files.loader import load
     from setebench.sim.machine import open_machine_file
 
     return open_machine_file(load(name), seed)

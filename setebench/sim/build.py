@@ -11,10 +11,10 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
-from setebench.sim.capacity import all_sets, usable_ways
+from setebench.sim.spec.capacity import all_sets, usable_ways
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
-from setebench.sim.replacement_ages import NAMED, ages
+from setebench.sim.spec.replacement_ages import NAMED, ages
 
 REPLACEMENTS = {
     "lru": at.LRU,

@@ -10,7 +10,7 @@ from setebench.errors import SetebenchError
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
 from setebench.sim.memory_map import MemoryMap
-from setebench.sim.pmu import SimulatedPmu
+from setebench.sim.pmu.unit import SimulatedPmu
 
 
 class Simulation(msgspec.Struct):

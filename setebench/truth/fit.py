@@ -15,8 +15,8 @@ import msgspec
 
 from setebench.machine import open_machine
 from setebench.sim import spec
-from setebench.sim.origins import Origin
-from setebench.sim.toml_lines import Path
+from setebench.sim.files.origins import Origin
+from setebench.sim.files.toml_lines import Path
 from setebench.truth.twin import Twin, said
 from setebench.truth.twin.make import fields_of
 from setebench.truth.twin.readings import LONGEST_WHY

@@ -20,8 +20,8 @@ from setebench.loops import Policy
 from setebench.loops.shapes import shape
 from setebench.results import Document, Outcome
 from setebench.score.advice import regrets
-from setebench.sim.loader import load
-from setebench.sim.truth import truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import truth
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from setebench.loops.traces import Span, trace
 from setebench.machine import open_machine
 from setebench.probe import Kind, Probe
 from setebench.scenario import Context
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
 
 SPAN = Span(lead=40, timed=24, access_sizes=(8, 16, 32))

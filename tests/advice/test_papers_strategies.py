@@ -11,7 +11,7 @@ import pytest
 from setebench.loops import Loop, Policy, Stream
 from setebench.loops.running import TracedLoops
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
 
 MIB = 1 << 20

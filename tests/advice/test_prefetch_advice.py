@@ -21,8 +21,8 @@ from setebench.loops.queues import Core, Queues
 from setebench.loops.shapes import shape
 from setebench.loops.table import Table
 from setebench.results import Finding, Outcome
-from setebench.sim.loader import load
-from setebench.sim.truth import truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import truth
 
 PROBE: dict[str, Any] = {
     "name": "my probe",

@@ -15,8 +15,8 @@ from setebench.machine import Region
 from setebench.probe import CHASE_WORK, Base, Probe
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
-from setebench.sim.random_machine import random_machine
-from setebench.sim.spec_pmu import SIMULATED_ROLES
+from setebench.sim.random.machine import random_machine
+from setebench.sim.spec.pmu import SIMULATED_ROLES
 
 IDLE = 60
 """Cycles of the loop around a probe: all of them execute, none counts as an instruction of the probe."""

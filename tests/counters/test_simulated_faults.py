@@ -14,13 +14,14 @@ from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Kind
 from setebench.errors import UsageError
 from setebench.probe import Probe
-from setebench.sim import loader, spec
-from setebench.sim.dump import dump
-from setebench.sim.pmu_sense import can_be_seen, counted_role, possible_faults
-from setebench.sim.random_machine import random_machine
-from setebench.sim.spec_pmu import SIMULATED_ROLES
-from setebench.sim.truth import left_open, truth
-from setebench.sim.truth_counters import counters
+from setebench.sim import spec
+from setebench.sim.files import loader
+from setebench.sim.files.dump import dump
+from setebench.sim.pmu.sense import can_be_seen, counted_role, possible_faults
+from setebench.sim.random.machine import random_machine
+from setebench.sim.spec.pmu import SIMULATED_ROLES
+from setebench.sim.truth.parameters import left_open, truth
+from setebench.sim.truth.counters import counters
 
 SEEDS = range(300)
 NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")

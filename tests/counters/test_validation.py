@@ -18,9 +18,9 @@ from setebench.errors import UnsupportedError
 from setebench.results import Outcome
 from setebench.session import run
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
-from setebench.sim.spec_pmu import Fault
+from setebench.sim.spec.pmu import Fault
 
 FAULTS: dict[str, tuple[tuple[Fault, ...], tuple[str, ...]]] = {
     "load": ((Fault(kind="zero"),), ("zero",)),

@@ -8,8 +8,8 @@ import msgspec
 from documents import make_document
 
 from setebench.results import Document, Finding, Outcome
-from setebench.sim.loader import load
-from setebench.sim.truth_document import truth_document
+from setebench.sim.files.loader import load
+from setebench.sim.truth.document import truth_document
 
 FACTS = {
     "name": "a <machine> --",

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 
 RECORDED = Path(__file__).resolve().parents[1] / "fixtures/fleet/recorded.json"
 """24 runs of `setebench latency --fast` on one simulated machine with a guest's noise, each with another seed; made by

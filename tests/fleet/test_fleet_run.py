@@ -22,7 +22,7 @@ from setebench.fleet import engine, launch, measure
 from setebench.fleet.comparison import compare
 from setebench.fleet.plan import Folder, Job, Plan
 from setebench.sim.compiled import prepare
-from setebench.sim.dump import dump
+from setebench.sim.files.dump import dump
 
 distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
 pytestmark = pytest.mark.long(20)

@@ -16,8 +16,8 @@ from setebench.cli.fleet import fleet
 from setebench.errors import UsageError
 from setebench.fleet.comparison import compare
 from setebench.score import fleet as made
-from setebench.sim.dump import dump
-from setebench.sim.loader import parse
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import parse
 
 PLAN = made.Plan(nodes=60, odd=2, seed=5)
 

@@ -19,7 +19,7 @@ from fleets import tiny
 from setebench.cli.fleet import fleet
 from setebench.fleet.comparison import Fleet, compare
 from setebench.sim.compiled import prepare
-from setebench.sim.dump import dump
+from setebench.sim.files.dump import dump
 
 pytestmark = pytest.mark.long(30)
 

@@ -22,7 +22,7 @@ from setebench.score import with_noise
 from setebench.score.described import NOISE_CLASSES, described, noise_class
 from setebench.score.published import read_document
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ from setebench.judge import Judgement, Verdict, judge, summary
 from setebench.results import Finding, Outcome
 from setebench.score import NOISES, Answer, Task, judge_all, with_noise
 from setebench.sim import spec
-from setebench.sim.loader import load
-from setebench.sim.truth import truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import truth
 
 RIGHT, WRONG, UNRESOLVED = Verdict.RIGHT, Verdict.WRONG, Verdict.UNRESOLVED
 

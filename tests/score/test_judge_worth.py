@@ -11,7 +11,7 @@ from setebench.judge.proportion import proportion
 from setebench.judge.questions import constant
 from setebench.results import Finding, Outcome
 from setebench.sim import spec
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 
 def latency(value: float, half: float = 0.1, parameter: str = "latency.l1") -> Finding:

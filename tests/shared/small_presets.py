@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import load
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load
 
 SMALLER = 8
 """By so much: 1 MiB of `plain`, 2.5 MiB of `sandybridge`, 4 MiB of `zen-like`. Nothing else of the machine changes."""

@@ -9,7 +9,7 @@ from quiet_machines import LINE, PAGE, quiet
 
 from setebench.probe import Base, Probe
 from setebench.sim import spec
-from setebench.sim.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED, SPREAD
+from setebench.sim.truth.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED, SPREAD
 from setebench.sim.inspect import cached_lines
 
 WHERE = Base("line")

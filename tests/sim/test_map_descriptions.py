@@ -17,7 +17,7 @@ from swept_machines import swept
 from setebench.experiments.levels import working_memory
 from setebench.experiments.lines.serving import measure_references
 from setebench.sim import spec
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
 AT_LEVEL_1 = {"level": 1, "fills": "l1"}

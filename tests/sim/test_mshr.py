@@ -12,7 +12,7 @@ from setebench.judge import Verdict
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
 
 pytestmark = pytest.mark.long(17)

@@ -19,9 +19,9 @@ from setebench.experiments.lines.serving import measure_references
 from setebench.judge import Verdict
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 pytestmark = pytest.mark.long(45)
 

@@ -19,7 +19,7 @@ from setebench.probe import Base, Probe
 from setebench.sim import spec
 from setebench.sim.frames import Frames
 from setebench.sim.inspect import spec_of
-from setebench.sim.loader import load
+from setebench.sim.files.loader import load
 from setebench.sim.machine import SimulatedMachine, open_machine_file, simulation
 from setebench.sim.memory_map import MemoryMap
 

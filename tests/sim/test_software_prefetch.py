@@ -16,7 +16,7 @@ from setebench.judge import Verdict, judge
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.machine import open_machine_file
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 pytestmark = pytest.mark.long(13)
 

@@ -18,7 +18,7 @@ from test_prefetcher_map import SHAPE, laboratory
 from setebench.judge import Verdict, judge
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 pytestmark = pytest.mark.long(8)
 

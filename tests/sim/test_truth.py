@@ -14,9 +14,10 @@ from click.testing import CliRunner
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.results import Finding, Outcome
-from setebench.sim import loader, spec
-from setebench.sim.random_machine import random_machine
-from setebench.sim.truth import left_open, truth
+from setebench.sim import spec
+from setebench.sim.files import loader
+from setebench.sim.random.machine import random_machine
+from setebench.sim.truth.parameters import left_open, truth
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/parameters.md"
 

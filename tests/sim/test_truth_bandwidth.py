@@ -9,8 +9,8 @@ import pytest
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.loader import load
-from setebench.sim.truth import left_open, truth
+from setebench.sim.files.loader import load
+from setebench.sim.truth.parameters import left_open, truth
 
 FIRST = spec.Level(sets=64, ways=8, latency_cycles=4.0, fill_interval_cycles=0.0, mshr_entries=10)
 SECOND = spec.Level(sets=512, ways=8, latency_cycles=14.0, fill_interval_cycles=0.0, mshr_entries=16)

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import load
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load
 
 
 def small() -> spec.Machine:

@@ -12,8 +12,8 @@ from small_machines import file, small
 from setebench.cli.main import setebench
 from setebench.machine import open_machine
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import origins, parse
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import origins, parse
 from setebench.truth import fit as fitting
 from setebench.truth.twin import Twin, as_toml, twin_of_file
 from setebench.truth.verify import Request, Verified

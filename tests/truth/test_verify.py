@@ -22,9 +22,9 @@ from setebench.notation import parse
 from setebench.report.table import render
 from setebench.results import Document
 from setebench.sim import spec
-from setebench.sim.dump import dump
-from setebench.sim.loader import load
-from setebench.sim.truth_document import truth_document
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import load
+from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import twin_of_file
 from setebench.truth.verify import Request, Verified, as_document, verify
 from setebench.truth.verify.agreement import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.limits import LIMITS
+from setebench.sim.spec.limits import LIMITS
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings, computed, narrowest
 

@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from setebench.sim.origins import Origin
-from setebench.sim.toml_lines import Path
+from setebench.sim.files.origins import Origin
+from setebench.sim.files.toml_lines import Path
 from setebench.truth.twin.readings import Reading
 
 

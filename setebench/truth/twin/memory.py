@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.fields import table_fields
-from setebench.sim.limits import LIMITS
+from setebench.sim.spec.fields import table_fields
+from setebench.sim.spec.limits import LIMITS
 from setebench.truth.twin.caches import levels
 from setebench.truth.twin.core import SYSTEM
 from setebench.truth.twin.draft import Draft

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from setebench.results import Document, Finding, Outcome
-from setebench.sim.origins import Kind, Origin
+from setebench.sim.files.origins import Kind, Origin
 
 LONGEST_WHY = 300
 """Characters; a machine file's lines have at most 1000."""

@@ -6,9 +6,9 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from setebench.sim.dump import dump
-from setebench.sim.origins import TABLE, Origin, field_name
-from setebench.sim.toml_lines import Path, key_lines
+from setebench.sim.files.dump import dump
+from setebench.sim.files.origins import TABLE, Origin, field_name
+from setebench.sim.files.toml_lines import Path, key_lines
 from setebench.truth.twin.make import Twin
 
 WIDTH = 116
@@ -16,7 +16,7 @@ ORDER = ("measured", "bounded", "assumed", "fitted")
 
 
 def as_toml(twin: Twin) -> str:
-    """The text of the machine file, which `setebench.sim.loader.parse` reads."""
+    """The text of the machine file, which `setebench.sim.files.loader.parse` reads."""
     plain = dump(twin.machine)
     below = _comments_by_line(twin, plain)
     lines = list(_head(twin))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from setebench.sim import spec
-from setebench.sim.check_sense import MOST_TLB_WAYS
-from setebench.sim.fields import table_fields
+from setebench.sim.spec.check_sense import MOST_TLB_WAYS
+from setebench.sim.spec.fields import table_fields
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 

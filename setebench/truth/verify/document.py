@@ -10,7 +10,7 @@ import msgspec
 
 from setebench import store
 from setebench.results import Document, Finding, MachineRecord
-from setebench.sim.origins import field_name
+from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
 from setebench.truth.verify.agreement import Compared, Interval, errors, kappa, percentile, share
 from setebench.truth.verify.check import Verified

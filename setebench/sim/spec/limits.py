@@ -9,7 +9,7 @@ import msgspec
 
 from setebench.probe import ACCESS_SIZES, BRACKETS, HINTS
 from setebench.sim import spec
-from setebench.sim.spec_pmu import SIMULATED_ROLES
+from setebench.sim.spec.pmu import SIMULATED_ROLES
 
 Table = type[msgspec.Struct]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from setebench.counters.roles import ROLES, Quantity, Scope
 from setebench.sim import spec
-from setebench.sim.in_flight import demand_in_flight
-from setebench.sim.spec_pmu import SIMULATED_ROLES, Fault
+from setebench.sim.spec.in_flight import demand_in_flight
+from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault
 
 READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Lines inwards, of which prefetchers bring some."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from setebench.sim.spec_prefetchers import Prefetcher
+from setebench.sim.spec.prefetchers import Prefetcher
 
 
 class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):

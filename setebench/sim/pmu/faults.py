@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.sim.pmu_events import EVENTS, Event, Sums, Words, in_ledger
-from setebench.sim.spec_pmu import Fault
+from setebench.sim.pmu.roles import EVENTS, Event, Sums, Words, in_ledger
+from setebench.sim.spec.pmu import Fault
 
 COUNTER_BITS = 48
 SOON = 64

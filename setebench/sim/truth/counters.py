@@ -8,7 +8,7 @@ from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.pmu_sense import (
+from setebench.sim.pmu.sense import (
     can_be_seen,
     counted_role,
     level_of,
@@ -16,7 +16,7 @@ from setebench.sim.pmu_sense import (
     prefetches_may_come,
     roles_that_count,
 )
-from setebench.sim.truth_finding import exact
+from setebench.sim.truth.finding import exact
 
 UNTRUSTED = ("no_stores", "background", "nonlinear")
 """Faults for which there is no word but that the event isn't to be trusted."""

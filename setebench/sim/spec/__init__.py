@@ -11,31 +11,31 @@ from typing import Literal
 
 import msgspec
 
-from setebench.sim.spec_pmu import Fault as Fault
-from setebench.sim.spec_pmu import Pmu as Pmu
-from setebench.sim.spec_prefetchers import AccessKind as AccessKind
-from setebench.sim.spec_prefetchers import Known as Known
-from setebench.sim.spec_prefetchers import LinePair as LinePair
-from setebench.sim.spec_prefetchers import NextLine as NextLine
-from setebench.sim.spec_prefetchers import Prefetcher as Prefetcher
-from setebench.sim.spec_prefetchers import Region as Region
-from setebench.sim.spec_prefetchers import Streamer as Streamer
-from setebench.sim.spec_prefetchers import Stride as Stride
-from setebench.sim.spec_prefetchers import UpDown as UpDown
-from setebench.sim.spec_prefetchers import WhenFull as WhenFull
-from setebench.sim.spec_published import SHORT_RUNS_UNSURE as SHORT_RUNS_UNSURE
-from setebench.sim.spec_published import AccessMap as AccessMap
-from setebench.sim.spec_published import BestOffset as BestOffset
-from setebench.sim.spec_published import FeedbackStream as FeedbackStream
-from setebench.sim.spec_published import InstructionClasses as InstructionClasses
-from setebench.sim.spec_published import LocalDeltas as LocalDeltas
-from setebench.sim.spec_published import NextPage as NextPage
-from setebench.sim.spec_published import Published as Published
-from setebench.sim.spec_published import ReferencePrediction as ReferencePrediction
-from setebench.sim.spec_published import SignaturePath as SignaturePath
-from setebench.sim.spec_published import SpatialPattern as SpatialPattern
-from setebench.sim.spec_published import StreamBuffer as StreamBuffer
-from setebench.sim.spec_table import Table as Table
+from setebench.sim.spec.pmu import Fault as Fault
+from setebench.sim.spec.pmu import Pmu as Pmu
+from setebench.sim.spec.prefetchers import AccessKind as AccessKind
+from setebench.sim.spec.prefetchers import Known as Known
+from setebench.sim.spec.prefetchers import LinePair as LinePair
+from setebench.sim.spec.prefetchers import NextLine as NextLine
+from setebench.sim.spec.prefetchers import Prefetcher as Prefetcher
+from setebench.sim.spec.prefetchers import Region as Region
+from setebench.sim.spec.prefetchers import Streamer as Streamer
+from setebench.sim.spec.prefetchers import Stride as Stride
+from setebench.sim.spec.prefetchers import UpDown as UpDown
+from setebench.sim.spec.prefetchers import WhenFull as WhenFull
+from setebench.sim.spec.published import SHORT_RUNS_UNSURE as SHORT_RUNS_UNSURE
+from setebench.sim.spec.published import AccessMap as AccessMap
+from setebench.sim.spec.published import BestOffset as BestOffset
+from setebench.sim.spec.published import FeedbackStream as FeedbackStream
+from setebench.sim.spec.published import InstructionClasses as InstructionClasses
+from setebench.sim.spec.published import LocalDeltas as LocalDeltas
+from setebench.sim.spec.published import NextPage as NextPage
+from setebench.sim.spec.published import Published as Published
+from setebench.sim.spec.published import ReferencePrediction as ReferencePrediction
+from setebench.sim.spec.published import SignaturePath as SignaturePath
+from setebench.sim.spec.published import SpatialPattern as SpatialPattern
+from setebench.sim.spec.published import StreamBuffer as StreamBuffer
+from setebench.sim.spec.table import Table as Table
 
 AnyPrefetcher = Known | Published
 

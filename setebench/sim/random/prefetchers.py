@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.random_ranges import Draw
+from setebench.sim.random.ranges import Draw
 
 
 def random_prefetchers(draw: Draw, core: spec.Core, memory: spec.Memory) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """What the fields of a machine file mean and which values they may take: the one source of checks and templates.
 
-Meanings are the comments beside the fields in `setebench/sim/spec.py`, read from its source, so that schema and
+Meanings are the comments beside the fields in `setebench/sim/spec/__init__.py`, read from its source, so that schema and
 documentation can't drift apart; what they may be is in `limits.py`, because a comment can't be executed.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.limits import LIMITS, UNLIMITED, Limit, Table
+from setebench.sim.spec.limits import LIMITS, UNLIMITED, Limit, Table
 
 SUPPLEMENTS: dict[tuple[str, str], str] = {
     ("VectorExtra", "bytes16"): "for a load of 16 bytes",

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from setebench.sim.spec_table import Table
+from setebench.sim.spec.table import Table
 
 FaultKind = Literal[
     "zero",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.sim.spec_table import Table
+from setebench.sim.spec.table import Table
 
 TABLE = "origins"
 Kind = Literal["measured", "bounded", "assumed", "fitted"]

@@ -18,8 +18,8 @@ from itertools import product
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight
-from setebench.sim.truth_finding import METHOD
+from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
+from setebench.sim.truth.finding import METHOD
 
 WIDEST_RANGE = 2.0
 """A range wider than this says nothing of a rate."""

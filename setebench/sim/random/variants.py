@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.random_ranges import Draw
+from setebench.sim.random.ranges import Draw
 
 WAYS, LOSSES, REMOTE, PREFETCHERS = 0x201, 0x202, 0x203, 0x204
 """Of the seed's random numbers, which streams these are drawn from."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from setebench import store
 from setebench.results import Document, MachineRecord
 from setebench.sim import spec
-from setebench.sim.truth import truth
+from setebench.sim.truth.parameters import truth
 
 
 def truth_document(machine: spec.Machine, name: str, when: datetime) -> Document:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from setebench.sim import spec
-from setebench.sim.pmu_sense import (
+from setebench.sim.pmu.sense import (
     EVERYWHERE,
     can_be_seen,
     counted_role,

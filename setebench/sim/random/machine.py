@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.random_caches import random_levels
-from setebench.sim.random_pmu import random_pmu
-from setebench.sim.random_prefetchers import random_prefetchers
-from setebench.sim.random_published import with_published
-from setebench.sim.random_ranges import Draw
-from setebench.sim.random_variants import with_variants
+from setebench.sim.random.caches import random_levels
+from setebench.sim.random.pmu import random_pmu
+from setebench.sim.random.prefetchers import random_prefetchers
+from setebench.sim.random.published import with_published
+from setebench.sim.random.ranges import Draw
+from setebench.sim.random.variants import with_variants
 
 LEAST_MEMORY = 2.0
 """Latency of memory over that of the last level, at least."""

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.capacity import usable_lines, usable_ways
-from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, sharing_shows, working_hints
-from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths, memory_peak
-from setebench.sim.truth_counters import counters, events_left_open
-from setebench.sim.truth_finding import between, count, exact
-from setebench.sim.truth_prefetchers import prefetchers, prefetches_train, unjudged
+from setebench.sim.spec.capacity import usable_lines, usable_ways
+from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight, sharing_shows, working_hints
+from setebench.sim.truth.bandwidth import bandwidth_parameters, bandwidths, memory_peak
+from setebench.sim.truth.counters import counters, events_left_open
+from setebench.sim.truth.finding import between, count, exact
+from setebench.sim.truth.prefetchers import prefetchers, prefetches_train, unjudged
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is reported for every ordered pair; beyond, for reads by core 0 (the paper's Figure

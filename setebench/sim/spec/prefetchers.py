@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from setebench.sim.spec_table import Table as Table
+from setebench.sim.spec.table import Table as Table
 
 AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 """What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.fields import PREFETCHERS, Field, allowed, is_table, kind_of, table_fields
-from setebench.sim.limits import Table
+from setebench.sim.spec.fields import PREFETCHERS, Field, allowed, is_table, kind_of, table_fields
+from setebench.sim.spec.limits import Table
 
 WIDTH = 118
 

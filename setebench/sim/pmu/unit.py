@@ -17,9 +17,9 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
-from setebench.sim.pmu_events import COUNT_WORDS, Sums, counts_so_far, forget_rest
-from setebench.sim.pmu_faults import Reading, Watched
-from setebench.sim.spec_pmu import SIMULATED_ROLES
+from setebench.sim.pmu.roles import COUNT_WORDS, Sums, counts_so_far, forget_rest
+from setebench.sim.pmu.faults import Reading, Watched
+from setebench.sim.spec.pmu import SIMULATED_ROLES
 
 ABSENT = "this machine has no performance monitoring unit"
 NO_REGISTER = "no counter was free for it: the read returned 0 bytes"

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from setebench.sim import spec
-from setebench.sim.families import identity_of
+from setebench.sim.truth.families import identity_of
 
 PUBLISHED: dict[str, tuple[Any, ...]] = {
     "machines": (0.5,),  # share of machines whose prefetchers are drawn anew

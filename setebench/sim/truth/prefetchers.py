@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from setebench.results import Finding, Value
 from setebench.sim import spec
-from setebench.sim.described import described, lead_of
-from setebench.sim.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
-from setebench.sim.truth_finding import absent, exact
+from setebench.sim.truth.described import described, lead_of
+from setebench.sim.truth.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
+from setebench.sim.truth.finding import absent, exact
 
 HUGE = 2097152
 
