@@ -34,8 +34,8 @@ from setebench.results import Document
 from setebench.score.stream import NEW, Plan, read
 from setebench.score.tasks import Answer
 from setebench.sim.files.loader import load
-from setebench.sim.truth.parameters import truth
 from setebench.sim.truth.document import truth_document
+from setebench.sim.truth.parameters import truth
 from setebench.truth.twin import make_twin
 from setebench.truth.verify import Request, families, verify
 from setebench.truth.verify.document import findings

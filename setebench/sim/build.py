@@ -11,9 +11,9 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
-from setebench.sim.spec.capacity import all_sets, usable_ways
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
+from setebench.sim.spec.capacity import all_sets, usable_ways
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
 REPLACEMENTS = {

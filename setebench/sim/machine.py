@@ -23,11 +23,11 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
 from setebench.sim.build import build
-from setebench.sim.pmu.counting import OpenEvents
-from setebench.sim.spec.fields import PREFETCHERS, kind_of
 from setebench.sim.memory_map import MemoryMap
 from setebench.sim.opened import Simulation, forget, opened, simulation
+from setebench.sim.pmu.counting import OpenEvents
 from setebench.sim.pmu.unit import SimulatedPmu
+from setebench.sim.spec.fields import PREFETCHERS, kind_of
 
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie

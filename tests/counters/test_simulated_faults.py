@@ -20,8 +20,8 @@ from setebench.sim.files.dump import dump
 from setebench.sim.pmu.sense import can_be_seen, counted_role, possible_faults
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.pmu import SIMULATED_ROLES
-from setebench.sim.truth.parameters import left_open, truth
 from setebench.sim.truth.counters import counters
+from setebench.sim.truth.parameters import left_open, truth
 
 SEEDS = range(300)
 NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")

@@ -9,8 +9,8 @@ from quiet_machines import LINE, PAGE, quiet
 
 from setebench.probe import Base, Probe
 from setebench.sim import spec
-from setebench.sim.truth.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED, SPREAD
 from setebench.sim.inspect import cached_lines
+from setebench.sim.truth.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED, SPREAD
 
 WHERE = Base("line")
 PAGES, SCATTER_BYTES = 2048, 1 << 26

@@ -7,9 +7,19 @@ from msgspec.structs import replace
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
-from setebench.sim.truth.described import LEAST_COUNTED, REPEATED, SEQUENCES, STOPS, described, goes_on, lead, lead_of, visit
-from setebench.sim.truth.families import identity_of, member
 from setebench.sim.random.machine import random_machine
+from setebench.sim.truth.described import (
+    LEAST_COUNTED,
+    REPEATED,
+    SEQUENCES,
+    STOPS,
+    described,
+    goes_on,
+    lead,
+    lead_of,
+    visit,
+)
+from setebench.sim.truth.families import identity_of, member
 
 SEEDS = range(40)
 

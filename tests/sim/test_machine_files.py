@@ -18,9 +18,9 @@ from setebench.errors import UsageError
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump, example, template
+from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.fields import PREFETCHERS, is_table, table_fields
 from setebench.sim.spec.limits import LIMITS, UNLIMITED
-from setebench.sim.random.machine import random_machine
 from setebench.sim.truth.parameters import truth
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "machine-files.md"

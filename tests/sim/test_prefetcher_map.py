@@ -35,8 +35,8 @@ from setebench.judge import Judgement, Verdict, judge
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.truth.families import identity_of
 from setebench.sim.machine import SimulatedMachine
+from setebench.sim.truth.families import identity_of
 from setebench.sim.truth.parameters import left_open, truth
 
 pytestmark = pytest.mark.long(205)

@@ -17,9 +17,9 @@ from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, Usage
 from setebench.machine import BindsMemory, Machine, Region
 from setebench.probe import Base, Probe
 from setebench.sim import spec
+from setebench.sim.files.loader import load
 from setebench.sim.frames import Frames
 from setebench.sim.inspect import spec_of
-from setebench.sim.files.loader import load
 from setebench.sim.machine import SimulatedMachine, open_machine_file, simulation
 from setebench.sim.memory_map import MemoryMap
 

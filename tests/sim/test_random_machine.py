@@ -11,13 +11,13 @@ import pytest
 from setebench.judge.questions import Answered, constant
 from setebench.sim import spec
 from setebench.sim.files import loader
-from setebench.sim.random import published as random_published
-from setebench.sim.truth.parameters import prefetchers as truth_prefetchers
 from setebench.sim.files.dump import dump
-from setebench.sim.truth.families import identity_of
-from setebench.sim.spec.fields import PREFETCHERS
+from setebench.sim.random import published as random_published
 from setebench.sim.random.machine import random_machine
+from setebench.sim.spec.fields import PREFETCHERS
+from setebench.sim.truth.families import identity_of
 from setebench.sim.truth.parameters import demand_in_flight, truth
+from setebench.sim.truth.parameters import prefetchers as truth_prefetchers
 
 SEEDS = range(300)
 

@@ -16,10 +16,10 @@ from setebench.cli.main import setebench
 from setebench.errors import SetebenchError
 from setebench.results import Document, Finding, Outcome, Value
 from setebench.sim import spec
-from setebench.sim.spec.fields import table_fields
 from setebench.sim.files.loader import load, origins, parse
-from setebench.sim.truth.parameters import left_open, truth
+from setebench.sim.spec.fields import table_fields
 from setebench.sim.truth.document import truth_document
+from setebench.sim.truth.parameters import left_open, truth
 from setebench.truth.twin import as_toml, make_twin
 from setebench.truth.twin.make import fields_of
 from setebench.truth.twin.shapes import MOST_SLICES, at_least, of_size, of_size_and_ways

@@ -19,11 +19,11 @@ import msgspec
 
 from setebench.errors import UsageError
 from setebench.sim import spec
+from setebench.sim.files.origins import Origin, take_origins
+from setebench.sim.files.toml_lines import key_lines, line_of
+from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.check_fields import Problem, field_problems
 from setebench.sim.spec.check_sense import sense_problems
-from setebench.sim.files.origins import Origin, take_origins
-from setebench.sim.random.machine import random_machine
-from setebench.sim.files.toml_lines import key_lines, line_of
 
 MOST_BYTES = 1 << 18
 MOST_LINE_CHARACTERS = 1000

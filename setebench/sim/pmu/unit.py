@@ -17,8 +17,8 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
-from setebench.sim.pmu.roles import COUNT_WORDS, Sums, counts_so_far, forget_rest
 from setebench.sim.pmu.faults import Reading, Watched
+from setebench.sim.pmu.roles import COUNT_WORDS, Sums, counts_so_far, forget_rest
 from setebench.sim.spec.pmu import SIMULATED_ROLES
 
 ABSENT = "this machine has no performance monitoring unit"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from setebench.sim import spec
-from setebench.sim.spec.capacity import usable_lines
 from setebench.sim.random.ranges import Draw
+from setebench.sim.spec.capacity import usable_lines
 
 LEAST_GROWTH = 2
 """A level holds at least so many times the lines of the one above."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from setebench.sim import spec
+from setebench.sim.files.toml_lines import Path
 from setebench.sim.spec.fields import Field, allowed, describe, is_table, is_union, kind_of, literals, table_fields
 from setebench.sim.spec.limits import Limit, Table
-from setebench.sim.files.toml_lines import Path
 
 
 @dataclass(frozen=True)

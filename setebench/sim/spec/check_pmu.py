@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setebench.sim import spec
-from setebench.sim.spec.check_fields import Problem
-from setebench.sim.pmu.sense import mistaken_for, possible_faults
 from setebench.sim.files.toml_lines import Path
+from setebench.sim.pmu.sense import mistaken_for, possible_faults
+from setebench.sim.spec.check_fields import Problem
 
 AMOUNTS = {
     "scaled": (0.001, 1000.0),

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterator
 
 from setebench.sim import spec
+from setebench.sim.files.toml_lines import Path
 from setebench.sim.spec.capacity import usable_lines
 from setebench.sim.spec.check_fields import Problem
 from setebench.sim.spec.check_pmu import pmu_problems
 from setebench.sim.spec.fields import kind_of
 from setebench.sim.spec.replacement_ages import ages
-from setebench.sim.files.toml_lines import Path
 
 MOST_LINES = 10 << 20
 """Cache lines of all caches together: 512 MiB of the last level and all private ones. Keeps a simulated machine's tag

@@ -1,25 +1,28 @@
 """What streams of loads and of stores reach on a simulated machine, from its ports, fills, queues and latencies.
 
 A stream moves as fast as its narrowest place. Most places are the same whatever brings the lines. How many misses are
-in flight is not: hardware prefetchers add theirs. So every rate has two bounds, of demand alone and of the best that
-the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is
-reported.
+in flight is not: hardware prefetchers add theirs. So the rate of memory has two bounds, of demand alone and of the best
+that the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is
+reported. In caches prefetchers also hinder, and the machine itself is asked, where it has any (`streams`).
 
-Of the two forms of a loop the better counts. It is the unrolled one, as it spends fewer instructions: what the rolled
-one may gain, by prefetchers that follow instruction addresses, lies within the range.
+A loop has two forms, unrolled and rolled, which prefetchers that follow instruction addresses tell apart. Where the
+machine is asked, the range holds both; elsewhere it is that of the unrolled one, as it spends fewer instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+
+import numpy as np
 
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
 from setebench.sim.truth.finding import METHOD
+from setebench.sim.truth.streams import QuietMachine
 
 WIDEST_RANGE = 2.0
 """A range wider than this says nothing of a rate."""
@@ -45,11 +48,15 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
     width = max(machine.core.access_sizes)
     if width > machine.line_size_bytes:
         return
-    cpus = machine.core.cores * machine.core.threads_per_core
+    cpus, quiet = machine.core.cores * machine.core.threads_per_core, QuietMachine(machine)
     for threads in sorted({1, cpus}):
         for kernel in (KERNELS[name] for name in REPORTED):
             for number in _known_levels(machine):
-                yield from _rates_of(_Stream(machine, kernel, width, threads, number))
+                stream = _Stream(machine, kernel, width, threads, number)
+                if machine.prefetchers and number <= len(machine.levels):
+                    yield from _reported(stream, quiet.rates(kernel, width, threads, number))
+                else:
+                    yield from _rates_of(stream)
 
 
 def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float, float]]:
@@ -96,12 +103,19 @@ def _name(level: str, kernel: str, width: int, threads: int) -> str:
 
 
 def _rates_of(stream: _Stream) -> Iterator[Finding]:
+    """By what is narrow on the way."""
     machine = stream.machine
-    slow, fast = stream.slow_cycles(), stream.fast_cycles()
-    if slow > WIDEST_RANGE * fast:
-        return
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
-    low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
+    cycles = stream.slow_cycles(), stream.fast_cycles()
+    yield from _reported(stream, [stream.threads * machine.line_size_bytes / each * hertz / 1e9 for each in cycles])
+
+
+def _reported(stream: _Stream, rates: Sequence[float]) -> Iterator[Finding]:
+    """The range that rates span, widened by the clock's changes; nothing where it says nothing."""
+    low, high = min(rates, default=0.0), max(rates, default=np.inf)
+    if high > WIDEST_RANGE * low:
+        return
+    machine = stream.machine
     value, low, high = low, low * (1 - _change(machine)), high * (1 + _change(machine))
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
     name = _name(level, stream.kernel.name, stream.width, stream.threads)

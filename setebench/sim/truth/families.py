@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from setebench.sim import spec
-from setebench.sim.truth.described import described
 from setebench.sim.spec.fields import kind_of
+from setebench.sim.truth.described import described
 
 PREFETCHER_IDS = (
     "l1.next_line",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typing
 
 from setebench.sim import spec
-from setebench.sim.spec.fields import literals, table_fields
 from setebench.sim.files.toml_lines import Path
+from setebench.sim.spec.fields import literals, table_fields
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 from setebench.truth.twin.shapes import MOST_SLICES, USUAL_WAYS, Shape, at_least, of_size, of_size_and_ways

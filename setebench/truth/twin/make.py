@@ -11,13 +11,13 @@ import msgspec
 from setebench.errors import SetebenchError
 from setebench.results import Document
 from setebench.sim import spec
+from setebench.sim.files.loader import origins, parse
+from setebench.sim.files.origins import Origin, field_name
+from setebench.sim.files.toml_lines import Path
 from setebench.sim.spec.check_fields import Problem, field_problems
 from setebench.sim.spec.check_sense import sense_problems
 from setebench.sim.spec.fields import table_fields
 from setebench.sim.spec.limits import LIMITS
-from setebench.sim.files.loader import origins, parse
-from setebench.sim.files.origins import Origin, field_name
-from setebench.sim.files.toml_lines import Path
 from setebench.truth.twin import caches, core, memory, others, prefetchers, tlbs
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings

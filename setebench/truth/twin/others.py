@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
+from setebench.sim.files.dump import dump
 from setebench.sim.spec.check_fields import field_problems
 from setebench.sim.spec.check_sense import sense_problems
-from setebench.sim.truth.described import Description, described
-from setebench.sim.files.dump import dump
-from setebench.sim.truth.families import identity_of
 from setebench.sim.spec.fields import PREFETCHERS, Field, kind_of, literals, table_fields
 from setebench.sim.spec.limits import Table
+from setebench.sim.truth.described import Description, described
+from setebench.sim.truth.families import identity_of
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 

@@ -15,8 +15,8 @@ import msgspec
 from setebench.errors import SetebenchError
 from setebench.machine import Machine, open_machine
 from setebench.sim import spec
-from setebench.sim.spec.capacity import usable_lines
 from setebench.sim.files.dump import dump
+from setebench.sim.spec.capacity import usable_lines
 from setebench.truth.twin import Twin
 from setebench.truth.verify.again import asked_again
 from setebench.truth.verify.agreement import contradicted

@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 
 from setebench.sim import spec
-from setebench.sim.spec.check_fields import field_problems
-from setebench.sim.spec.check_sense import sense_problems
 from setebench.sim.files.dump import dump
-from setebench.sim.spec.fields import PREFETCHERS, Field, kind_of, literals, table_fields
 from setebench.sim.files.origins import Origin, field_name
 from setebench.sim.files.toml_lines import Path
+from setebench.sim.spec.check_fields import field_problems
+from setebench.sim.spec.check_sense import sense_problems
+from setebench.sim.spec.fields import PREFETCHERS, Field, kind_of, literals, table_fields
 from setebench.truth.twin import Twin
 from setebench.truth.twin.make import fields_of
 from setebench.truth.verify.asking import Answer, Asker
