@@ -1,7 +1,7 @@
 """What the fields of a machine file mean and which values they may take: the one source of checks and templates.
 
-Meanings are the comments beside the fields in `setebench/sim/spec/__init__.py`, read from its source, so that schema and
-documentation can't drift apart; what they may be is in `limits.py`, because a comment can't be executed.
+Meanings are the comments beside the fields in `setebench/sim/spec/__init__.py`, read from its source, so that schema
+and documentation can't drift apart; what they may be is in `limits.py`, because a comment can't be executed.
 """
 
 from __future__ import annotations
