@@ -121,8 +121,8 @@ def _meaning(table: Table, name: str) -> str:
 def _comments() -> dict[tuple[str, str], str]:
     """Comments of the schema by class and field: the one behind a field, and the lines of comment below it."""
     found = {}
-    for file in ("spec.py", "spec_prefetchers.py", "spec_published.py", "spec_pmu.py"):
-        source = files("setebench.sim").joinpath(file).read_text(encoding="utf-8")
+    for file in ("__init__.py", "prefetchers.py", "published.py", "pmu.py"):
+        source = files("setebench.sim.spec").joinpath(file).read_text(encoding="utf-8")
         lines = source.splitlines()
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef):
