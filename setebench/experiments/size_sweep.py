@@ -30,9 +30,10 @@ Lines = NDArray[np.int64]
 
 
 class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Working sets from `smallest` bytes of lines on, half an octave apart up to `fine`, then octaves, up to `largest`:
-    that outgrows a shared cache of 32 MiB, and the memory that its lines are spread over (four times as much) stays
-    below 200 MiB.
+    """Working sets from `least` bytes of lines on (a page's, which any first cache holds whatever its index is), half
+    an octave apart up to `fine`, then octaves, up to `largest`: that outgrows a shared cache of 32 MiB, and the memory
+    that its lines are spread over (four times as much) stays below 200 MiB. `smallest` is what still lies in the first
+    cache of nearly all machines, and has a window of pages.
 
     `window` pages are finished at a time: the first TLB of any core of the last twenty years holds more. `chunks` parts
     of a set are timed in an epoch, after `rounds` over all of it (`once` where it is larger than `fine`), until
@@ -40,6 +41,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     several times as long. `additions` of the other control; `settle` cycles pass before each interval, as prefetches of
     the loads before may still be under way."""
 
+    least: float = 512.0
     smallest: float = 4096.0
     fine: float = float(2 << 20)
     largest: float = float(45 << 20)
@@ -54,11 +56,12 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     settle: int = 2000
 
     def sizes(self, most: float, line_size: int) -> list[float]:
-        """All sizes up to `most` that differ in whole windows."""
+        """All sizes up to `most` that differ in whole windows, or in pages where they have less than one."""
         found: dict[int, float] = {}
-        size = self.smallest
+        size = self.least
         while size <= min(most, self.largest):
-            found.setdefault(self.windows(span_bytes(size, line_size) // TLB_PAGE_BYTES), size)
+            pages = span_bytes(size, line_size) // TLB_PAGE_BYTES
+            found.setdefault(pages if pages < self.window else self.windows(pages) * self.window, size)
             size *= 2.0 if size >= self.fine else 2.0**0.5
         return list(found.values())
 
