@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 
 from setebench.errors import SetebenchError
-from setebench.report.accuracy import page, published
-from setebench.report.accuracy_plot import coverage_figure, has_coverage, outcomes_figure
-from setebench.report.plot import save
+from setebench.report.accuracy.page import page, published
+from setebench.report.accuracy.plot import coverage_figure, has_coverage, outcomes_figure
+from setebench.report.plots.plot import save
 from setebench.score.published import read_document
 from setebench.score.stream import read as read_answers
 

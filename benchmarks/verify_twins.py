@@ -32,7 +32,7 @@ from setebench.errors import SetebenchError
 from setebench.judge.proportion import Proportion, proportion
 from setebench.results import Document
 from setebench.score.stream import NEW, Plan, read
-from setebench.score.tasks import Answer
+from setebench.score.workers.tasks import Answer
 from setebench.sim.files.loader import load
 from setebench.sim.truth.document import truth_document
 from setebench.sim.truth.parameters import truth

@@ -29,7 +29,7 @@ from setebench.experiments.streams.choice import (
 from setebench.experiments.streams.points import Point
 from setebench.experiments.streams.team import Team, team_bytes
 from setebench.kernels import NAMES
-from setebench.report.bandwidth import bandwidth_figure
+from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide

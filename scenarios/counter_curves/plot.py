@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import new_figure, size_axis, style
+from setebench.report.plots.plot import new_figure, size_axis, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

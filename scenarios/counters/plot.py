@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from setebench.report.plot import new_figure
+from setebench.report.plots.plot import new_figure
 
 LOWEST, HIGHEST = 0.5, 2.0
 """Ratios at the ends of the colour scale, which is logarithmic: half and twice."""

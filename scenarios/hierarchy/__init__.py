@@ -165,7 +165,7 @@ def _look_at_faults(context: Context, known: Known) -> None:
 
 def plot(document: dict[str, Any]) -> Any:
     """Read latency of lines that other cores hold, reader by owner (the paper's Figure 3)."""
-    from setebench.report.heat_map import transfer_figure  # matplotlib is only loaded for a plot
+    from setebench.report.plots.heat_map import transfer_figure  # matplotlib is only loaded for a plot
 
     return transfer_figure(document)
 

@@ -83,7 +83,7 @@ def _level_findings(context: Context, rounds: Sequence[Round], levels: Levels, p
 
 def plot(document: dict[str, Any]) -> Any:
     """The working-set sweep with the levels' ends."""
-    from setebench.report.plot import sweep_figure  # matplotlib is only loaded for a plot
+    from setebench.report.plots.plot import sweep_figure  # matplotlib is only loaded for a plot
 
     return sweep_figure(document)
 

@@ -18,7 +18,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.machine import SwitchesPrefetchers
-from setebench.report.loaded_latency import loaded_latency_figure
+from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide

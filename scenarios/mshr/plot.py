@@ -27,7 +27,7 @@ def draw(evidence: Mapping[str, Any]) -> Figure:
 
     By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
     its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
-    from setebench.report.plot import new_figure, style  # matplotlib is only loaded for a plot
+    from setebench.report.plots.plot import new_figure, style  # matplotlib is only loaded for a plot
 
     curves = evidence.get("curves")
     if not isinstance(curves, Mapping) or not curves:

@@ -53,7 +53,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 def plot(document: dict[str, Any]) -> Any:
     """Heat maps of a sequential and a strided run, and how far the first is led."""
-    from setebench.report.prefetcher_map_plot import map_figure  # matplotlib is only loaded for a plot
+    from setebench.report.plots.prefetcher_map_plot import map_figure  # matplotlib is only loaded for a plot
 
     return map_figure(document)
 

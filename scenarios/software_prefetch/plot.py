@@ -55,7 +55,7 @@ def _draw_landed(axes: Axes, levels: list[str], shares: Mapping[str, Mapping[str
 
 
 def _draw_stores(axes: Axes, table: Mapping[str, Mapping[str, float]]) -> None:
-    from setebench.report.plot import style
+    from setebench.report.plots.plot import style
 
     holders = [int(count) for count in table]
     kinds = list(next(iter(table.values())))

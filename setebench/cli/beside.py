@@ -13,8 +13,8 @@ from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.report import web
+from setebench.report.plots.timeline import timeline_figure
 from setebench.report.sections import Reference
-from setebench.report.timeline import timeline_figure
 from setebench.results import Document
 
 NO_REFERENCE = "none"

@@ -14,32 +14,38 @@ from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 
 TOOLS = {
     "characterize": (
-        "setebench.cli.characterize:characterize",
+        "setebench.cli.commands.characterize:characterize",
         "Run every scenario and print one table.",
     ),
-    "compare": ("setebench.cli.compare:compare_command", "Compare results, or published values."),
+    "compare": ("setebench.cli.commands.compare:compare_command", "Compare results, or published values."),
     "counters": ("setebench.cli.counters:counters", "Check event counters, and count events of programs."),
-    "diagnose": ("setebench.cli.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
-    "doctor": ("setebench.cli.doctor:doctor", "Say what would disturb a measurement here, and what to do about it."),
+    "diagnose": ("setebench.cli.commands.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
+    "doctor": (
+        "setebench.cli.commands.doctor:doctor",
+        "Say what would disturb a measurement here, and what to do.",
+    ),
     "export": (
-        "setebench.cli.export:export_command",
+        "setebench.cli.commands.export:export_command",
         "Write a result as configuration for compilers, libraries or simulators.",
     ),
-    "fit": ("setebench.cli.fit:fit_command", "Improve a result's twin where the machine contradicts it."),
+    "fit": ("setebench.cli.simulated.fit:fit_command", "Improve a result's twin where the machine contradicts it."),
     "fleet": ("setebench.cli.fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
-    "infer": ("setebench.cli.infer:infer", "Run the inference again on recorded answers, without the machine."),
-    "repeat": ("setebench.cli.repeat:repeat", "Repeat a scenario and compare the answers."),
-    "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),
-    "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
-    "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
-    "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
+    "infer": (
+        "setebench.cli.commands.infer:infer",
+        "Run the inference again on recorded answers, without a machine.",
+    ),
+    "repeat": ("setebench.cli.commands.repeat:repeat", "Repeat a scenario and compare the answers."),
+    "report": ("setebench.cli.commands.report:report", "Make one self-contained HTML page, or a table, of results."),
+    "score": ("setebench.cli.simulated.score:score", "Score the inference on simulated machines whose truth is known."),
+    "show": ("setebench.cli.commands.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
+    "show-asm": ("setebench.cli.commands.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
     "twin": (
-        "setebench.cli.twin:twin_command",
+        "setebench.cli.simulated.twin:twin_command",
         "Make a simulated machine with the parameters of a result.",
     ),
-    "sim": ("setebench.cli.sim:sim", "List simulated machines and print their files and true parameters."),
+    "sim": ("setebench.cli.simulated.sim:sim", "List simulated machines and print their files and true parameters."),
     "verify": (
-        "setebench.cli.verify:verify_command",
+        "setebench.cli.simulated.verify:verify_command",
         "Compare a result's twin with the machine on random probes.",
     ),
 }

@@ -91,7 +91,7 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
     _refuse_clashes(name, parameters)
 
     def callback(**values: Any) -> None:
-        from setebench.cli.run import run
+        from setebench.cli.commands.run import run
 
         document = run(_request(scenario, own, values))
         if more is not None:
@@ -109,8 +109,8 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
 
 
 def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any]) -> Any:
+    from setebench.cli.commands.run import Request
     from setebench.cli.output import Output
-    from setebench.cli.run import Request
 
     if values["quiet"] and values["verbose"]:
         raise UsageError("--quiet and --verbose exclude each other")

@@ -20,8 +20,8 @@ import msgspec
 
 from setebench import store
 from setebench.errors import SetebenchError
-from setebench.report import plot
 from setebench.report.opening import opening
+from setebench.report.plots import plot
 from setebench.report.sections import Reference, Section, condensed, sections
 from setebench.report.text import visible
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified

@@ -17,8 +17,8 @@ import numpy as np
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord, Outcome, Value
-from setebench.score.errand import Errand, carry_out
 from setebench.score.noise import with_noise
+from setebench.score.workers.errand import Errand, carry_out
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import load, parse

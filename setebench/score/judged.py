@@ -6,7 +6,7 @@ import msgspec
 
 from setebench.judge import Answered, Judgement, judge
 from setebench.results import Finding
-from setebench.score.tasks import Answer
+from setebench.score.workers.tasks import Answer
 
 NEVER_JUDGED = frozenset({"stream"})
 """Scenarios of whose answers no simulated machine has a truth, so that a score learns nothing of them: kernels of the

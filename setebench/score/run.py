@@ -15,9 +15,9 @@ from setebench.score.described import described
 from setebench.score.judged import Asked, answered, judge_all
 from setebench.score.seeds import simulator_hash
 from setebench.score.stream import NEW, OLD, Done, Plan
-from setebench.score.tasks import Answer, Task
 from setebench.score.versions import other_version
-from setebench.score.workers import perform_all
+from setebench.score.workers.local import perform_all
+from setebench.score.workers.tasks import Answer, Task
 
 Heard = Callable[[str, Answer], None]
 Answers = dict[str, list[Answer]]
@@ -51,7 +51,7 @@ class _Runner:
             return []
         if self._place.address is None or sources is not None:
             return perform_all(tasks, min(self._place.workers, len(tasks)), heard, sources)
-        from setebench.score.cluster import perform_on  # needs an extra that need not be installed
+        from setebench.score.workers.cluster import perform_on  # needs an extra that need not be installed
 
         return perform_on(self._place.address, tasks, heard)
 

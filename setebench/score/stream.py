@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.score.tasks import Answer, Task
+from setebench.score.workers.tasks import Answer, Task
 
 SCHEMA = 1
 NEW, OLD = "new", "old"

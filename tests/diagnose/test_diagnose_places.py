@@ -25,8 +25,8 @@ from setebench.diagnose.records import Hit, Load, Place, Timeline
 from setebench.native.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
 from setebench.native.perf.sampling.data_source import Weights
 from setebench.native.perf.sampling.kinds import SampleId
-from setebench.report.plot import alt_text, encode
-from setebench.report.timeline import timeline_figure
+from setebench.report.plots.plot import alt_text, encode
+from setebench.report.plots.timeline import timeline_figure
 
 SOURCE = """int inner(int x) { return 3 * x; }
 int outer(int x) { return inner(x) + 1; }

@@ -14,8 +14,8 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from setebench.errors import SetebenchError
-from setebench.report import plot
-from setebench.report.heat_map import transfer_figure
+from setebench.report.plots import plot
+from setebench.report.plots.heat_map import transfer_figure
 
 SWEEP: dict[str, Any] = {
     "size_bytes": [4096 << step for step in range(15)],

@@ -24,7 +24,8 @@ from test_table import FINDINGS, HOSTILE, make_document
 from setebench import references, store
 from setebench.cli import beside
 from setebench.cli.main import setebench
-from setebench.report import plot, web
+from setebench.report import web
+from setebench.report.plots import plot
 from setebench.report.sections import Reference
 from setebench.results import Document, Finding, MachineRecord, Outcome
 

@@ -18,7 +18,7 @@ from setebench.campaign import steps_of
 from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
-from setebench.cli import repeat
+from setebench.cli.commands import repeat
 from setebench.experiments.alone import PARAMS, control
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome

@@ -16,7 +16,7 @@ from scenario_files import Write, runs
 
 from setebench.errors import UsageError
 from setebench.judge import Judgement, Kind, Machine, Trait, Verdict, accuracy, failure_classes, judge
-from setebench.report.accuracy import page, published, worst_classes
+from setebench.report.accuracy.page import page, published, worst_classes
 from setebench.results import Finding, Outcome
 from setebench.score import with_noise
 from setebench.score.described import NOISE_CLASSES, described, noise_class

@@ -12,7 +12,7 @@ from scenario_files import Run, Write, runs
 
 from setebench.score import Task, perform_all, seeds, versions
 from setebench.score.sealed_log import log_path
-from setebench.score.tasks import Answer, perform
+from setebench.score.workers.tasks import Answer, perform
 
 TINY = """
 def answer(context):
@@ -266,7 +266,7 @@ def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder
 
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
     distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
-    from setebench.score.cluster import perform_on
+    from setebench.score.workers.cluster import perform_on
 
     scenario_folder(tiny=tiny("context.seed"))
     # in this process: what is tested is how tasks and answers travel, not Dask

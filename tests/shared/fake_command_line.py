@@ -17,7 +17,7 @@ from scenario_files import Run, runs
 from setebench import registry
 from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
 from setebench.probe import Base, Probe
-from setebench.report import plot
+from setebench.report.plots import plot
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 

@@ -13,7 +13,7 @@ from test_prefetcher_confirm import Refusing, WithoutEffect
 
 from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.machine import open_machine
-from setebench.report.loaded_latency import loaded_latency_figure
+from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec

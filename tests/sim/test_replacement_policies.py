@@ -10,7 +10,7 @@ from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, cycles, 
 
 from setebench.probe import Probe
 from setebench.sim import layout as at
-from setebench.sim.kernel.index import slice_of as compiled_slice_of
+from setebench.sim.kernel.memory.index import slice_of as compiled_slice_of
 from setebench.sim.machine import simulation
 
 SETS = 4

@@ -6,7 +6,7 @@ import pytest
 from setebench.scenarios.prefetcher_map.pattern import led, parse
 
 from setebench.errors import UsageError
-from setebench.report.prefetcher_map_plot import map_figure
+from setebench.report.plots.prefetcher_map_plot import map_figure
 
 
 def test_a_pattern_is_read_word_by_word() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from setebench.sim.events import E_INTERRUPTS, E_MEMORY_WRITES, E_STALLS
 from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
-from setebench.sim.kernel.caches import find, first_way, purge, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.ledger import mark
+from setebench.sim.kernel.memory.caches import find, first_way, purge, put_l1, put_l2
 from setebench.sim.layout import (
     C_CO_RUNNER,
     C_CO_RUNNER_ENTRIES,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from setebench.sim.events import E_FLUSHES, E_LOADS, E_MEMORY_WRITES, E_STORES
 from setebench.sim.kernel.basics import core_of, count
-from setebench.sim.kernel.caches import find, first_way, purge
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.hierarchy import access
 from setebench.sim.kernel.ledger import begins, mark
-from setebench.sim.kernel.translation import translate, translate_store
+from setebench.sim.kernel.memory.caches import find, first_way, purge
+from setebench.sim.kernel.memory.hierarchy import access
+from setebench.sim.kernel.memory.translation import translate, translate_store
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,

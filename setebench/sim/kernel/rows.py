@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim.kernel.basics import core_of
-from setebench.sim.kernel.caches import fetch_sets
 from setebench.sim.kernel.clock import (
     AFTER,
     BASE,
@@ -25,10 +24,11 @@ from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.kernel.ledger import begins, mark
+from setebench.sim.kernel.memory.caches import fetch_sets
+from setebench.sim.kernel.memory.software_prefetch import prefetch
+from setebench.sim.kernel.memory.translation import UNMAPPED, page_state
 from setebench.sim.kernel.operations import flush, load, load_value, store
-from setebench.sim.kernel.software_prefetch import prefetch
 from setebench.sim.kernel.stream import stream
-from setebench.sim.kernel.translation import UNMAPPED, page_state
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,

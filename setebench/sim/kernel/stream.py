@@ -11,14 +11,14 @@ from __future__ import annotations
 from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
 from setebench.sim.events import E_MEMORY_WRITES, E_STORES
 from setebench.sim.kernel.basics import core_of, count, reserve
-from setebench.sim.kernel.caches import purge
 from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.ledger import begin_chain, begins, ledger_of
+from setebench.sim.kernel.memory.caches import purge
+from setebench.sim.kernel.memory.software_prefetch import prefetch
+from setebench.sim.kernel.memory.translation import UNMAPPED, page_state, translate
 from setebench.sim.kernel.operations import load, note_store, store
-from setebench.sim.kernel.software_prefetch import prefetch
-from setebench.sim.kernel.translation import UNMAPPED, page_state, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_COUNTING,

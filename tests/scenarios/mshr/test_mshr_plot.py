@@ -8,7 +8,7 @@ import pytest
 from setebench.scenarios.mshr.plot import draw
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import alt_text
+from setebench.report.plots.plot import alt_text
 
 LOADS: dict[str, Any] = {"numbers": [1, 2, 3, 4], "cycles": [400, 402, 800, 803], "step": [2, 2, 3], "repeats": None}
 PHASE: dict[str, Any] = {"numbers": [0, 1, 2], "cycles": [50, 51, 52], "step": None, "repeats": None}

@@ -19,7 +19,7 @@ from setebench.errors import SetebenchError
 from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.experiments.lines.serving import References
 from setebench.machine import Ticks
-from setebench.report.plot import alt_text
+from setebench.report.plots.plot import alt_text
 from setebench.stats.ticks.mixture import Shares, unmix
 
 PARAMS = Params()

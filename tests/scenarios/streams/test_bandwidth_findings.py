@@ -18,8 +18,8 @@ from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spac
 from setebench.machine import Facts
 from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
-from setebench.report.bandwidth import bandwidth_figure
-from setebench.report.loaded_latency import loaded_latency_figure
+from setebench.report.plots.bandwidth import bandwidth_figure
+from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.stats.bandwidth.peaks import why_no_rate
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from setebench import references, store
+from setebench.cli.commands.report import named
 from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none, print_for_people, print_text
-from setebench.cli.report import named
 from setebench.compare import Agreement, compare
 from setebench.errors import UsageError
 from setebench.report.comparison import FORMS, render

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from setebench.errors import SetebenchError
-from setebench.score.errand import Reply
-from setebench.score.process import Pool
-from setebench.score.tasks import Answer, Task, answer_of, errand_of, lost, perform
+from setebench.score.workers.errand import Reply
+from setebench.score.workers.process import Pool
+from setebench.score.workers.tasks import Answer, Task, answer_of, errand_of, lost, perform
 from setebench.sim.compiled import prepare
 
 Heard = Callable[[Answer], None]

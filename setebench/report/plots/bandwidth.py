@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import new_figure, size_axis, style
+from setebench.report.plots.plot import new_figure, size_axis, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

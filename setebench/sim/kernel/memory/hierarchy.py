@@ -24,12 +24,12 @@ from setebench.sim.events import (
     E_STORE_UPGRADES,
 )
 from setebench.sim.kernel.basics import core_of, count
-from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.caches import claim_way_tag, find, first_way, put_l1, put_l2, ready_at, remove
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
-from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
-from setebench.sim.kernel.replacement import touch
+from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
+from setebench.sim.kernel.memory.caches import claim_way_tag, find, first_way, put_l1, put_l2, ready_at, remove
+from setebench.sim.kernel.memory.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
+from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
+from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_HARDWARE,

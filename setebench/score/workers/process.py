@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from setebench.errors import SetebenchError
-from setebench.score import errand
-from setebench.score.errand import framed, read_frame
+from setebench.score.workers import errand
+from setebench.score.workers.errand import framed, read_frame
 
 
 class Process:

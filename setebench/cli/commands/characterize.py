@@ -16,10 +16,10 @@ from setebench import campaign, references, registry, session, store
 from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
+from setebench.cli.commands.run import report_finding
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
-from setebench.cli.run import report_finding
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.results import Document

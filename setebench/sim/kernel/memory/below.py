@@ -17,7 +17,8 @@ from setebench.sim.events import (
     E_REMOTE_READS,
 )
 from setebench.sim.kernel.basics import count, random_below, reserve
-from setebench.sim.kernel.caches import (
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.memory.caches import (
     drop,
     find,
     first_way,
@@ -28,10 +29,9 @@ from setebench.sim.kernel.caches import (
     remove,
     write_back_to_l3,
 )
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.directory import enter_directory
-from setebench.sim.kernel.miss_entries import keep_entry, take_entry
-from setebench.sim.kernel.replacement import touch
+from setebench.sim.kernel.memory.directory import enter_directory
+from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
+from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.layout import (
     C_BANK_BUSY,
     C_BANK_PORTS,

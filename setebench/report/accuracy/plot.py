@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from setebench.report.plot import literal
+from setebench.report.plots.plot import literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import new_figure, style
+from setebench.report.plots.plot import new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

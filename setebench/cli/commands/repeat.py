@@ -25,7 +25,7 @@ from setebench.cli.output import file_or_none
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.host.activity import wanted_and_stolen_ticks
 from setebench.host.tree import Tree
-from setebench.report import repeated
+from setebench.report.accuracy import repeated
 
 DEFAULT_FOLDER = "setebench-repeat"
 

@@ -21,8 +21,8 @@ from setebench.sim.events import (
 )
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, equal_words, fetch, first_bit, inlined
-from setebench.sim.kernel.index import hashed_set
-from setebench.sim.kernel.replacement import fill, touch, victim_way
+from setebench.sim.kernel.memory.index import hashed_set
+from setebench.sim.kernel.memory.replacement import fill, touch, victim_way
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_HASH,

@@ -7,8 +7,8 @@ ones.
 
 from __future__ import annotations
 
-from setebench.sim.kernel.caches import drop_private, physical_line, write_back_to_l3
 from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.kernel.memory.caches import drop_private, physical_line, write_back_to_l3
 from setebench.sim.layout import (
     C_CORES,
     C_LEVEL,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3, E_L2_FILLS, E_L2_FILLS_HARDWARE
 from setebench.sim.kernel.basics import core_of, count
-from setebench.sim.kernel.below import arrive, fetch_below_l2
-from setebench.sim.kernel.caches import find, first_way, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
+from setebench.sim.kernel.memory.below import arrive, fetch_below_l2
+from setebench.sim.kernel.memory.caches import find, first_way, put_l2
+from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.layout import (
     BY_HARDWARE,
     BY_PREFETCH,

@@ -11,15 +11,15 @@ from setebench.sim.events import (
     E_PREFETCHES,
 )
 from setebench.sim.kernel.basics import core_of, count
-from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others
-from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.hierarchy import fetch_l2, own_l2, own_line, train_l1
 from setebench.sim.kernel.ledger import begins
-from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
-from setebench.sim.kernel.replacement import touch
-from setebench.sim.kernel.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
+from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others
+from setebench.sim.kernel.memory.caches import find, first_way, put_l1, ready_at
+from setebench.sim.kernel.memory.hierarchy import fetch_l2, own_l2, own_line, train_l1
+from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
+from setebench.sim.kernel.memory.replacement import touch
+from setebench.sim.kernel.memory.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_PREFETCH,

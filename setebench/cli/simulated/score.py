@@ -19,7 +19,7 @@ from setebench import registry, store
 from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none
 from setebench.errors import INTERRUPTED, UsageError
-from setebench.report import scored
+from setebench.report.accuracy import scored
 from setebench.scenario import Scenario
 from setebench.score import NOISES, Answer, Plan, stream
 from setebench.score.judged import NEVER_JUDGED

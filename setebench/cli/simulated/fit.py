@@ -9,7 +9,7 @@ import click
 from setebench import store
 from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none, print_text
-from setebench.cli.twin import SUFFIX
+from setebench.cli.simulated.twin import SUFFIX
 from setebench.errors import UsageError
 
 

@@ -118,7 +118,7 @@ def _target(values: dict[str, Any]) -> Output:
 
 def _check(values: dict[str, Any]) -> None:
     """Raises `UsageError` for options that contradict each other, or files that couldn't be written later."""
-    from setebench.report import plot
+    from setebench.report.plots import plot
 
     process, command = values["pid"], values["command"]
     if values["machine"] != "native":
@@ -220,8 +220,8 @@ def _deliver(document: Document, target: Output) -> None:
 
 
 def _draw(document: Document, path: Path, force: bool) -> None:
-    from setebench.report import plot
-    from setebench.report.timeline import timeline_figure
+    from setebench.report.plots import plot
+    from setebench.report.plots.timeline import timeline_figure
 
     quieten_matplotlib()
     figure = timeline_figure(document.evidence)

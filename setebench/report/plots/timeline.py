@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import literal, style
+from setebench.report.plots.plot import literal, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

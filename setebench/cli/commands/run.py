@@ -12,8 +12,8 @@ from setebench import session, store
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress, quieten_matplotlib
 from setebench.errors import INTERRUPTED, UsageError
-from setebench.report import plot
 from setebench.report.numbers import interval_text, value_text
+from setebench.report.plots import plot
 from setebench.results import Document, Finding
 from setebench.scenario import Scenario
 

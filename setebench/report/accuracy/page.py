@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from setebench.report.accuracy_twins import twins
+from setebench.report.accuracy.twins import twins
 from setebench.report.alike import joined
 
 ENOUGH = 300

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-from setebench.report.plot import style
+from setebench.report.plots.plot import style
 
 GREYS = ("0.05", "0.4", "0.65", "0.97")
 """From the nearest level to memory."""

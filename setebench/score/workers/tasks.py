@@ -6,8 +6,8 @@ import msgspec
 
 from setebench.results import Finding
 from setebench.score import advice
-from setebench.score.errand import Errand, Failure, Reply, carry_out
 from setebench.score.noise import with_noise
+from setebench.score.workers.errand import Errand, Failure, Reply, carry_out
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import left_open, truth
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError, UsageError
 from setebench.score.seeds import sources_hash
-from setebench.score.tasks import Answer, Task, lost, perform
+from setebench.score.workers.tasks import Answer, Task, lost, perform
 
 if TYPE_CHECKING:
-    from setebench.score.workers import Heard
+    from setebench.score.workers.local import Heard
 
 _CONNECT_SECONDS = 10.0
 """How long the scheduler may take to answer; one that is there does in milliseconds."""
