@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.experiments.translations import Survival, SurvivalParams
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.entries import Samples, Step, Table, find_steps, samples, table
+from setebench.stats.entries import Drawn, Samples, Step, Table, find_steps, samples, table
 from setebench.stats.estimate import CONFIDENCE, Estimate, over_epochs
 from setebench.stats.threshold import Posterior
 from setebench.stats.threshold import over_epochs as over_posteriors
@@ -144,7 +144,7 @@ class SideTable(Counted):
 
         def take(others: int) -> Samples:
             found.setdefault(others, []).extend(sample(others, COUNTING.draws).tolist())
-            return samples(found, used - 1, lambda _others: 0.0)
+            return samples(found, Drawn(used - 1))
 
         self.reach = most + used - 1
         for _ in range(SIDE.passes):

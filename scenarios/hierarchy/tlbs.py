@@ -22,7 +22,7 @@ from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples
+from setebench.stats.entries import Drawn, Samples, Step, Table, find_steps, heights, samples
 from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.threshold import Posterior, SearchParams, Trials, search
 
@@ -40,6 +40,9 @@ class TlbParams:
     curve is `walk_cycles` high: a page walk reads at least one more entry from beyond the first cache. A curve ends
     `beyond` times further than its second step, if all pages that there are cost no more than `further` times as much:
     walks get dearer with their tables, by a fifth on a Zen 4 guest.
+
+    Samples with further neighbours of the targets are taken at `beside_more` of the step: where they share a set of 4
+    to 24 ways two more of them bring it forward by half to a twelfth, which these counts show best.
 
     Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
     `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
@@ -63,6 +66,7 @@ class TlbParams:
 
     most: int = 10000
     walk_cycles: float = 8.0
+    beside_more: tuple[float, ...] = (0.75, 0.95)
     beyond: float = 2.6
     further: float = 1.5
     rounds: int = 12
@@ -79,7 +83,7 @@ class TlbParams:
     most_shared: int = 8
     most_first: int = 320
     steady: float = 0.25
-    sparse: tuple[float, ...] = (12.0, 1.25)
+    sparse: tuple[float, ...] = (12.0, 4.0)
     alike: float = 0.06
     large_bytes: int = 12 << 30
     large_fraction: float = 0.75
@@ -124,6 +128,7 @@ class Tlbs:
         self._reach = 0
         self._targets = SurvivalParams().targets
         self._found: dict[int, list[float]] = {}
+        self._beside_more: dict[int, list[float]] = {}
         self._stores, self._walks = SideTable(), SideTable()
         self._apart: list[bool | None] = []
         self._looks = 0
@@ -174,8 +179,13 @@ class Tlbs:
             SurvivalParams(targets=self._targets, sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)]),
         )
 
+    def _begun(self, region: Region) -> Survival:
+        """Without samples yet."""
+        self._found, self._beside_more = {}, {}
+        return self._survival(region)
+
     def _samples(self, survival: Survival) -> Samples:
-        return samples(self._found, self._targets, survival.fraction).grounded()
+        return samples(self._found, Drawn(self._targets, survival.fraction, survival.near)).grounded()
 
     def _take(self, survival: Survival, others: int, most_draws: int) -> None:
         self._found.setdefault(others, []).extend(survival.stream(others, self._draws(others, most_draws)).tolist())
@@ -189,7 +199,7 @@ class Tlbs:
     def _sweep(self, region: Region) -> tuple[Survival, list[Step]]:
         """Numbers that grow, until there is a second step and what lies behind it, up to as many pages as there are:
         samples in a row that were disturbed resemble a step, but more pages cost more then."""
-        self._found, survival = {}, self._survival(region)
+        survival = self._begun(region)
         least = (COUNTING.least_cycles, PARAMS.walk_cycles)
         counts = COUNTING.numbers(1, min(PARAMS.most, survival.most))
         steps: list[Step] = []
@@ -206,7 +216,7 @@ class Tlbs:
 
     def _outline(self, region: Region) -> Survival:
         """Few samples of a curve whose steps are known: before, between and behind them."""
-        self._found, survival = {}, self._survival(region)
+        survival = self._begun(region)
         for level in self._levels:
             counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
             for count in (*counts, PARAMS.beyond * level.step.entries):
@@ -225,6 +235,7 @@ class Tlbs:
             self._take(survival, count - self._targets, PARAMS.most_draws)
             return self._of_level(survival, level)
 
+        self._take_beside_more(survival, level)
         seen = self._of_level(survival, level)
         found = counted(seen, take, guess, asked, Until(PARAMS.rounds, sharp=True))
         level.step = found.step
@@ -244,7 +255,20 @@ class Tlbs:
         if index == 0 and len(levels) > 1:
             high = min(high, max(0.8 * levels[1].step.quantile(0.05), 1.6 * level.guess))
         others = [each.step for each in levels if each is not level]
-        return self._samples(survival).without(others).within(low, high)
+        found = self._samples(survival)
+        if self._beside_more:
+            drawn = Drawn(self._targets, survival.fraction, lambda _others: survival.more_near)
+            found = found.beside(samples(self._beside_more, drawn))
+        return found.without(others).within(low, high)
+
+    def _take_beside_more(self, survival: Survival, level: _Level) -> None:
+        """Samples before and at a step with further neighbours of the targets, as far as usual ones have any: where
+        these share a set, it comes sooner."""
+        for ratio in PARAMS.beside_more:
+            others = int(ratio * level.guess) - self._targets
+            if survival.near(others):
+                found = survival.stream(others, self._draws(others, PARAMS.most_draws), more=True)
+                self._beside_more.setdefault(others, []).extend(found.tolist())
 
     def _ring(self, survival: Survival, found: Table) -> Posterior:
         """The most pages of a ring that all stay."""
@@ -279,7 +303,7 @@ class Tlbs:
         draws = {others: self._draws(others, PARAMS.most_draws) for others in counts}
         found = {others: survival.stream(others, number).tolist() for others, number in draws.items()}
         steps = [level.step for level in self._levels]
-        fitted = heights(samples(found, self._targets, survival.fraction), steps)
+        fitted = heights(samples(found, Drawn(self._targets, survival.fraction)), steps)
         for level, cost in zip(self._levels, np.cumsum(fitted).tolist(), strict=True):
             level.costs.append(cost)
 

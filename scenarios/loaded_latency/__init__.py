@@ -259,7 +259,7 @@ def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:
 
 
 def _measured(parameter: str, estimate: Interval, unit: str, how: str) -> Finding:
-    return decide.measured(parameter, estimate, unit, how, EVIDENCE)
+    return decide.as_precise(decide.measured(parameter, estimate, unit, how, EVIDENCE), PARAMS.precise * estimate.value)
 
 
 def _evidence(

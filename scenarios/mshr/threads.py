@@ -18,6 +18,8 @@ from .demand import levels_off
 from .findings import Evidence, l1_demand
 from .params import Params
 
+ONE_ENTRY = "one miss of loads takes all there is, and prefetches, of which more can be in flight, take other entries"
+
 
 @dataclass(frozen=True)
 class Together:
@@ -107,8 +109,8 @@ def fills_first(evidence: Evidence, params: Params) -> Filling | str:
     if behind is None or not behind.in_level_two:
         return "no line was kept in level 2, so none can be asked for there"
     entries = _measured(evidence, params)
-    if entries is not None and entries > 1:
-        return Filling("", entries, evidence.demand.loads.curve.unit)
+    if entries is not None:
+        return Filling("", entries, evidence.demand.loads.curve.unit) if entries > 1 else ONE_ENTRY
     own = _lacking(evidence, "l1", params)
     return own or "the number of entries is not known, and no prefetch was seen to lack one"
 

@@ -45,7 +45,8 @@ class SurvivalParams:
     luck, fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages
     off (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of
     a TLB in common, unless 8 pages share one; used where there are `many` others, more than a first TLB holds and no
-    more than any second one (fewer have lines that fit the first cache). `lost`: a chase that takes longer than most by
+    more than any second one (fewer have lines that fit the first cache). `beside_more`: several such neighbours, to see
+    whether they lie in the target's set, each in place of another entry. `lost`: a chase that takes longer than most by
     this fraction of a load from memory, and by more than chases differ, lost a line to other users of the caches.
     `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the clock
     starts, as flushes under way slow the next load in some guests.
@@ -64,6 +65,7 @@ class SurvivalParams:
     rows: int = 16
     warm: int = 2
     beside: int = 4
+    beside_more: tuple[int, ...] = (4, 5, 6)
     lost: float = 0.8
     stored: int = 4
     settle_cycles: int = 200
@@ -163,12 +165,24 @@ class Survival:
         # beyond the usual number not all of the memory, or all rows would use the same pages
         return min(int(wanted * others), max(self.most // 2, min(int(params.sparse * others), self.most)))
 
-    def stream(self, others: int, draws: int) -> Numbers:
-        """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,)."""
+    def near(self, others: int) -> int:
+        """Of how many neighbours in the same line of the page table a target's translation comes, last of so many
+        others, in `stream`."""
+        return int(self._units.pages <= self._params.beside and others >= self._params.many)
+
+    @property
+    def more_near(self) -> int:
+        """The same, with `more`."""
+        return len(self._params.beside_more)
+
+    def stream(self, others: int, draws: int, *, more: bool = False) -> Numbers:
+        """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,). With `more` of
+        them neighbours than usual, where there are any."""
         params = self._params
-        if self._units.pages > params.beside or others < params.many:
+        if not self.near(others):
             return self._excess(lambda: self._draw(others), draws)
-        return self._excess(lambda: self._draw(others - params.targets, params.beside), draws)
+        distances = params.beside_more if more else (params.beside,)
+        return self._excess(lambda: self._draw(others - len(distances) * params.targets, distances), draws)
 
     def ring(self, pages: int) -> float:
         """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
@@ -188,7 +202,7 @@ class Survival:
     def neighbours(self, distance: int, others: int, between: int, draws: int) -> Numbers:
         """As `stream`, if then the page `distance` pages off (exclusive or of page numbers) was touched, and after it
         only `between` new pages."""
-        return self._excess(lambda: self._draw(others, distance, between), draws)
+        return self._excess(lambda: self._draw(others, (distance,), between), draws)
 
     def upper(self, pieces: int, others: int, draws: int) -> Numbers:
         """Cycles that an access without a translation takes longer than one with, if the upper levels of the page table
@@ -226,7 +240,7 @@ class Survival:
         excess: Numbers = (sides[0] - sides[1]) * per_tick / self._params.targets
         return excess
 
-    def _draw(self, others: int, distance: int = 0, between: int = 0) -> tuple[Ints, Ints]:
+    def _draw(self, others: int, distances: tuple[int, ...] = (), between: int = 0) -> tuple[Ints, Ints]:
         params, units, rng = self._params, self._units, self._rng
         rows = params.rows + params.warm
         window = self._window(others)
@@ -237,7 +251,7 @@ class Survival:
             shift = rng.integers(0, slack + 1, rows)
         span = window + slack
         self._touch(self._reserved + span)
-        places = self._places(distance)
+        places = self._places(distances)
         targets, spare = places[: params.targets], places[params.targets :]
         begin, line = units.region.address, units.region.line_size
         upper = begin + np.resize(spare, rows) * units.unit_bytes + rng.integers(0, units.page_bytes // line) * line
@@ -249,9 +263,9 @@ class Survival:
         ]
         # a page of the targets' part last, so that a walk finds the upper levels of the page table at hand
         evictors = _Evictors(evict[0], evict[1].flush(UPPER), placements)
-        return self._timed(evictors, begin + targets * units.unit_bytes, distance)
+        return self._timed(evictors, begin + targets * units.unit_bytes + self._inner_bytes(targets), distances)
 
-    def _places(self, distance: int = 0) -> Ints:
+    def _places(self, distances: tuple[int, ...] = ()) -> Ints:
         """Units for targets, in a random order: those of different entries, in all sets, whose neighbours up to so far
         off are there as well."""
         params, rng = self._params, self._rng
@@ -260,14 +274,14 @@ class Survival:
         places = rng.permutation(self._reserved // apart) * apart
         places += rng.integers(0, apart, len(places))
         # neighbours lie in the same aligned group of pages, all of which have to be there
-        group, first = 2 * max(params.beside, distance), self._units.region.address // self._units.page_bytes
+        group = 1 << max((params.beside, *distances)).bit_length()
+        first = self._units.region.address // self._units.page_bytes
         begins = (first + places * self._units.pages) // group * group - first
         return places[(begins >= 0) & (begins + group <= self._reserved * self._units.pages)]
 
-    def _timed(self, evictors: _Evictors, pages: Ints, distance: int) -> tuple[Ints, Ints]:
+    def _timed(self, evictors: _Evictors, pages: Ints, distances: tuple[int, ...]) -> tuple[Ints, Ints]:
         """Ticks of what evicts these pages' translations and of a chase over a line of each, shape (rows, 2): as they
-        are then, and with translations brought back. With `distance` the first have those of pages so far off brought
-        back."""
+        are then, and with translations brought back. Before the first, those of pages so far off are brought back."""
         params, context, units = self._params, self._context, self._units
         line, page_bytes = units.region.line_size, units.page_bytes
         half = params.translation_bytes // line // 2
@@ -278,8 +292,9 @@ class Survival:
         begin = Probe().start(0, dither=False)
         end = Probe().stop(0).fence().wait(params.settle_cycles).fence().start(1).chase(TARGET, len(pages)).stop(1)
         other = lines + half * line - lines[0]
-        near = _flush_rows(TARGET, other + ((pages // page_bytes) ^ distance) * page_bytes - pages)
-        shared = near if distance else Probe()
+        shared = Probe()
+        for distance in distances:
+            shared += _flush_rows(TARGET, other + ((pages // page_bytes) ^ distance) * page_bytes - pages)
         probes = (
             begin + evictors.before + shared + evictors.after + end,
             begin + evictors.before + evictors.after + _flush_rows(TARGET, other) + end,
@@ -311,7 +326,7 @@ class Survival:
         everywhere = Base("everywhere")
         lose = _flush_rows(everywhere, np.concatenate([lost * page_bytes, asked]))
         placements = {everywhere: np.full(rows, region.address), UPPER: np.full(rows, region.address)}
-        return self._timed(_Evictors(Probe(), lose, placements), region.address + targets, 0)
+        return self._timed(_Evictors(Probe(), lose, placements), region.address + targets, ())
 
     def _store_draw(self, others: int, after_stores: bool) -> tuple[Ints, Ints]:
         """As `_draw`, with single stores timed one by one: they don't wait for each other."""
@@ -338,10 +353,15 @@ class Survival:
         scale = params.targets // params.stored  # as if there were as many as in a chase
         return sample * scale, control * scale
 
+    def _inner_bytes(self, numbers: Ints) -> Ints:
+        """Where in these units the page lies that is used: not always the same, so that all sets are used alike."""
+        inner: Ints = folded(numbers, self._units.pages) * self._units.page_bytes
+        return inner
+
     def _flushes(self, numbers: Ints, begins: Ints, placements: dict[Base, Ints]) -> Probe:
         """Flushes of a line in each of these units, counted from `begins`, shape (rows,), which gets placements."""
         units, span, line = self._units, self._params.span_bytes, self._units.region.line_size
-        inner = folded(numbers, units.pages) * units.page_bytes if units.pages > 1 else 0
+        inner = self._inner_bytes(numbers)
         places = self._rng.integers(0, units.page_bytes // line, len(numbers)) * line
         offsets = numbers * units.unit_bytes + inner + places
         parts = offsets // span
