@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES, by_windows, group, group_bases, lay, span_bytes
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, Spread, by_windows, group, group_bases, lay, span_bytes
 from setebench.experiments.lines.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
 from setebench.experiments.lines.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.machine import Region, Ticks
@@ -163,8 +163,9 @@ class Transfers:
 
     def _round(self, question: Question) -> tuple[float, float]:
         context, line = self._context, self._region.line_size
-        own = group(self._rng, line)
-        targets, warmers = group_bases(self._region, self._first_byte(), PARAMS.repetitions, self._rng)
+        spread = Spread.within(self._region.size - self._first_byte())
+        own = group(self._rng, line, spread)
+        targets, warmers = group_bases(self._region, self._first_byte(), PARAMS.repetitions, self._rng, spread)
         probes = self._probes(own.targets, own.warmers, question)
         walk = self._walk[:1] if len(self._walk) else targets[:1]
         placements = {TARGETS: targets, WARMERS: warmers, WALK: np.repeat(walk, len(targets))}

@@ -16,6 +16,7 @@ from setebench.calibration import MEMORY, Walk
 from setebench.experiments.lines.layout import (
     GROUP_PAGES,
     LONG_GROUPS,
+    Spread,
     by_windows,
     group,
     group_bases,
@@ -105,8 +106,9 @@ class Place:
         self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
         groups = LONG_GROUPS if self.long else 1
         self.chain_lengths = groups * MIXED_CHAINS
-        self._group = group(self._rng, region.line_size, groups * GROUP_PAGES)
-        self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, groups * GROUP_PAGES)
+        spread = Spread.within(region.size - targets_from, groups * GROUP_PAGES)
+        self._group = group(self._rng, region.line_size, spread)
+        self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, spread)
         self.settle(context)
 
     def settle(self, context: Context) -> None:
