@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.experiments.translations import Survival, SurvivalParams
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.entries import Drawn, Samples, Step, Table, find_steps, samples, table
+from setebench.stats.entries import Samples, Step, Table, find_steps, samples, table
 from setebench.stats.estimate import CONFIDENCE, Estimate, over_epochs
 from setebench.stats.threshold import Posterior
 from setebench.stats.threshold import over_epochs as over_posteriors
@@ -108,8 +108,9 @@ class SideParams:
     of what it should be where that is known: what is less is taken for nothing, where the error is no more than a third
     of it. Whether there is a table at all is asked up to `most_asked` times, until `errors` standard errors decide it.
     Stores, timed one by one, take `store_draws` times as many draws as chases, walks one in `walk_fraction`, as each
-    costs thousands of flushes. TLBs have surely lost a translation after `surely` times the pages after which all but 2
-    % lost theirs, and the first TLB after `surely_first` times: stores find theirs longer. What a walk without
+    costs thousands of flushes. TLBs have surely lost a translation after `surely` times the pages after which the
+    fraction `all_lost` is lost: of dozens that ask for upper levels none may do without. The first TLB has after
+    `surely_first` times those after which all but 2 % are: stores find theirs longer. What a walk without
     a table's entry costs is sampled at ratios `around` the number of entries, in `moments` of each look."""
 
     passes: int = 5
@@ -121,6 +122,7 @@ class SideParams:
     moments: int = 4
     most_asked: int = 16
     errors: float = 3.0
+    all_lost: float = 0.999
     surely: float = 1.2
     surely_first: float = 2.0
 
@@ -144,7 +146,7 @@ class SideTable(Counted):
 
         def take(others: int) -> Samples:
             found.setdefault(others, []).extend(sample(others, COUNTING.draws).tolist())
-            return samples(found, Drawn(used - 1))
+            return samples(found, used - 1, lambda _others: 0.0)
 
         self.reach = most + used - 1
         for _ in range(SIDE.passes):
@@ -181,7 +183,7 @@ def count_walk_cache(known: SideTable, survival: Survival, others: float) -> Non
     def sample(pieces: int, draws: int) -> Numbers:
         return survival.upper(pieces, count, draws // SIDE.walk_fraction)
 
-    step = known.count(sample, survival.most_pieces, SurvivalParams().targets, COUNTING.least_cycles)
+    step = known.count(sample, survival.most_pieces, survival.targets, COUNTING.least_cycles)
     if step is None:
         return
     few, many = (int(np.clip(step.entries * ratio, 1, survival.most_pieces)) for ratio in SIDE.around)

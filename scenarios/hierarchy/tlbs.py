@@ -22,11 +22,11 @@ from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.entries import Drawn, Samples, Step, Table, find_steps, heights, samples
+from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples
 from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.threshold import Posterior, SearchParams, Trials, search
 
-from .counting import COUNTING, Counted, SideTable, Until, count_stores, count_walk_cache, counted
+from .counting import COUNTING, SIDE, Counted, SideTable, Until, count_stores, count_walk_cache, counted
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 METHOD = "translations used again after a number of other pages"
@@ -41,8 +41,9 @@ class TlbParams:
     `beyond` times further than its second step, if all pages that there are cost no more than `further` times as much:
     walks get dearer with their tables, by a fifth on a Zen 4 guest.
 
-    Samples with further neighbours of the targets are taken at `beside_more` of the step: where they share a set of 4
-    to 24 ways two more of them bring it forward by half to a twelfth, which these counts show best.
+    Neighbours that come last (`SurvivalParams.beside`) take ways of the target's set where page numbers' lowest bits
+    don't choose it: so does a miss that is by `taken` of the step likelier behind several of them, at the fraction
+    `beside_at` of its entries, and by `errors` standard errors. Then there are none.
 
     Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
     `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
@@ -66,7 +67,9 @@ class TlbParams:
 
     most: int = 10000
     walk_cycles: float = 8.0
-    beside_more: tuple[float, ...] = (0.75, 0.95)
+    beside_at: float = 0.85
+    taken: float = 0.05
+    errors: float = 4.0
     beyond: float = 2.6
     further: float = 1.5
     rounds: int = 12
@@ -128,7 +131,7 @@ class Tlbs:
         self._reach = 0
         self._targets = SurvivalParams().targets
         self._found: dict[int, list[float]] = {}
-        self._beside_more: dict[int, list[float]] = {}
+        self._beside = True
         self._stores, self._walks = SideTable(), SideTable()
         self._apart: list[bool | None] = []
         self._looks = 0
@@ -154,6 +157,9 @@ class Tlbs:
             if steps and steps[0].entries < 2 * self._targets:  # too few to be counted by so many
                 self._targets //= 2
                 survival, steps = self._sweep(region)
+            if len(steps) > 1 and self._neighbours_take(survival, steps[-1]):
+                self._beside = False
+                survival, steps = self._sweep(region)
             self._levels = [_Level(guess=step.entries, step=step) for step in steps]
         else:
             survival = self._outline(region)
@@ -176,16 +182,15 @@ class Tlbs:
         return Survival(
             self._context,
             units,
-            SurvivalParams(targets=self._targets, sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)]),
+            SurvivalParams(
+                targets=self._targets,
+                neighbours=self._beside,
+                sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)],
+            ),
         )
 
-    def _begun(self, region: Region) -> Survival:
-        """Without samples yet."""
-        self._found, self._beside_more = {}, {}
-        return self._survival(region)
-
     def _samples(self, survival: Survival) -> Samples:
-        return samples(self._found, Drawn(self._targets, survival.fraction, survival.near)).grounded()
+        return samples(self._found, self._targets, survival.fraction).grounded()
 
     def _take(self, survival: Survival, others: int, most_draws: int) -> None:
         self._found.setdefault(others, []).extend(survival.stream(others, self._draws(others, most_draws)).tolist())
@@ -199,7 +204,7 @@ class Tlbs:
     def _sweep(self, region: Region) -> tuple[Survival, list[Step]]:
         """Numbers that grow, until there is a second step and what lies behind it, up to as many pages as there are:
         samples in a row that were disturbed resemble a step, but more pages cost more then."""
-        survival = self._begun(region)
+        self._found, survival = {}, self._survival(region)
         least = (COUNTING.least_cycles, PARAMS.walk_cycles)
         counts = COUNTING.numbers(1, min(PARAMS.most, survival.most))
         steps: list[Step] = []
@@ -214,9 +219,20 @@ class Tlbs:
                         break
         return survival, steps
 
+    def _neighbours_take(self, survival: Survival, step: Step) -> bool:
+        """Whether neighbours of the targets take places in the targets' sets."""
+        others = int(PARAMS.beside_at * step.entries) - self._targets
+        if not survival.beside(others):
+            return False
+        draws = self._draws(others, PARAMS.most_draws)
+        few, several = (survival.stream(others, draws, several=each) for each in (False, True))
+        more = float(several.mean() - few.mean())
+        error = float(np.hypot(few.std(ddof=1), several.std(ddof=1)) / np.sqrt(draws))
+        return more > max(PARAMS.taken * step.height, PARAMS.errors * error)
+
     def _outline(self, region: Region) -> Survival:
         """Few samples of a curve whose steps are known: before, between and behind them."""
-        survival = self._begun(region)
+        self._found, survival = {}, self._survival(region)
         for level in self._levels:
             counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
             for count in (*counts, PARAMS.beyond * level.step.entries):
@@ -235,7 +251,6 @@ class Tlbs:
             self._take(survival, count - self._targets, PARAMS.most_draws)
             return self._of_level(survival, level)
 
-        self._take_beside_more(survival, level)
         seen = self._of_level(survival, level)
         found = counted(seen, take, guess, asked, Until(PARAMS.rounds, sharp=True))
         level.step = found.step
@@ -255,20 +270,7 @@ class Tlbs:
         if index == 0 and len(levels) > 1:
             high = min(high, max(0.8 * levels[1].step.quantile(0.05), 1.6 * level.guess))
         others = [each.step for each in levels if each is not level]
-        found = self._samples(survival)
-        if self._beside_more:
-            drawn = Drawn(self._targets, survival.fraction, lambda _others: survival.more_near)
-            found = found.beside(samples(self._beside_more, drawn))
-        return found.without(others).within(low, high)
-
-    def _take_beside_more(self, survival: Survival, level: _Level) -> None:
-        """Samples before and at a step with further neighbours of the targets, as far as usual ones have any: where
-        these share a set, it comes sooner."""
-        for ratio in PARAMS.beside_more:
-            others = int(ratio * level.guess) - self._targets
-            if survival.near(others):
-                found = survival.stream(others, self._draws(others, PARAMS.most_draws), more=True)
-                self._beside_more.setdefault(others, []).extend(found.tolist())
+        return self._samples(survival).without(others).within(low, high)
 
     def _ring(self, survival: Survival, found: Table) -> Posterior:
         """The most pages of a ring that all stay."""
@@ -303,7 +305,7 @@ class Tlbs:
         draws = {others: self._draws(others, PARAMS.most_draws) for others in counts}
         found = {others: survival.stream(others, number).tolist() for others, number in draws.items()}
         steps = [level.step for level in self._levels]
-        fitted = heights(samples(found, Drawn(self._targets, survival.fraction)), steps)
+        fitted = heights(samples(found, self._targets, survival.fraction), steps)
         for level, cost in zip(self._levels, np.cumsum(fitted).tolist(), strict=True):
             level.costs.append(cost)
 
@@ -349,7 +351,7 @@ class Tlbs:
         first, *behind = self._levels
         self._apart.append(count_stores(self._stores, survival, first.step.quantile(0.98), float(first.cost.value)))
         if behind and self.name == "4k":
-            count_walk_cache(self._walks, survival, behind[0].step.quantile(0.98))
+            count_walk_cache(self._walks, survival, behind[0].step.quantile(SIDE.all_lost))
 
     # -- what follows --------------------------------------------------------------------------------------------------
 

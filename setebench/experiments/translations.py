@@ -45,8 +45,9 @@ class SurvivalParams:
     luck, fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages
     off (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of
     a TLB in common, unless 8 pages share one; used where there are `many` others, more than a first TLB holds and no
-    more than any second one (fewer have lines that fit the first cache). `beside_more`: several such neighbours, to see
-    whether they lie in the target's set, each in place of another entry. `lost`: a chase that takes longer than most by
+    more than any second one (fewer have lines that fit the first cache). `several`: more
+    such neighbours, to see whether they lie in the target's set; without `neighbours` there are none, and a walk gets
+    dearer the more pages there are. `lost`: a chase that takes longer than most by
     this fraction of a load from memory, and by more than chases differ, lost a line to other users of the caches.
     `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the clock
     starts, as flushes under way slow the next load in some guests.
@@ -65,7 +66,8 @@ class SurvivalParams:
     rows: int = 16
     warm: int = 2
     beside: int = 4
-    beside_more: tuple[int, ...] = (4, 5, 6)
+    several: tuple[int, ...] = (4, 5, 6)
+    neighbours: bool = True
     lost: float = 0.8
     stored: int = 4
     settle_cycles: int = 200
@@ -140,6 +142,11 @@ class Survival:
         self._touched = 0
 
     @property
+    def targets(self) -> int:
+        """Pages timed in one chase."""
+        return self._params.targets
+
+    @property
     def most(self) -> int:
         """Other pages that there can be, and of a ring whose pages lie in a row."""
         return self._units.count - self._reserved
@@ -165,24 +172,18 @@ class Survival:
         # beyond the usual number not all of the memory, or all rows would use the same pages
         return min(int(wanted * others), max(self.most // 2, min(int(params.sparse * others), self.most)))
 
-    def near(self, others: int) -> int:
-        """Of how many neighbours in the same line of the page table a target's translation comes, last of so many
-        others, in `stream`."""
-        return int(self._units.pages <= self._params.beside and others >= self._params.many)
-
-    @property
-    def more_near(self) -> int:
-        """The same, with `more`."""
-        return len(self._params.beside_more)
-
-    def stream(self, others: int, draws: int, *, more: bool = False) -> Numbers:
-        """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,). With `more` of
-        them neighbours than usual, where there are any."""
+    def beside(self, others: int, several: bool = False) -> tuple[int, ...]:
+        """Which neighbours come last of so many others in `stream`, by their distance in pages."""
         params = self._params
-        if not self.near(others):
-            return self._excess(lambda: self._draw(others), draws)
-        distances = params.beside_more if more else (params.beside,)
-        return self._excess(lambda: self._draw(others - len(distances) * params.targets, distances), draws)
+        if not params.neighbours or self._units.pages > params.beside or others < params.many:
+            return ()
+        return params.several if several else (params.beside,)
+
+    def stream(self, others: int, draws: int, *, several: bool = False) -> Numbers:
+        """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,). With `several`
+        more of them are neighbours than usual, where any are."""
+        beside = self.beside(others, several)
+        return self._excess(lambda: self._draw(others - len(beside) * self._params.targets, beside), draws)
 
     def ring(self, pages: int) -> float:
         """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
@@ -213,7 +214,13 @@ class Survival:
     @property
     def most_pieces(self) -> int:
         """Pieces that `upper` may have beside the targets'."""
-        return self._units.region.size // self._params.upper_bytes - self._params.targets
+        return len(self._pieces) - self._params.targets
+
+    @property
+    def _pieces(self) -> Ints:
+        """Where pieces begin that upper levels of the page table have one entry for, in bytes from the beginning."""
+        region, piece = self._units.region, self._params.upper_bytes
+        return np.arange(-region.address % piece, region.size - piece + 1, piece)
 
     def stores(self, others: int, draws: int, *, after_stores: bool) -> Numbers:
         """Cycles that a store takes longer after so many new pages were stored to (`after_stores`) or loaded from,
@@ -283,7 +290,7 @@ class Survival:
         """Ticks of what evicts these pages' translations and of a chase over a line of each, shape (rows, 2): as they
         are then, and with translations brought back. Before the first, those of pages so far off are brought back."""
         params, context, units = self._params, self._context, self._units
-        line, page_bytes = units.region.line_size, units.page_bytes
+        line = units.region.line_size
         half = params.translation_bytes // line // 2
         lines = pages + (np.arange(len(pages)) + self._rng.integers(0, half)) % half * line
         context.machine.link(units.region, lines)
@@ -294,7 +301,7 @@ class Survival:
         other = lines + half * line - lines[0]
         shared = Probe()
         for distance in distances:
-            shared += _flush_rows(TARGET, other + ((pages // page_bytes) ^ distance) * page_bytes - pages)
+            shared += _flush_rows(TARGET, other + self._away(pages, distance) - pages)
         probes = (
             begin + evictors.before + shared + evictors.after + end,
             begin + evictors.before + evictors.after + _flush_rows(TARGET, other) + end,
@@ -313,12 +320,12 @@ class Survival:
         page_bytes, rows = self._units.page_bytes, params.rows + params.warm
         self._touch(self._units.count)
         groups = params.upper_bytes // page_bytes // params.apart_pages
-        chosen = rng.permutation(region.size // params.upper_bytes)[: pieces + params.targets] * params.upper_bytes
+        chosen = rng.permutation(self._pieces)[: pieces + params.targets]
         group = np.stack([rng.permutation(groups)[:2] for _ in chosen]) * params.apart_pages
         inside = (group + rng.integers(0, params.apart_pages, group.shape)) * page_bytes
         targets, asked = (chosen + inside[:, 0])[: params.targets], chosen + inside[:, 1]
-        # entries of the page table that lie beside the targets', as in streams
-        asked[: params.targets] = (targets // page_bytes ^ params.beside) * page_bytes + targets % page_bytes
+        if self._units.pages <= params.beside:  # entries of the page table that lie beside the targets', as in streams
+            asked[: params.targets] = self._away(region.address + targets, params.beside) - region.address
         free = np.ones(region.size // page_bytes // params.apart_pages, dtype=bool)
         free[np.concatenate([targets, asked]) // page_bytes // params.apart_pages] = False
         lost = np.arange(len(free) * params.apart_pages)
@@ -352,6 +359,12 @@ class Survival:
         )
         scale = params.targets // params.stored  # as if there were as many as in a chase
         return sample * scale, control * scale
+
+    def _away(self, addresses: Ints, distance: int) -> Ints:
+        """The same places in pages so far off (exclusive or of page numbers)."""
+        page_bytes = self._units.page_bytes
+        away: Ints = (addresses // page_bytes ^ distance) * page_bytes + addresses % page_bytes
+        return away
 
     def _inner_bytes(self, numbers: Ints) -> Ints:
         """Where in these units the page lies that is used: not always the same, so that all sets are used alike."""

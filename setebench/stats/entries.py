@@ -6,9 +6,6 @@ gives the ways: of a set of W that replaces its oldest entry one is gone with th
 a binomial count. A fully associative table's entries are gone at the E-th; other replacements and indices lie in
 between, as if the number of ways were another one (the shape).
 
-Where neighbours of an entry come last, an index that leaves out a page number's lowest bits has each take one of the
-set's ways: what remains behaves as a table without those ways. Samples with few and with several neighbours show it.
-
 Candidates are products of a number of ways and a power of two (sets), and, of shapes that are all but a step, any
 number. Each has the likelihood of all samples, the height of its step and what lies below fitted to them (profile
 likelihood), so that they are compared by how well they predict alone.
@@ -42,9 +39,6 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     is the most known of one set, all of which are compared at once) they may have any number, with half of all weight.
     Candidates lie within a ratio of `reach` of the first guess.
 
-    `same_set`: how probable it is beforehand that neighbours share a set: page numbers' lowest bits choose it in most
-    TLBs that are known, but not where they choose among the pages of one entry (Pham et al., MICRO 2012).
-
     A curve's steps are first looked for with `coarse_shapes`, and with errors of at least `model_error` of the cost,
     for coarse steps don't fit. No error is less than `least_error` (cycles; of eight loads on a clock of one tick). A
     count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to either side of it: it grows with what
@@ -58,7 +52,6 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     sharp_weight: float = 0.1
     most_compared: int = 512
     reach: float = 1.6
-    same_set: float = 0.2
     coarse_shapes: tuple[float, ...] = (2.5, 4.0, 7.0, 16.0, np.inf)
     model_error: float = 0.04
     least_error: float = 0.05
@@ -69,38 +62,29 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
 PARAMS = TableParams()
 
 
-_COLUMNS = ("counts", "means", "errors", "fractions", "near")
-
-
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """Mean costs after so many others, shape (n,) each, with their standard errors. The others are such `fractions` of
     those among which they were chosen at random. Up to `lag` of them may not count where what is used again is found,
-    unless the oldest entry is replaced. The last `near` of them are neighbours of what is used again."""
+    unless the oldest entry is replaced."""
 
     counts: Numbers
     means: Numbers
     errors: Numbers
     fractions: Numbers
-    near: Numbers
     lag: float = 0.0
 
     def within(self, low: float, high: float) -> Samples:
         """Those of counts from `low` to `high`."""
         kept = (self.counts >= low) & (self.counts <= high)
-        return Samples(**{name: getattr(self, name)[kept] for name in _COLUMNS}, lag=self.lag)
-
-    def beside(self, others: Samples) -> Samples:
-        """These and others."""
-        both = {name: np.concatenate([getattr(self, name), getattr(others, name)]) for name in _COLUMNS}
-        return Samples(**both, lag=self.lag)
+        parts = (each[kept] for each in (self.counts, self.means, self.errors, self.fractions))
+        return Samples(**dict(zip(("counts", "means", "errors", "fractions"), parts, strict=True)), lag=self.lag)
 
     def grounded(self) -> Samples:
         """The same, and that one page alone costs nothing: so a table shows that is smaller than every count asked."""
-        first = {name: np.zeros(1) for name in _COLUMNS} | {
-            "counts": np.ones(1),
-            "errors": np.full(1, PARAMS.least_error),
-        }
-        return Samples(**first, lag=self.lag).beside(self)
+        first = {"counts": 1.0, "means": 0.0, "errors": PARAMS.least_error, "fractions": 0.0}
+        return msgspec.structs.replace(
+            self, **{name: np.concatenate([[value], getattr(self, name)]) for name, value in first.items()}
+        )
 
     def without(self, steps: Iterable[Step]) -> Samples:
         """The same less what other steps make of it."""
@@ -129,8 +113,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """What samples say of one table: how probable each number of entries is (`posterior`), that it has all but a sharp
-    step (`sharp`), and the most probable `step`, as it seems beside the usual neighbours. `spread`: how much candidates
-    disagree at counts that might be asked next (standard deviation of what they predict, in units of the cost)."""
+    step (`sharp`), and the most probable `step`. `spread`: how much candidates disagree at counts that might be asked
+    next (standard deviation of what they predict, in units of the cost)."""
 
     posterior: Posterior
     sharp: float
@@ -138,17 +122,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     spread: Numbers
 
 
-class Drawn(NamedTuple):
-    """How the others of samples were chosen: `targets` entries are used again, which are others to each other; of those
-    that there are, so many are the `fraction`; and `near` of them are each target's neighbours."""
-
-    targets: int
-    fraction: Callable[[int], float] = lambda _others: 0.0
-    near: Callable[[int], float] = lambda _others: 0.0
-
-
-def samples(found: Mapping[int, Sequence[float]], drawn: Drawn) -> Samples:
-    """Of costs after so many others, by their number, in draws: at least two for one of them."""
+def samples(found: Mapping[int, Sequence[float]], targets: int, fraction: Callable[[int], float]) -> Samples:
+    """Of costs after so many others (draws of `targets` entries each, which are others to each other), by their number:
+    at least two for one of them. `fraction`: of those among which so many are chosen."""
     counts = sorted(found)
     draws = [np.array(found[count]) for count in counts]
     squares = np.array([((each - each.mean()) ** 2).sum() for each in draws])
@@ -157,22 +133,21 @@ def samples(found: Mapping[int, Sequence[float]], drawn: Drawn) -> Samples:
     pooled = near @ squares / np.maximum(near @ degrees, 1.0)
     variance = (squares + PARAMS.pooled_degrees * pooled) / (degrees + PARAMS.pooled_degrees)
     return Samples(
-        counts=np.array(counts, dtype=np.float64) + drawn.targets,
+        counts=np.array(counts, dtype=np.float64) + targets,
         means=np.array([each.mean() for each in draws]),
         errors=np.hypot(np.sqrt(variance / (degrees + 1.0)), PARAMS.least_error),
-        fractions=np.array([drawn.fraction(count) for count in counts], dtype=np.float64),
-        near=np.array([drawn.near(count) for count in counts], dtype=np.float64),
-        lag=drawn.targets / 2,
+        fractions=np.array([fraction(count) for count in counts]),
+        lag=targets / 2,
     )
 
 
 def gone(counts: ArrayLike, entries: ArrayLike, shapes: ArrayLike, fractions: ArrayLike = 0.0) -> Numbers:
-    """The chance that an entry is gone after so many others, shape (candidates, counts): each of the arguments for all
-    candidates, all counts, or each of both.
+    """The chance that an entry is gone after so many others (for all candidates, or a row for each), shape (candidates,
+    counts).
 
     The number that falls into its set is hypergeometric, for the others are such `fractions` of those that there are:
     the binomial count with its mean and variance."""
-    n, e, a = np.atleast_2d(counts), _by_candidate(entries), _by_candidate(shapes)
+    n, e, a = np.atleast_2d(counts), np.atleast_1d(entries)[:, None], np.atleast_1d(shapes)[:, None]
     sets = a < e  # else it is one set, whatever the number of ways
     finite = np.where(sets, a, 1.0)
     rate = np.minimum(finite / e, 1.0)
@@ -181,12 +156,6 @@ def gone(counts: ArrayLike, entries: ArrayLike, shapes: ArrayLike, fractions: Ar
     smooth = special.betainc(finite, np.maximum(trials - finite, 0.0) + 1.0, chance)
     found: Numbers = np.where(sets, np.where(trials >= finite, smooth, 0.0), n >= e)
     return found
-
-
-def _by_candidate(numbers: ArrayLike) -> NDArray[Any]:
-    """Of candidates, or of each at each count, as rows."""
-    found = np.atleast_1d(numbers)
-    return found if found.ndim > 1 else found[:, None]
 
 
 def find_steps(found: Samples, least: Sequence[float]) -> list[Step]:
@@ -229,23 +198,16 @@ def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Candidates(NamedTuple):
-    """All candidates about a first guess, shape (n,) each: entries, shapes, weights beforehand, whether what is used
-    again may not count, and which fraction of a set a neighbour takes."""
+    """All candidates about a first guess, shape (n,) each: entries, shapes, weights beforehand, and whether what is
+    used again may not count."""
 
     entries: NDArray[np.int64]
     shapes: Numbers
     weights: Numbers
     lagging: Numbers
-    taken: Numbers
-
-    def left(self, near: Numbers) -> tuple[Numbers, Numbers]:
-        """Entries and shapes of what so many neighbours leave, shape (n, counts) each."""
-        rest = np.maximum(1.0 - np.outer(self.taken, near), 1e-3)
-        entries = np.asarray(self.entries[:, None] * rest, dtype=np.float64)
-        return entries, self.shapes[:, None] * rest
 
 
-def _candidates(guess: float, near: bool) -> _Candidates:
+def _candidates(guess: float) -> _Candidates:
     low, high = guess / PARAMS.reach, guess * PARAMS.reach
     ways, sets = np.arange(2, PARAMS.most_ways + 1), 2 ** np.arange(int(np.log2(PARAMS.least_sets)), 17)
     totals = np.outer(ways, sets)
@@ -257,27 +219,21 @@ def _candidates(guess: float, near: bool) -> _Candidates:
         for lag in (0.0,) if ratio == 1.0 else (0.0, 1.0):
             # where nearly all are gone at once it is the oldest that is replaced, so that everything counts
             counts = 1.0 - lag * (2.0 * ratio * own > entries)
-            plain = weight / (1.0 + (ratio != 1.0)) / odd * counts
-            parts.append((entries, ratio * own, plain * (1.0 - PARAMS.same_set * near), lag, 0.0))
-            if near:
-                parts.append((entries, ratio * own, plain * PARAMS.same_set, lag, 1.0 / own))
-    parts += [(entries, shape, PARAMS.sharp_weight / odd, 0.0, 0.0) for shape in PARAMS.sharp_shapes]
+            parts.append((entries, ratio * own, weight / (1.0 + (ratio != 1.0)) / odd * counts, lag))
+    parts += [(entries, shape, PARAMS.sharp_weight / odd, 0.0) for shape in PARAMS.sharp_shapes]
     total = sum(float(part[2].sum()) for part in parts) or 1.0
     whole = np.arange(max(2, int(low)), int(high) + 1)
     for shape in PARAMS.sharp_shapes if guess <= PARAMS.most_compared else ():
-        parts.append((whole, shape, total / len(whole) / len(PARAMS.sharp_shapes), 0.0, 0.0))
+        parts.append((whole, shape, total / len(whole) / len(PARAMS.sharp_shapes), 0.0))
     columns = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
     return _Candidates(*(np.concatenate(each) for each in columns))
 
 
 def table(found: Samples, guess: float, asked: ArrayLike) -> Table:
     """What samples say of a table of about `guess` entries; `asked` are counts that might be sampled next."""
-    near = found.near[found.near > 0.0]
-    candidates = _candidates(guess, len(near) > 0)
-    entries, shapes, prior = candidates.entries, candidates.shapes, candidates.weights
+    entries, shapes, prior, lagging = _candidates(guess)
     weights = 1.0 / found.errors**2
-    counts = found.counts - candidates.lagging[:, None] * found.lag
-    curves = gone(counts, *candidates.left(found.near), found.fractions)
+    curves = gone(found.counts - lagging[:, None] * found.lag, entries, shapes, found.fractions)
     total = weights.sum() or 1.0  # without a sample the prior stands
     mean_curve, mean = curves @ weights / total, float(found.means @ weights / total)
     centred, deviation = curves - mean_curve[:, None], found.means - mean
@@ -289,13 +245,12 @@ def table(found: Samples, guess: float, asked: ArrayLike) -> Table:
     chance = prior * np.exp((squares[best] - squares) / 2 / max(misfit, 1.0))
     chance /= chance.sum()
     numbers, where = np.unique(entries, return_inverse=True)
-    apparent, looks = candidates.left(near.min(keepdims=True) if len(near) else np.zeros(1))
-    predicted = gone(asked, apparent, looks)
+    predicted = gone(asked, entries, shapes)
     top = int(np.argmax(chance))
     return Table(
         posterior=Posterior(numbers=numbers, probability=np.asarray(np.bincount(where, chance), dtype=np.float64)),
         sharp=float(chance[np.isin(shapes, PARAMS.sharp_shapes)].sum()),
-        step=Step(entries=float(apparent[top, 0]), shape=float(looks[top, 0]), height=float(height[top])),
+        step=Step(entries=float(entries[top]), shape=float(shapes[top]), height=float(height[top])),
         spread=np.sqrt(chance @ (predicted - chance @ predicted) ** 2) * float(height[top]),
     )
 

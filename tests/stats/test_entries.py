@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
-from setebench.stats.entries import Drawn, Samples, find_steps, gone, samples, table
+from setebench.stats.entries import Samples, find_steps, gone, samples, table
 
 ALL = 65536
 """Entries that others are drawn from, for a table that sets are chosen of by bits."""
@@ -27,7 +26,6 @@ def noisy(counts: np.ndarray, means: np.ndarray, error: float, rng: np.random.Ge
         means=means + rng.normal(0, error, len(counts)),
         errors=np.full(len(counts), error),
         fractions=np.zeros(len(counts)),
-        near=np.zeros(len(counts)),
     )
 
 
@@ -89,33 +87,13 @@ def test_noise_is_no_step() -> None:
 
 def test_scatter_is_pooled_with_near_counts() -> None:
     """A count that two draws happen to agree on isn't surer than those beside it."""
-    found = samples({10: [1.0, 1.0], 20: [0.0, 2.0, 1.0], 30: [3.0, 1.0]}, Drawn(8, lambda _count: 0.25))
+    found = samples({10: [1.0, 1.0], 20: [0.0, 2.0, 1.0], 30: [3.0, 1.0]}, 8, lambda _count: 0.25)
     assert found.errors[0] > 0.3
     assert found.counts.tolist() == [18, 28, 38]
 
 
 def test_without_a_sample_every_number_is_as_probable_as_before() -> None:
-    none = Samples(**dict.fromkeys(("counts", "means", "errors", "fractions", "near"), np.zeros(0)))
+    none = Samples(counts=np.zeros(0), means=np.zeros(0), errors=np.zeros(0), fractions=np.zeros(0))
     found = table(none, 64.0, [32.0, 128.0]).posterior
     assert found.probability.sum() == pytest.approx(1.0)
     assert {48, 64, 96} <= set(found.numbers[found.probability > 0].tolist())
-
-
-@pytest.mark.parametrize(("same", "sets", "ways"), [(1, 128, 8), (1, 256, 16), (1, 128, 12), (0, 128, 8), (0, 256, 15)])
-def test_neighbours_that_take_ways_of_the_set_are_not_taken_for_missing_ways(same: int, sets: int, ways: int) -> None:
-    """With one neighbour touched last a table of 16 ways whose neighbours share a set is lost like one of 15 ways."""
-    rng = np.random.default_rng(sets + ways + same)
-    counts = np.unique(np.round(sets * ways * np.geomspace(0.4, 2.5, 20)))
-    few, several = (
-        msgspec.structs.replace(
-            noisy(
-                each, 5 + 50 * gone(each, float(sets * (ways - same * near)), float(ways - same * near))[0], 0.7, rng
-            ),
-            near=np.full(len(each), float(near)),
-        )
-        for each, near in ((counts, 1), (np.round(sets * ways * np.array([0.75, 0.95])), 3))
-    )
-    found = table(few.beside(several), 1.1 * sets * ways, counts)
-    assert found.posterior.value == sets * ways
-    assert found.posterior.certainty > 0.9
-    assert found.step.entries == pytest.approx(sets * (ways - same), rel=0.02)
