@@ -24,7 +24,7 @@ from .runs import WAYS
 BEHIND_LEVEL_1 = "lines ahead of a run that level 2 holds, or in level 1 ahead of a run of neighbouring lines"
 OF_MISSES = "lines ahead of a run of misses that the run's last access alone does not bring"
 NOT_PLACED = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
-HEARD = "runs that level 2 holds are led although level 1 forgets them: level 2's streams may hear hits"
+HEARD = "runs that level 2 holds are led although level 1 forgets them, or no further by hits: level 2 may hear them"
 NEAREST = "runs bring a line or two right ahead, nothing further by which a stream could be followed"
 CONFLICTING = "no lines push others out of level 1 and fit into level 2, whose streams they would end"
 
@@ -85,7 +85,7 @@ def find_l1_stream(lab: Lab) -> Found:
     found = _shortest(lab, ask_l1, end_even_down=False)
     if found.present and found.question is not None:
         forgotten = replace(found.question, visit=replace(found.question.visit, thrash=True))
-        if lab.ask(forgotten) is not False:
+        if lab.ask(forgotten) is not False or not _follows_hits(lab, found.question):
             found.present, found.reason = None, HEARD
     if found.present is False and not _placed(lab):
         found.present, found.reason = None, NOT_PLACED
@@ -97,6 +97,15 @@ def find_l1_stream(lab: Lab) -> Found:
     if dense.present is None:
         dense.reason = found.reason
     return found if dense.present is False else dense
+
+
+def _follows_hits(lab: Lab, question: Question) -> bool:
+    """Whether a line comes to level 1, or comes by the hits of level 1 alone that end the visit, of which level 2 hears
+    nothing: what trains by level 2's hits, and forgets as level 1 does, leads the run before them as well."""
+    if any(lab.in_l1(question.visit, target) for target in question.targets):
+        return True
+    unhit = replace(question.visit, steps=question.visit.steps[: -lab.params.repeats])
+    return lab.ask(replace(question, controls=(*question.controls, unhit))) is True
 
 
 def find_l2_stream(lab: Lab) -> Found:
