@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,11 +15,9 @@ from setebench.stats import decide
 from setebench.stats.jump import calm_level
 
 from .curves import Curves
-from .demand import levels_off
+from .demand import Behind, levels_off
 from .findings import Evidence, l1_demand
 from .params import Params
-
-ONE_ENTRY = "one miss of loads takes all there is, and prefetches, of which more can be in flight, take other entries"
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,14 @@ class Together:
 @dataclass(frozen=True)
 class Beside:
     """By how many cycles a hit in level 2 is slower while another thread keeps all entries of level 1 busy than while
-    that has one miss under way; how long a miss takes (`unit`); and how long, when all is over, a load of a line that
-    the other thread asked for (`later`)."""
+    that has one miss under way; how long a miss takes (`unit`); how long, when all is over, a load of a line that the
+    other thread asked for (`later`); and, where it asks by prefetches, by how much the same of the thread's own slow
+    the hit down (`own`): they may be limited to a part of the entries."""
 
     delay: float
     unit: float
     later: float = 0.0
+    own: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,18 @@ def _beside(curves: Curves, evidence: Evidence, cpus: Sequence[int]) -> Beside |
         for count, times in found.items():
             times.append(curves.bursts.hit_beside(count, filling, cpus, wait, behind.evictor_bytes))
     one, many = (np.concatenate(each) for each in found.values())
-    return Beside(calm_level(many[:, 0]) - calm_level(one[:, 0]), curves.memory, calm_level(many[:, 1]))
+    own = _delay_behind(curves, filling, behind) if filling.hint else math.inf
+    return Beside(calm_level(many[:, 0]) - calm_level(one[:, 0]), curves.memory, calm_level(many[:, 1]), own)
+
+
+def _delay_behind(curves: Curves, own: Filling, behind: Behind) -> float:
+    """By how many cycles a hit in level 2 is slower behind as many prefetches as can be in flight than behind one."""
+    times: dict[int, list[Times]] = {1: [], own.entries: []}
+    for _ in range(curves.params.beside_rounds):
+        for count, each in times.items():
+            each.append(curves.bursts.hit_behind(count, 1, behind.evictor_bytes, own.hint))
+    one, many = (calm_level(np.concatenate(each)) for each in times.values())
+    return many - one
 
 
 def fills_first(evidence: Evidence, params: Params) -> Filling | str:
@@ -109,8 +121,8 @@ def fills_first(evidence: Evidence, params: Params) -> Filling | str:
     if behind is None or not behind.in_level_two:
         return "no line was kept in level 2, so none can be asked for there"
     entries = _measured(evidence, params)
-    if entries is not None:
-        return Filling("", entries, evidence.demand.loads.curve.unit) if entries > 1 else ONE_ENTRY
+    if entries is not None and entries > 1:
+        return Filling("", entries, evidence.demand.loads.curve.unit)
     own = _lacking(evidence, "l1", params)
     return own or "the number of entries is not known, and no prefetch was seen to lack one"
 
@@ -126,6 +138,8 @@ def first_shared(found: Beside | str, params: Params) -> Finding:
     if found.later > params.half * found.unit:
         why = "another thread's prefetches left no lines, so they may have held nothing; run again"
         return decide.unresolved(name, "bool", why)
+    if found.own <= params.waits * found.unit:
+        return decide.unresolved(name, "bool", "prefetches leave entries to loads of the same thread, too")
     if found.delay < params.free * found.unit:
         return decide.chosen(name, False, "bool", f"{method} does not wait", "siblings")
     return decide.unresolved(name, "bool", f"{method} waits a little, but not for a miss; run again")
@@ -151,15 +165,10 @@ def _together(curves: Curves, filling: Filling, cpus: Sequence[int]) -> Together
 def _hints_of_second(curves: Curves, evidence: Evidence) -> set[str]:
     """Hints whose prefetches take no entry of level 1: a hit in level 2 does not wait behind as many as can be in
     flight. What limits them is level 2."""
-    behind, own, params = evidence.demand.behind, _lacking(evidence, "l2", curves.params), curves.params
+    behind, own = evidence.demand.behind, _lacking(evidence, "l2", curves.params)
     if own is None or behind is None or not behind.in_level_two:
         return set()
-    times: dict[int, list[Times]] = {1: [], own.entries: []}
-    for _ in range(params.beside_rounds):
-        for count, each in times.items():
-            each.append(curves.bursts.hit_behind(count, 1, behind.evictor_bytes, own.hint))
-    one, many = (calm_level(np.concatenate(each)) for each in times.values())
-    return {own.hint} if many - one < params.free * curves.memory else set()
+    return {own.hint} if _delay_behind(curves, own, behind) < curves.params.free * curves.memory else set()
 
 
 def fills_second(evidence: Evidence, sharing: int, of_second: set[str], params: Params) -> Filling | str:

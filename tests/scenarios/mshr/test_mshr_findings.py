@@ -218,6 +218,12 @@ def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
     assert (found.outcome, found.value) == (outcome, value)
 
 
+def test_prefetches_that_leave_entries_to_their_own_thread_show_nothing_of_another() -> None:
+    """The control: the same prefetches of one thread, which lack an entry, and the thread's own hit behind them."""
+    for own, outcome in ((0.02, Outcome.UNRESOLVED), (0.5, Outcome.MEASURED)):
+        assert shared("l1", beside=Beside(0.02 * UNIT, UNIT, 0.0, own * UNIT)).outcome is outcome
+
+
 def with_hints(evidence: Evidence, *own: Prefetching) -> Evidence:
     return Evidence(evidence.demand, list(own))
 
