@@ -92,7 +92,7 @@ def answer(context: Context) -> Iterator[Finding]:
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
     estimate = _over_run(idle)
     how = f"{len(idle)} rounds of chains of flushed lines, long ones less short ones"
-    yield _measured("loaded_latency.idle", estimate, "ns", how)
+    yield _idle("loaded_latency", estimate, how)
     for mix, curve in curves.items():
         yield from _findings(_prefix(mix), estimate.value, loads[mix], curve, len(loaders))
     if off is not None:
@@ -155,7 +155,7 @@ def _findings_off(off: Unprefetched, loaders: int) -> Iterator[Finding]:
             yield decide.unresolved(f"{OFF}.{name}", UNITS[name], NO_EFFECT)
         return
     estimate = _over_run(off.idle)
-    yield _measured(f"{OFF}.idle", estimate, "ns", f"{len(off.idle)} rounds, prefetchers off")
+    yield _idle(OFF, estimate, f"{len(off.idle)} rounds, prefetchers off")
     yield from _findings(OFF, estimate.value, _loads(off.curve), off.curve, loaders)
 
 
@@ -258,8 +258,13 @@ def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:
     return decide.backed(decide.at_least(name, most.bandwidth, "GB/s", why, method), EVIDENCE)
 
 
+def _idle(prefix: str, estimate: Interval, how: str) -> Finding:
+    found = _measured(f"{prefix}.idle", estimate, "ns", how)
+    return decide.as_precise(found, PARAMS.precise * estimate.value)
+
+
 def _measured(parameter: str, estimate: Interval, unit: str, how: str) -> Finding:
-    return decide.as_precise(decide.measured(parameter, estimate, unit, how, EVIDENCE), PARAMS.precise * estimate.value)
+    return decide.measured(parameter, estimate, unit, how, EVIDENCE)
 
 
 def _evidence(

@@ -28,8 +28,8 @@ class Params:
     Its pace is taken from `pace_rounds`. A chase of which fewer than `least_groups` ran under load is not used.
     `pauses` of the controls beside it take about as long as a load point.
 
-    Intervals reach `run_to_run` to either side: what neighbours leave of memory drifts more slowly than a run. What is
-    known to `precise` of itself is a value, else the lower end of its interval is a bound.
+    Intervals reach `run_to_run` to either side: what neighbours leave of memory drifts more slowly than a run. Latency
+    without load is a value where it is known to `precise` of itself, else the lower end of its interval is a bound.
 
     Prefetchers off: a traversal of `traversed` neighbouring lines, the median of `traversals`, must take `slower` times
     as long: without prefetchers it takes as long as memory, with them a fraction of that, and latency of memory alone

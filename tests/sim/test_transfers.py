@@ -29,7 +29,7 @@ def test_a_region_prefetcher_brings_no_line_of_another_core() -> None:
     half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
     walk = by_windows(lay(half, 2.5 * 64 * 8192, rng), rng)
     found = Transfers(context, memory, walk).cycles(Question(0, 1, "shared"))
-    assert found.cycles.value == pytest.approx(L3, abs=2.0)
+    assert found.cycles.value == pytest.approx(L3, abs=3.0)  # six less where one line in eight is there
 
 
 def test_rounds_go_on_until_an_answer_can_be_reported() -> None:

@@ -101,11 +101,13 @@ def find_l1_stream(lab: Lab) -> Found:
 
 def _follows_hits(lab: Lab, question: Question) -> bool:
     """Whether a line comes to level 1, or comes by the hits of level 1 alone that end the visit, of which level 2 hears
-    nothing: what trains by level 2's hits, and forgets as level 1 does, leads the run before them as well."""
+    nothing: what trains by level 2's hits, and forgets as level 1 does, leads the run before them as well. So does a
+    stream of level 2 that listens to level 1's; but that one leads runs of misses, whatever level 1 forgets."""
     if any(lab.in_l1(question.visit, target) for target in question.targets):
         return True
     unhit = replace(question.visit, steps=question.visit.steps[: -lab.params.repeats])
-    return lab.ask(replace(question, controls=(*question.controls, unhit))) is True
+    drawn = lab.ask(replace(question, controls=(*question.controls, unhit)))
+    return bool(drawn or _shortest(lab, ask_l2, end_even_down=True).present)
 
 
 def find_l2_stream(lab: Lab) -> Found:
