@@ -29,6 +29,8 @@ from setebench.stats.threshold import Posterior, SearchParams, Trials, search
 from .counting import COUNTING, SIDE, Counted, SideTable, Until, count_stores, count_walk_cache, counted
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
+"""Bytes of x86-64's pages that systems use for data (AMD64 Architecture Programmer's Manual 2, 5.3)."""
+
 METHOD = "translations used again after a number of other pages"
 
 

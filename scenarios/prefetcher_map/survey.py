@@ -29,6 +29,8 @@ from .lab import Lab, fit_traversals
 from .report import PRESENT, Report, agreed, open_questions, owner
 
 HUGE_BYTES = 1 << 21
+"""Bytes of a large page, within which physical addresses go on."""
+
 EVERY = frozenset(f"prefetcher.{family.identity}" for family in FAMILIES)
 THROTTLED = "the prefetcher itself did not show right {when} its rules were asked; run again at a quieter time"
 BUSY = (
