@@ -61,7 +61,8 @@ class TlbParams:
     side, and than half of the least step, is none.
 
     Where a second TLB is asked for, one of `sparse` pages is used, in turns of looks; the numbers found are alike
-    within the fraction `alike` (1536 and 1600 entries are 0.04 apart).
+    within the fraction `alike` (1536 and 1600 entries are 0.04 apart). Where neighbours share a set it is one of
+    `sparse_least` at least, as denser ones come in groups: of 8 pages for a set of 5 ways.
 
     `large_bytes` of address space are taken for large pages at most, and the fraction `large_fraction` of what the
     machine offers: only the targets take memory where the system has a page of zeros for what was never written.
@@ -88,7 +89,8 @@ class TlbParams:
     most_shared: int = 8
     most_first: int = 320
     steady: float = 0.25
-    sparse: tuple[float, ...] = (12.0, 4.0)
+    sparse: tuple[float, ...] = (12.0, 1.25)
+    sparse_least: float = 4.0
     alike: float = 0.06
     large_bytes: int = 12 << 30
     large_fraction: float = 0.75
@@ -181,15 +183,13 @@ class Tlbs:
 
     def _survival(self, region: Region) -> Survival:
         units = PageUnits(region=region, page_bytes=self.page_bytes, pages=self._pages_per_unit)
-        return Survival(
-            self._context,
-            units,
-            SurvivalParams(
-                targets=self._targets,
-                neighbours=self._beside,
-                sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)],
-            ),
+        sparse = PARAMS.sparse[self._looks % len(PARAMS.sparse)]
+        params = SurvivalParams(
+            targets=self._targets,
+            neighbours=self._beside,
+            sparse_many=sparse if self._beside else max(sparse, PARAMS.sparse_least),
         )
+        return Survival(self._context, units, params)
 
     def _samples(self, survival: Survival) -> Samples:
         return samples(self._found, self._targets, survival.fraction).grounded()
