@@ -29,7 +29,7 @@ from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.traversals import AT_ONCE, Pages, fill, flush
 from setebench.machine import Region
-from setebench.results import Finding
+from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.stats.decide import at_least, number_of, one_of, summed
 from setebench.stats.estimate import CONFIDENCE
@@ -125,7 +125,7 @@ class Params:
 class OuterCache:
     """What was found of a level: the posteriors of its lines and ways, of both together and of its index, what it holds
     at least, and why it is not known better; `by_age` whether the lines loaded first are those that leave; `bound_only`
-    where nothing says how many lines there are at most."""
+    where nothing says how many lines there are at most; `ways_counted` whether lines of one set were found, too."""
 
     name: str
     line: int
@@ -138,6 +138,7 @@ class OuterCache:
     reason: str = ""
     index_reason: str = "not asked"
     bound_only: bool = False
+    ways_counted: bool = False
 
     def sure(self, confidence: float) -> bool:
         """Whether one size and one number of ways have so much of the posterior, and the index is decided if asked."""
@@ -147,11 +148,11 @@ class OuterCache:
     def with_ways(self, ways: int) -> OuterCache:
         """The same where so many ways are known to make a set, if what was found allows for them."""
         if not self.ways:
-            return replace(self, ways={ways: 1.0})
+            return replace(self, ways={ways: 1.0}, ways_counted=True)
         if (likely := self.ways.get(ways, 0.0)) < UNLIKELY:
             return self
         lines = {n: p / likely for (n, each), p in self.both.items() if each == ways}
-        return replace(self, lines=lines, ways={ways: 1.0})
+        return replace(self, lines=lines, ways={ways: 1.0}, ways_counted=True)
 
     @property
     def likely_lines(self) -> int:
@@ -159,13 +160,17 @@ class OuterCache:
         return max(self.lines, key=lambda each: self.lines[each]) if self.lines else self.least
 
     def findings(self) -> Iterator[Finding]:
-        """Size, ways and index."""
+        """Size, ways and index. Whatever else takes part of a cache makes it fill as one of fewer ways does, so how it
+        fills gives no more than a bound of these."""
         size, ways = f"cache.{self.name}.size", f"cache.{self.name}.ways"
         found = number_of(size, {n * self.line: p for n, p in self.lines.items()}, "bytes", METHOD, self.reason)
         if found.value is None and self.least:
             found = at_least(size, self.least * self.line, "bytes", self.reason, METHOD)
         yield found
-        yield number_of(ways, self.ways, "ways", METHOD, self.reason)
+        counted = number_of(ways, self.ways, "ways", METHOD, self.reason)
+        if counted.outcome is Outcome.MEASURED and not self.ways_counted:
+            counted = at_least(ways, max(self.ways, key=lambda each: self.ways[each]), "ways", FEWER, METHOD)
+        yield counted
         yield one_of(f"cache.{self.name}.index", self.index, "string", METHOD, self.index_reason)
 
 
@@ -187,6 +192,9 @@ class Level:
         return self.gone_from < np.inf
 
 
+FEWER = (
+    "it fills as one of so many ways; where others take lines too there are more, and no lines of one set were found"
+)
 UNEXPLAINED = "no cache that was thought of fills like this"
 
 
