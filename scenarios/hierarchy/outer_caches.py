@@ -160,8 +160,8 @@ class OuterCache:
         return max(self.lines, key=lambda each: self.lines[each]) if self.lines else self.least
 
     def findings(self) -> Iterator[Finding]:
-        """Size, ways and index. Whatever else takes part of a cache makes it fill as one of fewer ways does, so how it
-        fills gives no more than a bound of these."""
+        """Size, ways and index. What takes lines meanwhile makes a cache fill as one of fewer ways does, so how it
+        fills gives no more than a bound of its ways."""
         size, ways = f"cache.{self.name}.size", f"cache.{self.name}.ways"
         found = number_of(size, {n * self.line: p for n, p in self.lines.items()}, "bytes", METHOD, self.reason)
         if found.value is None and self.least:
@@ -192,9 +192,7 @@ class Level:
         return self.gone_from < np.inf
 
 
-FEWER = (
-    "it fills as one of so many ways; where others take lines too there are more, and no lines of one set were found"
-)
+FEWER = "it fills as one of so many ways, or of more from which others take lines; no lines of one set were found"
 UNEXPLAINED = "no cache that was thought of fills like this"
 
 

@@ -44,8 +44,10 @@ class TlbParams:
     walks get dearer with their tables, by a fifth on a Zen 4 guest.
 
     Neighbours that come last (`SurvivalParams.beside`) take ways of the target's set where page numbers' lowest bits
-    don't choose it: so does a miss that is by `taken` of the step likelier behind several of them, at the fraction
-    `beside_at` of its entries, and by `errors` standard errors. Then there are none.
+    don't choose it: where a miss is likelier behind several of them by the fraction `taken` of the step, and by
+    `errors` standard errors, at the fraction `beside_at` of its entries, there are none. Two further ways of 24, the
+    most known, make it likelier by 0.15 there; four errors, as a false alarm costs a walk that gets dearer with the
+    pages.
 
     Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
     `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
@@ -62,7 +64,7 @@ class TlbParams:
 
     Where a second TLB is asked for, one of `sparse` pages is used, in turns of looks; the numbers found are alike
     within the fraction `alike` (1536 and 1600 entries are 0.04 apart). Where neighbours share a set it is one of
-    `sparse_least` at least, as denser ones come in groups: of 8 pages for a set of 5 ways.
+    `sparse_least` at least: of denser ones a set gets few groups of 8, so all or none of its ways at once (not swept).
 
     `large_bytes` of address space are taken for large pages at most, and the fraction `large_fraction` of what the
     machine offers: only the targets take memory where the system has a page of zeros for what was never written.
@@ -135,7 +137,7 @@ class Tlbs:
         self._reach = 0
         self._targets = SurvivalParams().targets
         self._found: dict[int, list[float]] = {}
-        self._beside = True
+        self._with_neighbours = True
         self._stores, self._walks = SideTable(), SideTable()
         self._apart: list[bool | None] = []
         self._looks = 0
@@ -162,7 +164,7 @@ class Tlbs:
                 self._targets //= 2
                 survival, steps = self._sweep(region)
             if len(steps) > 1 and self._neighbours_take(survival, steps[-1]):
-                self._beside = False
+                self._with_neighbours = False
                 survival, steps = self._sweep(region)
             self._levels = [_Level(guess=step.entries, step=step) for step in steps]
         else:
@@ -186,8 +188,8 @@ class Tlbs:
         sparse = PARAMS.sparse[self._looks % len(PARAMS.sparse)]
         params = SurvivalParams(
             targets=self._targets,
-            neighbours=self._beside,
-            sparse_many=sparse if self._beside else max(sparse, PARAMS.sparse_least),
+            neighbours=self._with_neighbours,
+            sparse_many=sparse if self._with_neighbours else max(sparse, PARAMS.sparse_least),
         )
         return Survival(self._context, units, params)
 

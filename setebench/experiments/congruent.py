@@ -36,13 +36,13 @@ TARGET, SPARE, RING = Base("target"), Base("spare"), Base("ring")
 
 @dataclass(frozen=True, kw_only=True)
 class SearchParams:
-    """Others pass as often as the first of `rounds` (of `fast_rounds` with --fast) that makes it clear: as many as the
-    ways push a line out `surely`, and one less in no more than `never` of the repetitions, which is what disturbances
-    do, if they pass as often as the last one. A random replacement of 16 ways loses a line to 16 others in 0.2, 0.65
-    and 0.98 of them. A line counts as pushed out that is missing in `gone` of the repetitions; these are `repetitions`
-    at a time until the mean lies `sigmas` errors from what is asked, `most` at most; on a clock whose step is as long
-    as a miss, where few of them are read alike whatever they are, as many as distinguish `never` from none,
-    `most_blurred` at most. A set has up to `most_ways`.
+    """Others pass as often as the first of `rounds` that makes it clear: as many as the ways push a line out `surely`,
+    and one less in no more than `never` of the repetitions, which is what disturbances do, if they pass as often as the
+    last one. A random replacement of 16 ways loses a line to 16 others in 0.2, 0.65 and 0.98 of them. A line counts as
+    pushed out that is missing in `gone` of the repetitions; these are `repetitions` at a time until the mean lies
+    `sigmas` errors from what is asked, `most` at most; on a clock whose step is as long as a miss, where few of them
+    are read alike whatever they are, as many as distinguish `never` from none, `most_blurred` at most. A set has up to
+    `most_ways`.
 
     Further lines are asked for `batch` at a time, so that no more are asked than needed: all with `repetitions`, and
     those that may be in the set with `most`. Candidates are `first` and then twice as many each time, until a
@@ -51,7 +51,6 @@ class SearchParams:
     and each other one among half of what that leaves, eight times each."""
 
     rounds: tuple[int, ...] = (2, 8, 32)
-    fast_rounds: tuple[int, ...] = (2, 8)
     surely: float = 0.8
     never: float = 0.1
     gone: float = 0.5
@@ -106,8 +105,7 @@ class Search:
     def find(self) -> SameSet | None:
         """A set's ways and so many lines beside the pool's first one, which the whole pool pushes out; None where no
         number of ways that a set may have is clearly enough."""
-        tried = PARAMS.fast_rounds if self._context.fast else PARAMS.rounds
-        for self._rounds in tried:
+        for self._rounds in PARAMS.rounds:
             everything = self._pool[1:]
             own = others = everything[:0]
             first = fewest = self._fewest(own, everything, others)

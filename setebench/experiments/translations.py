@@ -40,17 +40,16 @@ TARGET, UPPER = Base("target"), Base("upper")
 class SurvivalParams:
     """How the survival of translations is sampled.
 
-    `targets`: pages timed in one chase, no more than half of what the first TLB holds, so that its step is seen and
-    the control finds all of them there. `rows`: chases per draw of pages, behind `warm` ones; more share the draw's
-    luck, fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages
-    off (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of
-    a TLB in common, unless 8 pages share one; used where there are `many` others, more than a first TLB holds and no
-    more than any second one (fewer have lines that fit the first cache). `several`: more
-    such neighbours, to see whether they lie in the target's set; without `neighbours` there are none, and a walk gets
-    dearer the more pages there are. `lost`: a chase that takes longer than most by
-    this fraction of a load from memory, and by more than chases differ, lost a line to other users of the caches.
-    `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the clock
-    starts, as flushes under way slow the next load in some guests.
+    `targets`: pages timed in one chase, no more than half of what the first TLB holds, so that its step is seen and the
+    control finds all of them there. `rows`: chases per draw of pages, behind `warm` ones; more share the draw's luck,
+    fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages off
+    (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of a
+    TLB in common, unless 8 pages share one; used where there are `many` others, more than a first TLB holds and no more
+    than any second one (fewer have lines that fit the first cache). `several`: more such neighbours, to see whether
+    they lie in the target's set; without `neighbours` there are none, and a walk gets dearer the more pages there are.
+    `lost`: a chase that takes longer than most by this fraction of a load from memory, and by more than chases differ,
+    lost a line to other users of the caches. `stored`: pages that are stored to one by one, a divisor of `targets`.
+    `settle_cycles`: wait before the clock starts, as flushes under way slow the next load in some guests.
     `ring_pages`: of so many in a row a ring uses one, as neighbours may share an entry now and then, where the system
     happens to lay them out so. `translation_bytes`: the smallest pages that a TLB may see, where a hypervisor splinters
     large ones.

@@ -293,6 +293,24 @@ def test_runs_that_are_not_taken_up_alone_say_nothing_of_two_in_a_page() -> None
         assert rules.per_page("both") is None
 
 
+def test_what_hears_hits_of_level_two_and_forgets_as_level_one_does_is_no_stream_of_level_one() -> None:
+    path = spec.SignaturePath(level=2, patterns=1024, max_depth=12, trust_percent=80, trained_by=("load", "store"))
+    judgements = judged(path)
+    assert [each for each in wrong(judgements) if each.parameter.startswith("prefetcher.l1.stream")] == []
+    own = judged(spec.Streamer(level=1, fills="l2", trigger=3, degree=2, max_distance=12, streams=16))
+    assert own["prefetcher.l1.stream.present"].verdict is Verdict.RIGHT
+
+
+def test_stores_train_where_they_have_translations_of_their_own() -> None:
+    """Behind stores alone the page's translation for loads was missing, so lines of level 1 seemed further out."""
+    apart = spec.TlbTable(entries=16)
+    tlb = spec.Tlb(l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=20.0), l1_4k_store=apart, l1_2m_store=apart)
+    stride = replace(L1_STRIDE, trained_by=("load", "store"))
+    for one in (L1_STRIDE, stride):
+        judgements = judged(one, tlb=tlb)
+        assert judgements["prefetcher.l1.stride.trained_by"].verdict is Verdict.RIGHT
+
+
 def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
     """A load beside a sibling takes longer than any reference of its level, and still much less than from memory."""
     core = spec.Core(threads_per_core=2, smt_extra_cycles=10.0)

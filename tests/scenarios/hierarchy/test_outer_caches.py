@@ -131,3 +131,11 @@ def test_a_traversal_that_memory_has_no_room_for_is_none() -> None:
     assert not len(private_walk(asked, region, {"l2": second}))
     small = replace(second, lines={1024: 1.0})
     assert len(private_walk(asked, region, {"l2": small}))
+
+
+def test_ways_by_filling_alone_are_a_bound() -> None:
+    """An L2 of 8 ways in a guest filled as one of 2; lines of one set show how many there are."""
+    filled = outer_caches.OuterCache("l2", 64, lines={16384: 1.0}, ways={8: 1.0}, both={(16384, 8): 1.0})
+    for found, outcome in ((filled, Outcome.AT_LEAST), (filled.with_ways(8), Outcome.MEASURED)):
+        ways = next(each for each in found.findings() if each.parameter == "cache.l2.ways")
+        assert (ways.outcome, ways.value) == (outcome, 8)
