@@ -1,0 +1,81 @@
+"""Cyclic pointer chases over chosen lines of a pool of pages, in paired samples.
+
+Once it has settled, a cyclic chase costs one level's latency a load as long as every set of a cache or TLB holds the
+lines and translations that it got; from the first oversubscribed set on it costs more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.paired import run_paired
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+from setebench.stats.pairs import Paired, located
+
+Lines = NDArray[np.int64]
+
+LINE = Base("line")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaseParams:
+    """How a chase is timed."""
+
+    steps: int = 512  # loads of one timed chase: the bracket's bias is 0.01 cycles a load, and few meet an interrupt
+    samples: int = 24  # paired samples of a chase in a round
+    settle: int = 4  # rounds over all lines before: what a random replacement kept from before is gone then
+    run_pages: int = (
+        16  # of so many aligned pages one is used: neighbours may share a TLB entry or be neighbours in memory
+    )
+
+
+class Pool:
+    """Pages of small size, no two of which are neighbours, that were touched in random order: so they lie in random
+    frames, and every power of two of sets is used evenly by their numbers."""
+
+    def __init__(self, context: Context, pages: int, params: ChaseParams | None = None) -> None:
+        """Allocate and touch the pool, with fewer pages where memory is short. `close` gives it back."""
+        self.context, self.params = context, params or ChaseParams()
+        machine, run = context.machine, self.params.run_pages
+        most = machine.facts.memory_bytes // (2 * run * TLB_PAGE_BYTES)
+        number = np.arange(min(pages, most), dtype=np.int64)
+        self.region = machine.allocate(
+            len(number) * run * TLB_PAGE_BYTES, min(machine.facts.page_sizes), populate=False
+        )
+        self.pages: Lines = self.region.address + (number * run + (5 * number + number // run) % run) * TLB_PAGE_BYTES
+        self.rng = context.fresh_rng()
+        machine.link(self.region, self.rng.permutation(self.pages))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.context.machine.release(self.region)
+
+    def some(self, count: int) -> Lines:
+        """Addresses of so many neighbouring pages of the pool, from a random one on, shape (count,)."""
+        return self.pages[self.rng.integers(len(self.pages) - count + 1) :][:count]
+
+
+def chase_once(
+    context: Context, region: Region, lines: Lines, params: ChaseParams | None = None, *, warmup: int = 2
+) -> Paired:
+    """Paired samples of a chase round and round these lines of `region`, shape (n,), in this order, once it has
+    settled. Samples begin one behind the other all along the lines."""
+    params = params or ChaseParams()
+    context.machine.link(region, lines)
+    settling = max(len(lines) * params.settle, params.steps)
+    context.machine.run(Probe().chase(LINE, settling), {LINE: lines[:1]}, cpu=context.cpu)
+    begins = np.arange(params.samples + warmup) * params.steps % len(lines)
+    probe = Probe().paired(Probe().chase(LINE, params.steps))
+    return run_paired(context, probe, {LINE: lines[begins]}, accesses=params.steps, warmup=warmup)
+
+
+def chase_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
+    """Core cycles a load of such a chase; NaN where too few samples were undisturbed."""
+    params = params or ChaseParams()
+    return located(chase_once(context, region, lines, params)) / params.steps

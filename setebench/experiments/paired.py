@@ -1,0 +1,37 @@
+"""Running paired probes: every question has its references beside it, and rounds of questions lie apart in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from setebench.experiments.calibrate import step_ticks
+from setebench.machine import run_on
+from setebench.probe import REFERENCE_CYCLES, Placements, Probe
+from setebench.scenario import Context
+from setebench.stats.pairs import Paired
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsParams:
+    """How often a question is put, and when."""
+
+    rounds: int = 6  # independent rounds; fewer leave no quantile of quiet ones, more cost time
+    apart_seconds: float = 0.5  # least time between two starts: bursts of other load are often shorter than that
+
+
+def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
+    """Run a paired probe on the CPU that is measured; `accesses` is how many its longest question makes."""
+    ticks = run_on(context.machine, {context.cpu: probe}, placements, warmup=warmup)[context.cpu]
+    return Paired(ticks=ticks, step_ticks=step_ticks(context), reference_cycles=REFERENCE_CYCLES, accesses=accesses)
+
+
+def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int]:
+    """Numbers of rounds, each given no sooner than its time has come; evidence says over how many seconds they lay."""
+    params = params or RoundsParams()
+    begin = time.monotonic()
+    for number in range(params.rounds):
+        time.sleep(max(0.0, begin + number * params.apart_seconds - time.monotonic()))
+        yield number
+    context.evidence["rounds"] = {"rounds": params.rounds, "seconds": round(time.monotonic() - begin, 2)}
