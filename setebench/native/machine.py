@@ -247,7 +247,7 @@ class NativeMachine:
         return stitched
 
     def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None) -> Ticks:
-        table = placement_table(probe, placements)
+        table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
         stitched = self.stitch(probe, together=meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
