@@ -102,6 +102,7 @@ setup(
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
+        "setebench.sim.recordings": ["*.npz"],
     },
     ext_modules=cythonize([native, loops, perf, queues, regions], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},

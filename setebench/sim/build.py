@@ -13,6 +13,7 @@ from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zero
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
+from setebench.sim.recordings import recording
 from setebench.sim.spec.capacity import all_sets, usable_ways
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
@@ -22,12 +23,16 @@ REPLACEMENTS = {
     "fifo": at.FIFO,
     "tree_plru": at.TREE_PLRU,
     "bit_plru": at.BIT_PLRU,
+    "nru": at.NRU,
+    "lip": at.BIMODAL,
+    "bip": at.BIMODAL,
     "srrip": at.AGES,
     "brrip": at.AGES,
     "qlru": at.AGES,
 }
 INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE, "victim": at.VICTIM}
 TLB_INDEXES = {"linear": at.BY_TLB_BITS, "hashed": at.BY_TLB_HASH, "skewed": at.BY_TLB_SKEW}
+BIP_ONE_IN = 32  # new lines; Qureshi et al., ISCA 2007
 HOST_NEAR_BYTES = 256 << 10
 """State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
@@ -70,8 +75,9 @@ def check(machine: spec.Machine) -> None:
     if machine.line_size_bytes not in (32, 64, 128):
         raise UsageError(f"{machine.name}: line_size_bytes must be 32, 64 or 128, not {machine.line_size_bytes}")
     for number, level in enumerate(machine.levels, 1):
-        if level.sets & (level.sets - 1) or level.sets < 1 or not 1 <= level.ways <= 32:
-            raise UsageError(f"{machine.name}: level {number} needs a power of two of sets and 1 to 32 ways")
+        odd = level.sets & (level.sets - 1) and (number == 1 or level.hashed_index)
+        if odd or level.sets < 1 or not 1 <= level.ways <= 32:
+            raise UsageError(f"{machine.name}: level {number} has {level.sets} sets of {level.ways} ways")
     if len(machine.prefetchers) > at.MAX_PREFETCHERS:
         raise UsageError(f"{machine.name}: more than {at.MAX_PREFETCHERS} prefetchers")
     for prefetcher in machine.prefetchers:
@@ -202,6 +208,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
     c[v + at.L_INDEX] = _index(index, level)
     c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
+    c[v + at.L_SLICE_SETS] = level.sets
     c[v + at.L_SLICES] = level.slices
     c[v + at.L_PORT] = at.UNIT // level.ports
     c[v + at.L_FILL] = units(level.fill_interval_cycles)
@@ -224,11 +231,14 @@ def _index(index: int, level: spec.Level) -> int:
         return at.BY_SLICE
     if level.hashed_index:
         return at.BY_HASH
+    if level.sets & (level.sets - 1):
+        return at.BY_REMAINDER
     return at.BY_BITS if index > 0 or level.physical_index else at.BY_VIRTUAL_BITS
 
 
 def _ages(c: Ints, v: int, machine: spec.Machine, level: spec.Level) -> None:
-    """The rules of a replacement by ages, in the order of `Ages`."""
+    """The rules of a replacement by ages, in the order of `Ages`, and of how few new lines BIP calls just used."""
+    c[v + at.L_INSERT_ONE_IN] = BIP_ONE_IN if level.replacement == "bip" else 0
     if REPLACEMENTS[level.replacement] == at.AGES:
         rules = ages(NAMED.get(level.replacement, level.qlru))
         if rules is None:
@@ -340,7 +350,7 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
 
 
 def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float64]:
-    clock = machine.clock
+    clock, replayed = machine.clock, recording(machine.noise.recorded)
     f = np.zeros(at.F_WORDS)
     f[at.F_TICKS_PER_CYCLE] = clock.ticks_per_cycle
     f[at.F_STEP] = clock.step_ticks
@@ -350,4 +360,10 @@ def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float6
     f[at.F_JUMP_PERIOD] = clock.jump_period_cycles
     f[at.F_PHASE] = rng.uniform(0.0, clock.step_ticks)
     f[at.F_DRIFT_PHASE] = rng.uniform(0.0, 2.0 * np.pi)
-    return f
+    if replayed is None:
+        return f
+    f[at.F_BLOCKS], f[at.F_GAPS] = replayed.blocks, replayed.gaps
+    f[at.F_BLOCK_TICKS] = replayed.block_seconds * clock.ticks_per_second
+    f[at.F_BLOCK_CYCLES] = f[at.F_BLOCK_TICKS] / clock.ticks_per_cycle
+    f[at.F_BEGIN] = rng.uniform(0.0, replayed.blocks)
+    return np.concatenate([f, replayed.table])

@@ -142,8 +142,9 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_LATENCY,
     L_REPLACEMENT,
     L_INCLUSION,
-    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH or BY_SLICE
-    L_SET_BITS,  # of a slice
+    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE or BY_REMAINDER
+    L_SET_BITS,  # of a slice, rounded down
+    L_SLICE_SETS,
     L_SLICES,
     L_PORT,
     L_FILL,
@@ -172,7 +173,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_DIRECTORY_BITS,  # of its set's number
     L_DIRECTORY_WAYS,
     L_WORDS,
-) = range(35)
+) = range(36)
 C_LEVEL = C_LAST
 
 (X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_GROUP_BITS, X_WORDS) = range(9)
@@ -205,8 +206,8 @@ P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
-LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, AGES = range(6)
-BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE = range(4)
+LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, NRU, BIMODAL, AGES = range(8)
+BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE, BY_REMAINDER = range(5)
 NEITHER, INCLUSIVE, EXCLUSIVE, VICTIM = range(4)
 DEMAND, SOFTWARE, HARDWARE = range(3)
 BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
@@ -314,4 +315,19 @@ MAPPED, PRESENT, HUGE, HUGE_TLB = 1, 2, 4, 8
 FRAME_BITS = 4
 
 # floating-point settings of the clock
-(F_TICKS_PER_CYCLE, F_STEP, F_DRIFT, F_PERIOD, F_PHASE, F_DRIFT_PHASE, F_JUMP, F_JUMP_PERIOD, F_WORDS) = range(9)
+(
+    F_TICKS_PER_CYCLE,
+    F_STEP,
+    F_DRIFT,
+    F_PERIOD,
+    F_PHASE,
+    F_DRIFT_PHASE,
+    F_JUMP,
+    F_JUMP_PERIOD,
+    F_BLOCKS,  # of the recording that is replayed behind these words, 0 for none
+    F_GAPS,  # in all of it
+    F_BLOCK_CYCLES,  # of a block at the median pace
+    F_BLOCK_TICKS,
+    F_BEGIN,  # where in the recording the machine begins, in blocks
+    F_WORDS,
+) = range(14)

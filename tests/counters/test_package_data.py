@@ -50,7 +50,7 @@ def files(folder: Path, *patterns: str) -> set[str]:
 
 
 def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
-    kinds = ("*.py", "*.pyi", "*.toml", "*.j2", "py.typed", "include/*.h")
+    kinds = ("*.py", "*.pyi", "*.toml", "*.j2", "*.npz", "py.typed", "include/*.h")
     missing = files(ROOT / "setebench", *kinds) - files(built / "setebench", *kinds)
     assert missing == set(), "package_data of setup.py lacks these"
 

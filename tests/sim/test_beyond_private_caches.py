@@ -146,6 +146,13 @@ def test_lines_with_one_tag_mispredict_each_other() -> None:
     assert set(latencies(SAME_TAG + LINE)) == {L1}, "another set"
 
 
+def test_tags_begin_above_the_bits_of_the_set() -> None:
+    """With 32 sets two lines of a page share one, and their tags differ in the lowest bit."""
+    half = 32 * LINE
+    assert set(latencies(half, sets=32)) == {L1}
+    assert set(latencies(half * ((1 << BITS) | 1), sets=32)) == {L1 + MORE}
+
+
 @pytest.mark.parametrize("level", [{"way_tag_bits": 0}, {"mispredicted_way_cycles": 0}])
 def test_without_prediction_nothing_is_mispredicted(level: dict[str, int]) -> None:
     assert set(latencies(SAME_TAG, **level)) == {L1}

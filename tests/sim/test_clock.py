@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, LINE, LINE_BASE, PAGE, cycles, quiet, timed
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, PAGE, cycles, levels, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
+from setebench.sim.truth.pace import machine_pace, seen_pace
 
 
 @pytest.mark.parametrize("step", [26.0, 24.45])
@@ -127,3 +128,55 @@ def test_frequency_goes_up_and_down_in_steps_around_its_mean() -> None:
     # of every two periods one is fast and one slow, in any order: never more than two alike in a row
     runs = np.diff(np.flatnonzero(np.diff(np.where(low[first:], 0, 1)[::moments]) != 0))
     assert set(runs.tolist()) == {1, 2}
+
+
+# -- a recording that the clock replays ------------------------------------------------------------------------------
+
+SHORT = 3000
+"""Cycles of one sample: those that were recorded took as many."""
+
+
+def replaying(seed: int, ticks_per_cycle: float = 1.0) -> SimulatedMachine:
+    noise = spec.Noise(recorded="emerald-rapids-guest")
+    clock = spec.Clock(brackets={"lfence": 20.0}, ticks_per_second=2.1e9, ticks_per_cycle=ticks_per_cycle)
+    return quiet(seed, noise=noise, clock=clock)
+
+
+def slowness(seed: int, count: int) -> np.ndarray:
+    """Ticks of a sample over those at the median pace."""
+    ticks = replaying(seed).run(Probe().start(dither=False).wait(SHORT).stop(), count)[:, 0]
+    return np.asarray(ticks / (SHORT + 20))
+
+
+def test_the_recorded_pace_wanders_and_keeps_its_median() -> None:
+    """About a second from four begins: the same median, and neighbours alike while what is far apart differs."""
+    seen = [slowness(seed, 200_000) for seed in range(4)]
+    assert np.median(np.concatenate(seen)) == pytest.approx(1.0, abs=0.03)
+    assert len({round(float(each[0]), 6) for each in seen}) == 4, "another begin each"
+    for each in seen:
+        away = {n: np.abs(each[n:] / each[:-n] - 1) for n in (1, 60_000)}
+        assert np.median(away[1]) < 0.002 < 0.005 < np.median(away[60_000])
+        assert 0.05 < np.mean(np.abs(each - np.median(each)) > 0.03) < 0.9
+
+
+def test_recorded_gaps_are_within_samples_and_between_them_as_long_as_they_were() -> None:
+    machine, samples = replaying(3), 200_000
+    ticks = machine.run(Probe().start(dither=False).wait(SHORT).stop(), samples)[:, 0] / 2.1e3  # microseconds
+    late = ticks[ticks > 1.5 * np.median(ticks)]
+    seconds = ticks.sum() * 1e-6
+    assert 2000 < len(late) / seconds < 8000, "2,500 slow samples a second, and gaps that lay between samples"
+    assert 2 < np.median(late) < 6 and late.max() > 50
+
+
+@pytest.mark.parametrize("name", ["drift", "recorded", ""])
+def test_the_pace_that_was_seen_is_that_of_what_was_run(name: str) -> None:
+    clock = spec.Clock(brackets={"lfence": 20.0}, drift=0.04 if name == "drift" else 0.0, drift_period_cycles=1e9)
+    noise = spec.Noise(recorded="emerald-rapids-guest" if name == "recorded" else "")
+    machine = quiet(7, noise=noise, clock=clock)
+    ticks = machine.run(Probe().start(dither=False).wait(SHORT).stop(), 60_000)[:, 0]
+    seen = seen_pace(machine)
+    slowest, fastest = np.percentile((SHORT + 20) / ticks, (5, 95))
+    assert seen.slowest == pytest.approx(slowest, abs=0.02) and seen.fastest == pytest.approx(fastest, abs=0.02)
+    whole = machine_pace(spec.Machine(name="m", levels=levels(), clock=clock, noise=noise))
+    assert whole.slowest <= seen.slowest + 0.05 and seen.fastest <= whole.fastest + 0.05
+    assert (name == "") == (seen.slowest == seen.fastest == 1.0)

@@ -119,7 +119,7 @@ MISTAKES = [
     ("ways = 4", "ways = 40", "levels[0].ways: 40 is not allowed; allowed: whole number from 1 to 32"),
     ("ways = 4", 'ways = "4"', "levels[0].ways: must be whole number from 1 to 32, not text"),
     ("ways = 4", "way = 4", "levels[0].way: unknown field (did you mean ways?)"),
-    ("sets = 256", "sets = 255", "levels[1].sets: 255 is not allowed; allowed: power of two"),
+    ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 and a hashed index need"),
     ("sets = 256", "sets = 16", "levels[1].sets: level 2 holds 128 lines"),
     ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: a number of more than 60 digits is not allowed"),
     ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: nan is not allowed"),

@@ -56,6 +56,9 @@ def kinds(machine: spec.Machine) -> dict[str, object]:
         "lost lines": noise.loss_interval_cycles > 0,
         "miss entries by kind": first.mshr_demand_limit > 0,
         "ways predicted": first.way_tag_bits > 0,
+        "recorded": bool(noise.recorded),
+        "no power of two of sets": any(level.sets & (level.sets - 1) for level in machine.levels),
+        "rare policies": any(level.replacement in ("nru", "lip", "bip", "fifo") for level in machine.levels),
     }
 
 
@@ -80,7 +83,8 @@ def test_no_constant_is_right_of_all_machines(machines: list[spec.Machine], monk
         known = truth(msgspec.structs.replace(machine, prefetchers=named, pmu=None))
         answers.append(Answered(machine=machine.name, findings=[], truths=known))
     simplified = (".lead", ".other.present")
-    assert [each["parameter"] for each in constant(answers) if not each["parameter"].endswith(simplified)] == []
+    alike = {each["parameter"] for each in constant(answers) if each["alike"] == each["machines"]}
+    assert [name for name in alike if not name.endswith(simplified)] == []
     asked = {each.parameter for answer in answers for each in answer.truths}
     assert {"latency.l4", "latency.memory.row_hit", "tlb.walk_cache.miss_penalty", "cache.l4.replacement"} <= asked
 
@@ -101,6 +105,26 @@ def test_nothing_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> N
         furthest = max((max(row) for row in coherence.distance_cycles), default=0.0)
         assert machine.levels[-1].latency_cycles < coherence.exclusive_cycles
         assert coherence.exclusive_cycles + furthest < machine.memory.latency_cycles
+
+
+def test_half_of_what_is_not_quiet_replays_a_recording_and_nothing_else_of_the_kind(
+    machines: list[spec.Machine],
+) -> None:
+    disturbed = [each for each in machines if each.noise != spec.Noise()]
+    recorded = [each for each in disturbed if each.noise.recorded]
+    assert 0.4 < len(recorded) / len(disturbed) < 0.6
+    for machine in recorded:
+        assert machine.clock.drift == machine.clock.jump == machine.noise.stall_interval_cycles == 0
+
+
+def test_replacement_that_has_no_name_is_other(machines: list[spec.Machine]) -> None:
+    names = {level.replacement for machine in machines for level in machine.levels}
+    machine = machines[0]
+    for name in names & {"nru", "lip", "bip", "fifo", "brrip"}:
+        first = msgspec.structs.replace(machine.levels[0], replacement=name, qlru="")
+        other = msgspec.structs.replace(machine, levels=(first, *machine.levels[1:]), prefetchers=(), pmu=None)
+        (found,) = (each for each in truth(other) if each.parameter == "cache.l1.replacement")
+        assert found.value == "other"
 
 
 def test_published_prefetchers_change_nothing_else(

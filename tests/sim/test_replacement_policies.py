@@ -10,6 +10,7 @@ from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, cycles, 
 
 from setebench.probe import Probe
 from setebench.sim import layout as at
+from setebench.sim.inspect import cached_lines
 from setebench.sim.kernel.memory.index import slice_of as compiled_slice_of
 from setebench.sim.machine import simulation
 
@@ -60,6 +61,19 @@ class Fifo(Policy):
 
     def new(self, way: int) -> None:
         self.words[way] = self.time
+
+    def victim(self) -> int:
+        return self.words.index(min(self.words))
+
+
+class Lip(Policy):
+    """Qureshi et al. 2007: as LRU, but a new line is put where the least recently used one was."""
+
+    def hit(self, way: int) -> None:
+        self.words[way] = self.time
+
+    def new(self, way: int) -> None:
+        self.words[way] = 0
 
     def victim(self) -> int:
         return self.words.index(min(self.words))
@@ -138,6 +152,7 @@ class IvyBridgeThird(Policy):
 
 POLICIES: Sequence[tuple[dict[str, str], type[Policy]]] = (
     ({"replacement": "fifo"}, Fifo),
+    ({"replacement": "lip"}, Lip),
     ({"replacement": "bit_plru"}, BitPlru),
     ({"replacement": "srrip"}, Srrip),
     ({"replacement": "qlru", "qlru": "H00_M2_R0_U0_UMO"}, Srrip),
@@ -167,13 +182,28 @@ def test_hits_are_those_of_the_policy(fields: dict[str, str], policy: type[Polic
 def test_bimodal_insertion_keeps_most_of_a_working_set_that_is_too_large() -> None:
     """Twice as many lines as ways, again and again: LRU and SRRIP keep none, BRRIP keeps some of them."""
     kept = {}
-    for name in ("lru", "srrip", "brrip"):
+    for name in ("lru", "srrip", "brrip", "bip"):
         machine = quiet(l1={"sets": 1, "ways": 8, "replacement": name})
         region = machine.allocate(HUGE, HUGE)
         lines = region.address + np.tile(np.arange(16), 40) * LINE
         kept[name] = sum(time == L1 for time in cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})[320:]) / 320
     assert kept["lru"] == kept["srrip"] == 0.0
-    assert kept["brrip"] > 0.25
+    assert min(kept["brrip"], kept["bip"]) > 0.25
+
+
+def test_nru_gives_up_a_random_line_of_those_not_used() -> None:
+    """Eight lines fill the set, which leaves the last one marked alone; three of them are used again, and one more
+    line comes: one of the other four leaves, each time another one."""
+    gone = set()
+    for seed in range(40):
+        machine = quiet(seed, l1={"sets": 1, "ways": 8, "replacement": "nru"})
+        region = machine.allocate(HUGE, HUGE)
+        lines = region.address + np.array([*range(8), 0, 1, 2, 8]) * LINE
+        cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})
+        held = cached_lines(machine, 1) - region.address // LINE
+        (left,) = set(range(9)) - set(held.tolist())
+        gone.add(left)
+    assert gone == {3, 4, 5, 6}
 
 
 def test_replacement_of_outer_levels_is_their_own() -> None:
@@ -198,7 +228,7 @@ def _key(line: int, third: dict[str, int]) -> tuple[int, int]:
     if third.get("hashed_index"):
         return 0, (line ^ line >> 8 ^ line >> 16) % 256
     slices = third.get("slices", 1)
-    return slice_of(line, slices) if slices > 1 else 0, line % 256
+    return slice_of(line, slices) if slices > 1 else 0, line % third.get("sets", 256)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +238,8 @@ def _key(line: int, third: dict[str, int]) -> tuple[int, int]:
         ({"slices": 8, "allocated_ways": 5}, 5),
         ({"hashed_index": True}, 6),
         ({"allocated_ways": 4}, 4),
+        ({"sets": 160}, 6),
+        ({"sets": 96, "slices": 6}, 6),
     ],
 )
 def test_lines_of_one_set_and_slice_contend_for_the_ways_of_the_program(third: dict[str, int], usable: int) -> None:

@@ -11,14 +11,20 @@ from setebench.sim.layout import (
     C_BRACKET,
     C_CPUID,
     C_JITTER,
+    F_BEGIN,
+    F_BLOCK_CYCLES,
+    F_BLOCK_TICKS,
+    F_BLOCKS,
     F_DRIFT,
     F_DRIFT_PHASE,
+    F_GAPS,
     F_JUMP,
     F_JUMP_PERIOD,
     F_PERIOD,
     F_PHASE,
     F_STEP,
     F_TICKS_PER_CYCLE,
+    F_WORDS,
     T_CLOCK,
     T_COMPLETE,
     T_DISTURBED,
@@ -44,6 +50,25 @@ def _ahead(cycles: float, period: float) -> float:
 
 
 @compiled
+def _replayed(f: Floats, cycles: float) -> float:
+    """Ticks since the recording's begin: the time in which its core did so many cycles, and the gaps that lie before,
+    in which it did none. Blocks are counted by cycles at the median pace; the recording repeats itself."""
+    blocks = int(f[F_BLOCKS])
+    gaps = int(f[F_GAPS])
+    lasting = F_WORDS + 2 * blocks + gaps + 3
+    place = cycles / f[F_BLOCK_CYCLES] + f[F_BEGIN]
+    turns = math.floor(place / blocks)
+    place -= turns * blocks
+    block = min(int(place), blocks - 1)
+    gap = int(f[F_WORDS + blocks + 1 + block])
+    while f[F_WORDS + 2 * blocks + 2 + gap] <= place:
+        gap += 1
+    at = F_WORDS + block
+    time = f[at] + (place - block) * (f[at + 1] - f[at]) + f[lasting + gap]
+    return f[F_BLOCK_TICKS] * (turns * (f[F_WORDS + blocks] + f[lasting + gaps]) + time)
+
+
+@compiled
 def clock_ticks(f: Floats, t: int) -> int:
     """What the time-stamp counter shows at time t."""
     cycles = t / UNIT
@@ -54,6 +79,8 @@ def clock_ticks(f: Floats, t: int) -> int:
         ticks += f[F_TICKS_PER_CYCLE] * f[F_DRIFT] * swing / turn
     if f[F_JUMP] > 0.0:
         ticks += f[F_TICKS_PER_CYCLE] * f[F_JUMP] * _ahead(cycles, f[F_JUMP_PERIOD])
+    if f[F_BLOCKS] > 0.0:
+        ticks += _replayed(f, cycles) - cycles * f[F_TICKS_PER_CYCLE]
     steps = math.floor((ticks + f[F_PHASE]) / f[F_STEP])
     return math.floor(steps * f[F_STEP] + 0.5)
 

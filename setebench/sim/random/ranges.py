@@ -48,6 +48,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "noise.jump_period_cycles": (5e7, 3e9),
     "noise.drift_period_cycles": (1e9, 1e10),  # a second or so
     "noise.drift": (0.0, 0.04),  # guests drift with their neighbours' power
+    "noise.recorded": (0.5,),  # share of all but quiet machines whose clock replays a recording instead
     # in guests others take places in a directory of the whole host: in one of a Zen 4 host 5 to 25 % of the lines of
     # the private caches were found gone to memory a millisecond later, in bursts
     "loss.present": (0.3,),  # share of guests
@@ -187,6 +188,22 @@ RANGES: dict[str, tuple[Any, ...]] = {
         "H11_MR161_R0_U0",  # the other kind of their sets
         "H00_M1_R0_U1",
     ),
+    # what inference can't know beforehand: variants that nobody has published of any CPU, and policies of papers
+    "policy.rare": (0.2,),  # share of machines with one, at some level
+    "policy.rare_ones": (
+        "fifo",
+        "nru",
+        "nru",
+        "bip",
+        "H21_M1_R0_U0_UMO",
+        "H21_M2_R0_U2",
+        "H10_M2_R1_U1",
+        "H00_M2_R2_U1",
+        "H20_M1_R0_U3",
+        "H11_MR82_R0_U0",
+    ),
+    "sets.odd": (0.2,),  # share of machines whose second or third level has such a part of a power of two of sets
+    "sets.part": (0.625, 0.75, 0.75, 0.875),  # 0.75: slices of 12288 sets of Zen 3's stacked caches
     "vector_extra": (0.0, 1.0, 2.0, 3.0),
     # miss queues: the published range (KNC 8 and 58, Nehalem to Broadwell 10 and 16, Zen 2 22, Zen 5 64 of 124)
     "l1.mshr": (4, 6, 8, 10, 12, 16, 16, 20, 22, 24, 32, 48, 64, 96, 124, 128),

@@ -10,23 +10,32 @@ import msgspec
 from setebench.sim import spec
 from setebench.sim.random.ranges import Draw
 
-WAYS, LOSSES, REMOTE, PREFETCHERS = 0x201, 0x202, 0x203, 0x204
+WAYS, LOSSES, REMOTE, PREFETCHERS, POLICIES, SETS, RECORDED = range(0x201, 0x208)
 """Of the seed's random numbers, which streams these are drawn from."""
 
 MICROSECONDS, PER_MILLISECOND = 1e-6, 1e-3
 
 
 def with_variants(seed: int, machine: spec.Machine, kind: str) -> spec.Machine:
-    """The machine of `seed`, whose kind of noise is `kind`, with or without predicted ways, lines that get lost,
-    memory of another socket, and prefetchers that do otherwise than most."""
+    """The machine of `seed`, whose kind of noise is `kind`, with or without predicted ways, rare replacement policies
+    and numbers of sets, lines that get lost, a recorded clock, memory of another socket, and prefetchers that do
+    otherwise than most."""
     levels = (_with_predicted_ways(Draw(seed, WAYS), machine.levels[0]), *machine.levels[1:])
-    noise = machine.noise
+    levels = _with_odd_sets(Draw(seed, SETS), _with_rare_policy(Draw(seed, POLICIES), levels))
+    noise, clock = machine.noise, machine.clock
     if kind in ("guest", "shared", "stolen"):
         noise = _with_losses(Draw(seed, LOSSES), machine.clock, noise)
+    if kind != "quiet" and Draw(seed, RECORDED).chance("noise.recorded"):  # of all that a recording holds nothing twice
+        noise = msgspec.structs.replace(
+            noise, recorded="emerald-rapids-guest", stall_interval_cycles=0.0, steal_interval_cycles=0.0
+        )
+        clock = msgspec.structs.replace(clock, drift=0.0, jump=0.0)
     remote = _remote_memory(Draw(seed, REMOTE), machine.memory)
     draw = Draw(seed, PREFETCHERS)
     varied = tuple(_varied(draw, each, machine) for each in machine.prefetchers)
-    return msgspec.structs.replace(machine, levels=levels, noise=noise, remote_memory=remote, prefetchers=varied)
+    return msgspec.structs.replace(
+        machine, levels=levels, clock=clock, noise=noise, remote_memory=remote, prefetchers=varied
+    )
 
 
 def _with_predicted_ways(draw: Draw, first: spec.Level) -> spec.Level:
@@ -34,6 +43,30 @@ def _with_predicted_ways(draw: Draw, first: spec.Level) -> spec.Level:
         return first
     bits, cycles = draw.one("way.tag_bits"), draw.real("way.mispredicted", 0)
     return msgspec.structs.replace(first, way_tag_bits=bits, mispredicted_way_cycles=cycles)
+
+
+def _with_rare_policy(draw: Draw, levels: tuple[spec.Level, ...]) -> tuple[spec.Level, ...]:
+    """Some level of some machines replaces by what is no usual policy. BIP lets few new lines stay, which only a cache
+    behind others can afford."""
+    if not draw.chance("policy.rare"):
+        return levels
+    name, number = draw.one("policy.rare_ones"), int(draw.rng.integers(len(levels)))
+    number = len(levels) - 1 if name == "bip" else number
+    named = {"replacement": "qlru", "qlru": name} if name.startswith("H") else {"replacement": name, "qlru": ""}
+    return _changed(levels, number, **named)
+
+
+def _with_odd_sets(draw: Draw, levels: tuple[spec.Level, ...]) -> tuple[spec.Level, ...]:
+    """The second or third level of some machines has fewer sets than a power of two."""
+    number = int(draw.rng.integers(1, min(len(levels), 3)))
+    if not draw.chance("sets.odd") or levels[number].hashed_index:
+        return levels
+    sets = int(levels[number].sets * draw.one("sets.part"))
+    return _changed(levels, number, sets=sets)
+
+
+def _changed(levels: tuple[spec.Level, ...], number: int, **fields: Any) -> tuple[spec.Level, ...]:
+    return (*levels[:number], msgspec.structs.replace(levels[number], **fields), *levels[number + 1 :])
 
 
 def _with_losses(draw: Draw, clock: spec.Clock, noise: spec.Noise) -> spec.Noise:

@@ -82,6 +82,9 @@ class Noise(Table, frozen=True, kw_only=True):
     loss_interval_cycles: float = 0.0
     # mean cycles between bursts (exponential) in which lines leave the core's private caches, and what lies below them,
     # by themselves, because others take their places in a directory of the whole host; 0 = never
+    recorded: Literal["", "emerald-rapids-guest"] = ""
+    # a recording of a real machine whose wandering pace and gaps (interrupts, steal) the core's clock replays, from a
+    # random begin on; cycles stay as they are
     loss_share: float = 0.01  # fraction of the core's private lines that one such burst takes
 
 
@@ -121,11 +124,15 @@ class Level(Table, frozen=True, kw_only=True):
     """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all. Level 4 is a cache of memory: it
     is filled by what is read from memory and written to it, and knows nothing of the levels above."""
 
-    sets: int  # power of two; in each slice
+    sets: int  # in each slice; a power of two at level 1 and with hashed_index, else lines go by the remainder
     ways: int  # 1 to 32
     latency_cycles: float  # load to use of a hit here
-    replacement: Literal["lru", "tree_plru", "bit_plru", "fifo", "random", "srrip", "brrip", "qlru"] = "lru"
-    # bit_plru (also called MRU or NRU): a bit for each line, set by its use, and all others cleared when all are set
+    replacement: Literal[
+        "lru", "tree_plru", "bit_plru", "nru", "fifo", "random", "lip", "bip", "srrip", "brrip", "qlru"
+    ] = "lru"
+    # bit_plru (also called MRU): a bit for each line, set by its use, and all others cleared when all are set; the
+    # first line without one leaves; nru: a random one of those without; lip, bip: as lru, but new lines count as the
+    # least recently used one, all or 31 in 32 (Qureshi et al., ISCA 2007)
     qlru: str = ""
     # the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation of Abel and Reineke
     # (ISPASS 2020), which `replacement_ages.py` explains; srrip is "H00_M2_R0_U0_UMO" and brrip "H00_MR322_R0_U0_UMO"
@@ -144,8 +151,8 @@ class Level(Table, frozen=True, kw_only=True):
     # its place there leaves them; 0 = one without limits
     directory_ways: int = 0  # lines in each of its sets
     way_tag_bits: int = 0
-    # level 1 only: a load's way is chosen by a hash of so many bits of its virtual page number, of which the latest
-    # used line of the set is the one found; 0 = whole addresses are compared, and no way is ever mispredicted
+    # level 1 only: a load's way is chosen by a hash of so many bits of its virtual address above those of the set, of
+    # which the latest used line of the set is the one found; 0 = whole addresses are compared, nothing is mispredicted
     mispredicted_way_cycles: float = 0.0  # a load whose line is in another way than the one chosen takes so much longer
     ports: int = 2  # accesses that may start here per cycle, 1 to 12
     fill_interval_cycles: float = 1.0  # least time between two lines arriving in this level of one core

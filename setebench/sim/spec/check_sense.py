@@ -80,6 +80,7 @@ def _slices(level: spec.Level) -> str:
 def _level_details(machine: spec.Machine) -> Iterator[Problem]:
     for index, level in enumerate(machine.levels):
         path: Path = ("levels", index)
+        yield from _index(level, index)
         if index and level.physical_index:
             yield Problem((*path, "physical_index"), "true is for level 1; the others' index is always physical")
         if index and level.way_tag_bits:
@@ -99,6 +100,11 @@ def _level_details(machine: spec.Machine) -> Iterator[Problem]:
                 yield Problem(
                     ("levels", index, name), f"{getattr(level, name)} of only {level.mshr_entries} mshr_entries"
                 )
+
+
+def _index(level: spec.Level, index: int) -> Iterator[Problem]:
+    if level.sets & (level.sets - 1) and (level.hashed_index or not index):
+        yield Problem(("levels", index, "sets"), f"{level.sets} is no power of two, as level 1 and a hashed index need")
 
 
 def _directory(machine: spec.Machine, index: int) -> Iterator[Problem]:

@@ -85,7 +85,7 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "directory_sets": Limit(0, 1 << 22, power_of_two=True),
         "directory_ways": Limit(0, 32),
         "qlru": Limit(most=24),
-        "sets": Limit(1, 1 << 20, power_of_two=True),
+        "sets": Limit(1, 1 << 20),
         "ways": Limit(1, 32),
         "latency_cycles": LATENCY,
         "way_tag_bits": Limit(0, 16),

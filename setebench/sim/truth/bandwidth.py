@@ -22,6 +22,7 @@ from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
 from setebench.sim.truth.finding import METHOD
+from setebench.sim.truth.pace import machine_pace
 from setebench.sim.truth.streams import QuietMachine
 
 WIDEST_RANGE = 2.0
@@ -71,12 +72,8 @@ def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float, float]]:
         hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
         slow, fast = _norm(*shared, own), max(shared)
         low, high = (machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
-        yield high, low * (1 - _change(machine)), high * (1 + _change(machine))
-
-
-def _change(machine: spec.Machine) -> float:
-    """By what fraction the core clock is faster or slower at times: a rate holds at the time of measuring."""
-    return machine.clock.drift + machine.clock.jump
+        pace = machine_pace(machine)  # a rate holds at the time of measuring
+        yield high, low * pace.slowest, high * pace.fastest
 
 
 def _norm(*cycles: float) -> float:
@@ -116,7 +113,8 @@ def _reported(stream: _Stream, rates: Sequence[float]) -> Iterator[Finding]:
     if high > WIDEST_RANGE * low:
         return
     machine = stream.machine
-    value, low, high = low, low * (1 - _change(machine)), high * (1 + _change(machine))
+    pace = machine_pace(machine)
+    value, low, high = low, low * pace.slowest, high * pace.fastest
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
     name = _name(level, stream.kernel.name, stream.width, stream.threads)
     names = {name: 1.0}

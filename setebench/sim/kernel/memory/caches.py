@@ -48,6 +48,7 @@ from setebench.sim.layout import (
     L_INDEX,
     L_LINES,
     L_READY,
+    L_SET_BITS,
     L_SET_WORDS,
     L_SETS,
     L_WAYS,
@@ -257,10 +258,10 @@ def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
 
 @inlined
 def _way_tag(c: Ints, line: int) -> int:
-    """The tag that level 1 chooses a way by: bits of the page number, folded."""
+    """The tag that level 1 chooses a way by: bits of the address above those of its set, folded."""
     bits = c[C_WAY_TAG_BITS]
-    page = line >> c[C_PAGE_LINES_BITS]
-    return (page ^ (page >> bits)) & ((1 << bits) - 1)
+    above = line >> c[C_LEVEL + L_SET_BITS]
+    return (above ^ (above >> bits)) & ((1 << bits) - 1)
 
 
 @compiled

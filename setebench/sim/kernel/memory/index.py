@@ -1,11 +1,12 @@
-"""Which set of a level a physical line belongs to, where that is a hash: of one array, or of several slices."""
+"""Which set of a level a physical line belongs to, where that is more than bits of its number: a hash, a slice, or the
+remainder of a number of sets that is no power of two."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import BY_SLICE, L_INDEX, L_SET_BITS, L_SLICES
+from setebench.sim.layout import BY_REMAINDER, BY_SLICE, L_INDEX, L_SET_BITS, L_SLICE_SETS, L_SLICES
 
 SLICE_MASKS = (0x1B5F575440 >> 6, 0x2EB5FAA880 >> 6, 0x3CCCC93100 >> 6)
 """Bits of a line number whose parity is one bit of the slice's number, for 2, 4 and 8 slices (Maurice et al., RAID
@@ -40,6 +41,8 @@ def hashed_set(c: Ints, v: int, line: int) -> int:
     """The set of a physical line in a level whose record begins at v, its slices' sets one slice after the other."""
     bits = c[v + L_SET_BITS]
     mask = (1 << bits) - 1
-    if c[v + L_INDEX] == BY_SLICE:
-        return (slice_of(line, c[v + L_SLICES]) << bits) | (line & mask)
+    own = c[v + L_SLICE_SETS]
+    if c[v + L_INDEX] >= BY_SLICE:
+        inside = line % own if own & (own - 1) else line & mask
+        return inside if c[v + L_INDEX] == BY_REMAINDER else slice_of(line, c[v + L_SLICES]) * own + inside
     return (line ^ (line >> bits) ^ (line >> (2 * bits))) & mask

@@ -1,5 +1,6 @@
 """Which line of a set gives way to a new one: the least recently used or least recently filled one, a random one, or as
-a tree of bits (tree-PLRU), a bit for each line (bit-PLRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
+a tree of bits (tree-PLRU), a bit for each line (bit-PLRU, NRU) or ages of two bits (SRRIP, BRRIP, QLRU) say. With LIP
+and BIP (Qureshi et al., ISCA 2007) the least recently used one leaves, and new lines count as that, all or most.
 
 Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
 so uses are numbered anew before they outgrow it. Bits and ages of lines take the same place in the word.
@@ -11,6 +12,7 @@ from setebench.sim.kernel.basics import random_below
 from setebench.sim.kernel.compiler import LANES, Ints, compiled, inlined, smallest_word
 from setebench.sim.layout import (
     AGES,
+    BIMODAL,
     BIT_PLRU,
     C_CORES,
     C_LEVEL,
@@ -37,6 +39,7 @@ from setebench.sim.layout import (
     MARK_BITS,
     MOST_WAYS,
     NEVER,
+    NRU,
     RANDOM,
     S_USES,
     TREE_PLRU,
@@ -113,7 +116,7 @@ def _renumber_uses(c: Ints, s: Ints) -> None:
     """Number the uses of every set's lines from 1 on, in the order they had."""
     for level in range(c[C_LEVELS]):
         v = C_LEVEL + level * L_WORDS
-        if c[v + L_REPLACEMENT] > FIFO:
+        if c[v + L_REPLACEMENT] > FIFO and c[v + L_REPLACEMENT] != BIMODAL:
             continue
         owners = c[C_CORES] if level < 2 else 1
         ways = c[v + L_WAYS]
@@ -183,8 +186,10 @@ def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     kind = c[v + L_REPLACEMENT]
     if kind == TREE_PLRU:
         _tree_touch(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], at - first)
-    elif kind == BIT_PLRU:
+    elif kind in (BIT_PLRU, NRU):
         _set_bit(c, s, v, first, at)
+    elif kind == BIMODAL:
+        _stamp(c, s, at)
     elif kind == AGES:
         age = _used(s[at])
         age = c[v + L_HIT_AGE_3] if age == OLDEST else (c[v + L_HIT_AGE_2] if age == OLDEST - 1 else 0)
@@ -201,17 +206,29 @@ def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
         _touch_others(c, s, v, first, at)
 
 
+@compiled
+def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
+    """As `fill`, for policies for which a new line isn't one that was just used."""
+    if c[v + L_REPLACEMENT] < BIMODAL:
+        _touch_others(c, s, v, first, at)
+        return
+    usual = c[v + L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + L_INSERT_ONE_IN]) == 0
+    if c[v + L_REPLACEMENT] == AGES:
+        _young(c, s, v, first, at, c[v + L_INSERT_AGE] if usual else OLDEST)
+    elif usual and c[v + L_INSERT_ONE_IN]:
+        _stamp(c, s, at)
+    else:
+        _set_used(s, at, 0)
+
+
 @inlined
 def fill(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     """Note that the line at `at`, in the set at `first`, is a new one."""
     v = C_LEVEL + level * L_WORDS
     if c[v + L_REPLACEMENT] <= FIFO:
         _stamp(c, s, at)
-    elif c[v + L_REPLACEMENT] == AGES:
-        usual = c[v + L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + L_INSERT_ONE_IN]) == 0
-        _young(c, s, v, first, at, c[v + L_INSERT_AGE] if usual else OLDEST)
     else:
-        _touch_others(c, s, v, first, at)
+        _fill_others(c, s, v, first, at)
 
 
 @inlined
@@ -234,6 +251,18 @@ def _first_used(s: Ints, first: int, ways: int, use: int) -> int:
 
 
 @compiled
+def _random_unused(s: Ints, first: int, ways: int) -> int:
+    """A random one of the ways whose bit isn't set, the first one where all are."""
+    found, seen = first, 0
+    for at in range(first, first + ways):
+        if not _used(s[at]):
+            seen += 1
+            if random_below(s, seen) == 0:
+                found = at
+    return found
+
+
+@compiled
 def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
     """As `victim_way`, for policies that keep no numbers of uses."""
     v = C_LEVEL + level * L_WORDS
@@ -250,7 +279,9 @@ def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
         if c[v + L_UPDATE_ON_MISS]:
             _raise_ages(c, s, v, first, -1)
         return _first_used(s, first, ways, OLDEST)
-    return first + random_below(s, ways)
+    if kind == BIMODAL:
+        return first + _oldest_way(s, first, ways)
+    return _random_unused(s, first, ways) if kind == NRU else first + random_below(s, ways)
 
 
 @inlined
