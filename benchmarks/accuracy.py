@@ -1,4 +1,4 @@
-"""The accuracy page: docs/accuracy.md, docs/accuracy.json and their plots, from sealed scores.
+"""The accuracy page: docs/accuracy.md and docs/accuracy.json, from sealed scores.
 
     make accuracy NONCE="a nonce that the judge gives" MACHINES=300           # all scenarios: hours
     python benchmarks/accuracy.py --nonce NONCE --scenario latency            # one of them
@@ -24,14 +24,10 @@ import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.report.accuracy.page import page, published
-from setebench.report.accuracy.plot import coverage_figure, has_coverage, outcomes_figure
-from setebench.report.plots.plot import save
 from setebench.score.published import read_document
 from setebench.score.stream import read as read_answers
 
 ROOT = Path(__file__).resolve().parents[1]
-IMAGES = "images"
-PREFIX = "accuracy-"
 
 
 def main() -> None:
@@ -62,7 +58,7 @@ def _there(docs: Path) -> dict[str, Any]:
 
 def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
     """Put figures of twins into the page that there is."""
-    _write_texts(_there(docs) | {key: figures}, docs)
+    write(_there(docs) | {key: figures}, docs)
 
 
 def _options() -> argparse.Namespace:
@@ -116,58 +112,10 @@ def _asked(options: argparse.Namespace) -> Iterator[str]:
 
 
 def write(made: dict[str, Any], docs: Path) -> None:
-    """The page, its JSON and its plots in a folder; plots of an earlier page go."""
-    images = docs / IMAGES
-    images.mkdir(parents=True, exist_ok=True)
-    for old in images.glob(f"{PREFIX}*.png"):
-        old.unlink()
-    for run, scenario, table in _tables(made):
-        for kind, (_, figure) in KINDS.items():
-            drawn = figure(f"{kind.capitalize()} of {_of(run, scenario, table)}", table)
-            if drawn is not None:
-                save(drawn, docs / _file(run, scenario, kind), force=True)
-    _write_texts(made, docs)
-
-
-def _write_texts(made: dict[str, Any], docs: Path) -> None:
+    """The page and its JSON in a folder."""
+    docs.mkdir(parents=True, exist_ok=True)
     (docs / "accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
-    (docs / "accuracy.md").write_text(text(made), encoding="utf-8")
-
-
-def text(made: dict[str, Any]) -> str:
-    """The page with links to its plots."""
-    figures = {
-        (run, scenario): [
-            (f"{what} by parameter: {_of(run, scenario, table)}", _file(run, scenario, kind))
-            for kind, (what, _) in KINDS.items()
-            if kind != "coverage" or has_coverage(table)
-        ]
-        for run, scenario, table in _tables(made)
-    }
-    return page(made, figures)
-
-
-KINDS = {
-    "outcomes": ("Right, bounded, open and wrong", outcomes_figure),
-    "coverage": ("Coverage of 95 % intervals", coverage_figure),
-}
-"""What each kind of figure shows, and what draws it."""
-
-
-def _tables(made: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Run, scenario, and the table of all its machines."""
-    for run in made["runs"]:
-        for scenario, tables in run["accuracy"].items():
-            yield run["run"], scenario, tables["all"]
-
-
-def _of(run: str, scenario: str, table: dict[str, Any]) -> str:
-    return f"{scenario}, run {run}, {table['machines']} machines"
-
-
-def _file(run: str, scenario: str, kind: str) -> str:
-    """Of a figure, as the page links it."""
-    return f"{IMAGES}/{PREFIX}{run.lower()}-{scenario}-{kind}.png"
+    (docs / "accuracy.md").write_text(page(made), encoding="utf-8")
 
 
 if __name__ == "__main__":

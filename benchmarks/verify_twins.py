@@ -31,7 +31,7 @@ from setebench import store
 from setebench.errors import SetebenchError
 from setebench.judge.proportion import Proportion, proportion
 from setebench.results import Document
-from setebench.score.stream import NEW, Plan, read
+from setebench.score.stream import Plan, read
 from setebench.score.workers.tasks import Answer
 from setebench.sim.files.loader import load
 from setebench.sim.truth.document import truth_document
@@ -76,7 +76,7 @@ def main() -> None:
     if plan.noise != "drawn":
         sys.exit("verify_twins: the machines of a score with another noise than their own can't be opened by name")
     kept = _kept(options.output)
-    answers = [answer for (version, _), answer in done.items() if version == NEW][: options.machines]
+    answers = list(done.values())[: options.machines]
     for answer, of in ((answer, of) for answer in answers for of in (FOUND, TRUE)[: 1 + options.truths]):
         if (answer.machine, of) in kept:
             continue

@@ -1,13 +1,12 @@
 """Findings against the truth of simulated machines. Knows neither machines nor scenarios.
 
-`verdict` judges one finding; `counts`, `calibration` and `questions` say what many judgements are worth, `paired` what
-one version of the inference gains on another; `accuracy` and `failures` make what is published; `document` puts it all
-together.
+`verdict` judges one finding; `rows` says what counts once on a machine, and the shares of that, with intervals over
+machines; `counts`, `calibration` and `questions` say what many judgements are worth, `paired` what one version of the
+inference gains on another; `accuracy` makes what is published; `document` puts it all together.
 """
 
 from setebench.judge.accuracy import accuracy
-from setebench.judge.document import summary
-from setebench.judge.failures import Machine, Trait, failure_classes
+from setebench.judge.document import summary, totals
 from setebench.judge.paired import difference
 from setebench.judge.questions import Answered
 from setebench.judge.verdict import RATE_UNITS, Judgement, Kind, Verdict, judge
@@ -17,12 +16,10 @@ __all__ = [
     "Answered",
     "Judgement",
     "Kind",
-    "Machine",
-    "Trait",
     "Verdict",
     "accuracy",
     "difference",
-    "failure_classes",
     "judge",
     "summary",
+    "totals",
 ]

@@ -1,17 +1,14 @@
-"""Per parameter and in all: how often it was right, wrong or left open, and how much the answers said."""
+"""Of a parameter: how often it was right, wrong or left open, and how much the answers said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 import msgspec
 
+from setebench.judge.rows import standing
 from setebench.judge.verdict import Judgement, Kind, Verdict
-from setebench.results import Outcome
-
-NEAR = 0.8
-"""A bound of at least this fraction of the truth says nearly as much as the value: it is within 20 % of it."""
 
 
 class Count(msgspec.Struct, kw_only=True):
@@ -30,23 +27,19 @@ class Count(msgspec.Struct, kw_only=True):
     kind: str = Kind.CATEGORY.value
 
 
-COUNTED = ("right", "at_least", "wrong", "unresolved", "near_bounds")
-"""Fields of a count that add up."""
-
-
-def count(judgements: list[Judgement]) -> Count:
+def count(judgements: Sequence[Judgement]) -> Count:
     """The count of the judgements of one parameter."""
-    verdicts = [judgement.verdict for judgement in judgements]
-    bounds = [judgement for judgement in judgements if _is_bound(judgement)]
+    standings = [standing(judgement) for judgement in judgements]
+    near = standings.count("bounded")
     kinds = [judgement.kind for judgement in judgements if judgement.truth is not None]
     return Count(
-        right=verdicts.count(Verdict.RIGHT),
-        at_least=len(bounds),
-        wrong=verdicts.count(Verdict.WRONG),
-        unresolved=verdicts.count(Verdict.UNRESOLVED),
+        right=sum(judgement.verdict is Verdict.RIGHT for judgement in judgements),
+        at_least=near + standings.count("loose"),
+        wrong=standings.count("wrong"),
+        unresolved=standings.count("open"),
         interval_coverage=coverage(judgements),
-        near_bounds=sum(map(_is_near, bounds)),
-        median_width=median_width(judgements),
+        near_bounds=near,
+        median_width=_median_width(judgements),
         kind=(kinds[0] if kinds else Kind.CATEGORY).value,
     )
 
@@ -57,15 +50,7 @@ def coverage(judgements: Iterable[Judgement]) -> float | None:
     return sum(asked) / len(asked) if asked else None
 
 
-def median_width(judgements: Iterable[Judgement]) -> float | None:
+def _median_width(judgements: Iterable[Judgement]) -> float | None:
     """Of the intervals of measured continuous values, relative to the truth."""
     widths = [each.width for each in judgements if each.width is not None and each.kind is Kind.CONTINUOUS]
     return median(widths) if widths else None
-
-
-def _is_bound(judgement: Judgement) -> bool:
-    return judgement.verdict is Verdict.RIGHT and judgement.outcome == Outcome.AT_LEAST.value
-
-
-def _is_near(bound: Judgement) -> bool:
-    return bool(bound.value >= NEAR * bound.truth)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from setebench.judge.calibration import calibration
-from setebench.judge.counts import COUNTED, count, coverage, median_width
+from setebench.judge.counts import count, coverage
 from setebench.judge.questions import Answered, constant, never_judged
+from setebench.judge.rows import shares, tables
 from setebench.judge.verdict import Judgement, Verdict
 
 
@@ -22,28 +24,36 @@ def summary(
     own: dict[str, list[Judgement]] = {}
     for judgement in judgements:
         own.setdefault(judgement.parameter, []).append(judgement)
-    parameters = {name: count(own[name]) for name in sorted(own)}
+    constants = constant(answers)
     return {
         "schema": 1,
         "seed": seed,
         "machines": list(machines),
-        "parameters": {name: msgspec.to_builtins(each) for name, each in parameters.items()},
-        "totals": totals(judgements),
+        "parameters": {name: msgspec.to_builtins(count(own[name])) for name in sorted(own)},
+        **totals(judgements, {each["parameter"] for each in constants}),
         "calibration": msgspec.to_builtins(calibration(judgements)),
-        "constant": constant(answers),
+        "constant": constants,
         "never_judged": never_judged(answers),
         "wrong": [_wrong(each, machines) for each in judgements if each.verdict is Verdict.WRONG],
     }
 
 
-def totals(judgements: list[Judgement]) -> dict[str, Any]:
-    """The counts of all parameters together."""
-    own: dict[str, list[Judgement]] = {}
-    for judgement in judgements:
-        own.setdefault(judgement.parameter, []).append(judgement)
-    counts = [count(each) for each in own.values()]
-    sums = {name: sum(getattr(each, name) for each in counts) for name in COUNTED}
-    return {**sums, "interval_coverage": coverage(judgements), "median_width": median_width(judgements)}
+def totals(judgements: list[Judgement], constants: Collection[str]) -> dict[str, Any]:
+    """`totals`, how many rows of all machines stand how, and `by_machine`, their shares with intervals."""
+    machines = tables(judgements, constants)
+    rows = Counter(each for table in machines.values() for each in table.values())
+    bounds = rows["bounded"] + rows["loose"]
+    return {
+        "totals": {
+            "right": rows["right"] + bounds,
+            "at_least": bounds,
+            "near_bounds": rows["bounded"],
+            "wrong": rows["wrong"],
+            "unresolved": rows["open"],
+            "interval_coverage": coverage(judgements),
+        },
+        "by_machine": shares(machines),
+    }
 
 
 def _wrong(judgement: Judgement, machines: dict[str, int]) -> dict[str, Any]:

@@ -2,72 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from setebench.judge.verdict import Judgement, Verdict
-from setebench.results import Outcome
-from setebench.stats.estimate import over_epochs
-
-STANDINGS = ("right", "at_least", "wrong", "unresolved")
-"""How a judgement may stand; here a right one that is a bound counts as `at_least` alone."""
+from setebench.judge.proportion import ratio_variance, student
+from setebench.judge.rows import SHOWN, Table, row_of, tables
+from setebench.judge.verdict import Judgement
 
 
-def standing(judgement: Judgement) -> str:
-    """One of `STANDINGS`."""
-    if judgement.verdict is Verdict.RIGHT and judgement.outcome == Outcome.AT_LEAST.value:
-        return "at_least"
-    return judgement.verdict.value
+def difference(old: Sequence[Judgement], new: Sequence[Judgement], constants: Collection[str] = ()) -> dict[str, Any]:
+    """What the new version has more of than the old one, of all rows in points (fractions), and rows that changed.
 
-
-def difference(old: Iterable[Judgement], new: Iterable[Judgement]) -> dict[str, Any]:
-    """The new version's fraction of each standing minus the old one's, and parameters that changed.
-
-    Fractions are taken machine by machine, because answers of one machine hang together: the mean over machines, with
-    Student's interval of their spread (paired). Without any spread, or with a single machine, there is no interval."""
-    before, after = _by_machine(old), _by_machine(new)
-    both = [name for name in before if name in after]
+    Counted are machines that both were asked about, and rows that both report, with whatever outcome, on some machine;
+    what only one of them ever reports stands apart, with how often it was right. A row that one version alone has on a
+    machine (it claims what isn't there) is neither right nor wrong of the other."""
+    said = [{row_of(each.parameter) for each in judgements if each.outcome != UNREPORTED} for judgements in (old, new)]
+    before, after = tables(old, constants), tables(new, constants)
+    machines = [name for name in before if name in after]
+    both = said[0] & said[1]
+    pairs = [(_only(before[name], both), _only(after[name], both)) for name in machines]
+    rows = [len(one.keys() | other.keys()) for one, other in pairs]
     return {
-        "machines": len(both),
-        "fractions": {
-            each: _shift([before[name] for name in both], [after[name] for name in both], each) for each in STANDINGS
-        },
-        "parameters": _changed([(before[name], after[name]) for name in both]),
+        "machines": len(machines),
+        "rows": sum(rows),
+        "points": {name: _shift(pairs, rows, which) for name, which in SHOWN.items()},
+        "only_old": _right(before, machines, said[0] - both),
+        "only_new": _right(after, machines, said[1] - both),
+        "parameters": _changed(pairs),
     }
 
 
-_Table = Mapping[str, str]
+UNREPORTED = "not reported"
+"""The outcome of a judgement of what no finding mentions."""
 
 
-def _by_machine(judgements: Iterable[Judgement]) -> dict[str, dict[str, str]]:
-    tables: dict[str, dict[str, str]] = {}
-    for judgement in judgements:
-        tables.setdefault(judgement.machine, {})[judgement.parameter] = standing(judgement)
-    return tables
+def _only(table: Table, wanted: Collection[str]) -> Table:
+    return {row: each for row, each in table.items() if row in wanted}
 
 
-def _shift(before: list[dict[str, str]], after: list[dict[str, str]], which: str) -> dict[str, float | None]:
-    shifts = [_fraction(new, which) - _fraction(old, which) for old, new in zip(before, after, strict=True)]
-    mean = over_epochs(shifts)
-    known = mean.error > 0 and len(shifts) > 1
-    return {
-        "difference": mean.value if shifts else None,
-        "low": mean.low if known else None,
-        "high": mean.high if known else None,
-    }
+def _shift(pairs: Sequence[tuple[Table, Table]], rows: Sequence[int], which: Collection[str]) -> dict[str, Any]:
+    """New minus old, with Student's interval of the ratio over machines (paired); without spread there is none."""
+    gains = [
+        sum(each in which for each in new.values()) - sum(each in which for each in old.values()) for old, new in pairs
+    ]
+    if not sum(rows):
+        return {"difference": None, "low": None, "high": None}
+    mean = sum(gains) / sum(rows)
+    variance = ratio_variance(gains, rows) if len(rows) > 1 else 0.0
+    half = student(len(rows) - 1) * variance**0.5 if variance else None
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    return {"difference": mean, "low": low, "high": high}
 
 
-def _fraction(table: _Table, which: str) -> float:
-    return sum(each == which for each in table.values()) / len(table)
+def _right(machines: Mapping[str, Table], names: Iterable[str], wanted: Collection[str]) -> dict[str, int]:
+    """By row how often it was right, of rows that only one version reports."""
+    own = [machines[name] for name in names]
+    return {row: sum(table.get(row) == "right" for table in own) for row in sorted(wanted)}
 
 
-def _changed(pairs: list[tuple[dict[str, str], dict[str, str]]]) -> dict[str, dict[str, int]]:
-    """For every parameter that stands otherwise on some machine: how often `old -> new`."""
+def _changed(pairs: Iterable[tuple[Table, Table]]) -> dict[str, dict[str, int]]:
+    """For every row that stands otherwise on some machine: how often `old -> new`."""
     found: dict[str, dict[str, int]] = {}
     for old, new in pairs:
-        for parameter in sorted(old.keys() | new.keys()):
-            was, became = old.get(parameter, "not judged"), new.get(parameter, "not judged")
+        for row in sorted(old.keys() | new.keys()):
+            was, became = old.get(row, "not judged"), new.get(row, "not judged")
             if was != became:
-                steps = found.setdefault(parameter, {})
+                steps = found.setdefault(row, {})
                 steps[f"{was} -> {became}"] = steps.get(f"{was} -> {became}", 0) + 1
     return dict(sorted(found.items()))

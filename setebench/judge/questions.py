@@ -1,4 +1,4 @@
-"""What a score can't show: parameters that no machine could have got wrong, and such that nobody judged."""
+"""What a score can't show: parameters of which a constant would be right, and such that nobody judged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 
 from setebench.results import Finding, Outcome
+
+MOST = 0.95
+"""Of the machines with a parameter the fraction with the same truth from which on a constant would do."""
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,21 +25,22 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def constant(answers: Iterable[Answered]) -> list[dict[str, Any]]:
-    """Parameters that have one true value on all machines which have them, where two or more do: an answer that is
-    written down somewhere would be right of every one. (Not that something is present, where some machines lack it:
-    there the same answer is wrong.) By name: `parameter`, `truth`, `machines`."""
-    values: dict[str, list[Any]] = {}
+    """Parameters that have one true value on nearly all machines which have them (`MOST`), where two or more do: an
+    answer that is written down somewhere would be right. (Not that something is present, where some machines lack it:
+    there the same answer is wrong.) By name: `parameter`, `truth`, `machines`, and `alike`, how many have it so."""
+    values: dict[str, list[Finding]] = {}
     number = 0
     for answer in answers:
         number += 1
         for truth in answer.truths:
-            values.setdefault(truth.parameter, []).append((truth.value, truth.low, truth.high))
-    return [
-        {"parameter": name, "truth": known[0][0], "machines": len(known)}
-        for name, known in sorted(values.items())
-        if len(known) > 1 and all(each == known[0] for each in known)
-        if not (name.endswith(".present") and len(known) < number)
-    ]
+            values.setdefault(truth.parameter, []).append(truth)
+    found = []
+    for name, known in sorted(values.items()):
+        (same, alike), *_ = Counter(repr((each.value, each.low, each.high)) for each in known).most_common(1)
+        usual = next(each.value for each in known if repr((each.value, each.low, each.high)) == same)
+        if len(known) > 1 and alike >= MOST * len(known) and not (name.endswith(".present") and len(known) < number):
+            found.append({"parameter": name, "truth": usual, "machines": len(known), "alike": alike})
+    return found
 
 
 def never_judged(answers: Sequence[Answered]) -> list[dict[str, Any]]:

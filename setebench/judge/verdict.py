@@ -10,11 +10,26 @@ import msgspec
 
 from setebench.results import Finding, Outcome
 
-RATE_UNITS = frozenset({"cycles", "ticks", "cycles/tick", "ns", "microseconds", "GB/s", "ratio"})
+RATE_UNITS = frozenset({"cycles", "ticks", "cycles/tick", "ns", "microseconds", "GB/s", "bytes/cycle", "ratio"})
 """Units of latencies, penalties and rates, which are right within a tolerance; everything else must be equal."""
 
 RELATIVE_TOLERANCE = 0.05
-CYCLES_TOLERANCE = 1.0
+CORE_CLOCKED = ("latency.l1", "latency.l2", "latency.smt.l1", "tlb.")
+"""Beginnings of parameters whose cycles the core clocks: of what is private to it."""
+
+CORE_TOLERANCE, CORE_CYCLES = 0.03, 0.3
+"""Of these, relative and in cycles, whichever is more."""
+
+VARYING_UNIT = "cycles/tick"
+"""Of what a run asks for as a whole: where the truth is a range, it was all of that. Any other range holds what is true
+of some moment, or isn't known better, and an answer may lie anywhere in it."""
+
+WIDEST = 1.35
+"""A rate whose range ends at more than so many times its begin is no truth to hold an answer against. (The changes of a
+core's clock make up to 1.17 of one that is known.)"""
+
+LEAST_COVERED, MOST_WIDTH = 0.8, 1.5
+"""An answer to that covers at least so much of the range, and is at most so many times as wide."""
 
 
 class Verdict(StrEnum):
@@ -63,9 +78,11 @@ def judge(
 
     A value reported for a parameter that this machine lacks is wrong too; `known` are the parameters that any machine
     has, so that what a scenario reports beside the contract (one of two methods, say) is not judged. Nor are parameters
-    that are `left_open`: the machine has them, but their truth isn't known."""
+    that are `left_open`: the machine has them, but their truth isn't known, or not well enough (`WIDEST`)."""
     reported = {finding.parameter: finding for finding in findings}
     true = {finding.parameter: finding for finding in truths}
+    left_open |= {name for name, truth in true.items() if _vague(truth)}
+    true = {name: truth for name, truth in true.items() if name not in left_open}
     judged = [_judge_one(machine, reported.get(parameter), truth) for parameter, truth in true.items()]
     lacking = known - true.keys() - left_open
     invented = [finding for finding in reported.values() if finding.parameter in lacking and _claims(finding)]
@@ -73,6 +90,10 @@ def judge(
         Judgement(machine=machine, parameter=f.parameter, verdict=Verdict.WRONG, value=f.value, outcome=f.outcome.value)
         for f in invented
     ]
+
+
+def _vague(truth: Finding) -> bool:
+    return truth.unit == "GB/s" and _highest(truth) > WIDEST * _lowest(truth)
 
 
 def _claims(finding: Finding) -> bool:
@@ -126,19 +147,34 @@ def _right(reported: Finding, truth: Finding) -> bool:
     if reported.outcome is Outcome.AT_LEAST:
         return _number(reported.value) <= _highest(truth)
     if truth.unit in RATE_UNITS and _is_number(reported.value):
-        return _close(_number(reported.value), truth)
+        ranged = truth.unit == VARYING_UNIT and _lowest(truth) < _highest(truth)
+        return _close_throughout(reported, truth) if ranged else _close(_number(reported.value), truth)
     if _is_number(truth.value) and _is_number(reported.value):
         return _lowest(truth) <= _number(reported.value) <= _highest(truth)
     return bool(reported.value == truth.value)
 
 
 def _close(value: float, truth: Finding) -> bool:
-    """Within 5 % of the truth, or of the range that the truth is given as; cycles also within one."""
+    """Within the tolerance of the truth, or of a range that isn't known better."""
     nearest = min(max(value, _lowest(truth)), _highest(truth))
-    allowed = RELATIVE_TOLERANCE * abs(nearest)
-    if truth.unit == "cycles":
-        allowed = max(allowed, CYCLES_TOLERANCE)
-    return abs(value - nearest) <= allowed
+    return abs(value - nearest) <= _allowed(nearest, truth)
+
+
+def _allowed(nearest: float, truth: Finding) -> float:
+    if truth.unit == "cycles" and truth.parameter.startswith(CORE_CLOCKED):
+        return max(CORE_TOLERANCE * abs(nearest), CORE_CYCLES)
+    return RELATIVE_TOLERANCE * abs(nearest)
+
+
+def _close_throughout(reported: Finding, truth: Finding) -> bool:
+    """The value is close to the truth at any time of the run, or the interval is about the truth's range."""
+    value, low, high = _number(reported.value), _lowest(truth), _highest(truth)
+    if max(value - low, 0.0) <= _allowed(low, truth) and max(high - value, 0.0) <= _allowed(high, truth):
+        return True
+    if reported.low is None or reported.high is None:
+        return False
+    common = min(reported.high, high) - max(reported.low, low)
+    return common >= LEAST_COVERED * (high - low) and reported.high - reported.low <= MOST_WIDTH * (high - low)
 
 
 def _covered(reported: Finding, truth: Finding) -> bool | None:

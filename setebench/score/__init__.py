@@ -8,14 +8,12 @@ Dask cluster (`cluster`); answers go to a file as they come (`stream`). `seeds` 
 
 from setebench.score.judged import Asked, answered, judge_all
 from setebench.score.noise import NOISES, with_noise
-from setebench.score.stream import NEW, OLD, Plan
+from setebench.score.stream import Plan
 from setebench.score.workers.local import perform_all
 from setebench.score.workers.tasks import Answer, Task, perform
 
 __all__ = [
-    "NEW",
     "NOISES",
-    "OLD",
     "Answer",
     "Asked",
     "Plan",

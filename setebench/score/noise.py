@@ -7,10 +7,9 @@ import msgspec
 from setebench.sim import spec
 from setebench.sim.files.loader import load
 
-NOISES = ("drawn", "quiet", "guest", "double")
+NOISES = ("drawn", "quiet", "guest")
 """drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
-preset, which has the reference guest's. double: guest with interrupts and stalls twice as often, and jitter and drift
-twice as large."""
+preset, which has the reference guest's."""
 
 
 def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
@@ -29,18 +28,4 @@ def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
         jump=guest.clock.jump,
         jitter_cycles=guest.clock.jitter_cycles,
     )
-    machine = msgspec.structs.replace(machine, clock=noisy, noise=guest.noise)
-    return machine if noise == "guest" else _doubled(machine)
-
-
-def _doubled(machine: spec.Machine) -> spec.Machine:
-    clock, noise = machine.clock, machine.noise
-    return msgspec.structs.replace(
-        machine,
-        clock=msgspec.structs.replace(clock, drift=min(2 * clock.drift, 0.2), jitter_cycles=2 * clock.jitter_cycles),
-        noise=msgspec.structs.replace(
-            noise,
-            interrupt_interval_cycles=noise.interrupt_interval_cycles / 2,
-            stall_interval_cycles=noise.stall_interval_cycles / 2,
-        ),
-    )
+    return msgspec.structs.replace(machine, clock=noisy, noise=guest.noise)

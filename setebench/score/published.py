@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.score import sealed_log, stream
+from setebench.score import stream
 from setebench.score.run import asked_of, document
 from setebench.score.seeds import sealed_seeds
-from setebench.score.stream import NEW, Plan
+from setebench.score.stream import Plan
 
-NEEDED = ("accuracy", "failure_classes", "settings", "cpu_seconds", "sealed")
+NEEDED = ("accuracy", "by_machine", "settings", "cpu_seconds", "sealed")
 """Keys without which a score document can't be published; older versions wrote some of them not."""
 
 
@@ -51,33 +50,16 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 def _judged(path: Path) -> dict[str, Any]:
     plan, done = stream.read(path)
-    answers = [done[NEW, name] for name in plan.machines if (NEW, name) in done]
+    answers = [done[name] for name in plan.machines if name in done]
     if not answers:
         raise UsageError(f"{str(path)!r} holds no answers yet")
     answered = msgspec.structs.replace(
         plan,
         machines={answer.machine: plan.machines[answer.machine] for answer in answers},
-        begun=plan.begun or _logged_begin(plan),
         against=None,
     )
-    made = document(answered, {NEW: answers}, asked_of(answered))
+    made = document(answered, answers, asked_of(answered))
     made["planned"] = len(plan.machines)
     if plan.nonce is not None:
         made["sealed"] = sealing(answered)
     return made
-
-
-def _logged_begin(plan: Plan) -> str | None:
-    """When a sealed run of that plan first began, by the log; None where this user's has none."""
-    try:
-        lines = sealed_log.log_path().read_bytes().splitlines()
-        notes = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines]
-    except (OSError, msgspec.DecodeError):
-        return None
-    times = [str(note["time"]) for note in notes if note.get("event") == "begun" and _is_of(note, plan)]
-    return min(times, default=None)
-
-
-def _is_of(note: Mapping[str, Any], plan: Plan) -> bool:
-    mine = (plan.nonce, plan.inference, list(plan.scenarios), list(plan.machines.values()))
-    return (note.get("nonce"), note.get("inference"), note.get("scenarios"), note.get("seeds")) == mine

@@ -33,25 +33,18 @@ class SealedLog:
             "resumed" if resumed else "begun",
             inference=plan.inference,
             simulator=plan.simulator,
-            commit=commit[0] if commit else None,
-            changed=commit[1] if commit else None,
+            commit=plan.commit or (commit[0] if commit else None),
+            changed=None if plan.commit or not commit else commit[1],
             nonce=plan.nonce,
             seeds=list(plan.machines.values()),
             scenarios=plan.scenarios,
             noise=plan.noise,
             fast=plan.fast,
-            against=plan.against,
         )
 
     def ended(self, document: dict[str, Any]) -> None:
         """Note the totals."""
-        against = document.get("against")
-        self._note(
-            "ended",
-            totals=document["totals"],
-            calibration=document["calibration"],
-            against=against["totals"] if against else None,
-        )
+        self._note("ended", totals=document["totals"], calibration=document["calibration"])
 
     def stopped(self, why: BaseException) -> None:
         """Note that it ended without totals."""

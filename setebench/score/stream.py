@@ -14,16 +14,14 @@ from setebench.errors import UsageError
 from setebench.score.workers.tasks import Answer, Task
 
 SCHEMA = 1
-NEW, OLD = "new", "old"
-"""Whose answer it is: that of the inference here, or of the one that it is judged against."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides what is asked. `machines` gives the seed of each by name, `seed` is the first one or the shipped
-    machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the full id of the
-    commit to judge against. `inference` and `simulator` are the hashes of the sources. `from_findings`: scenarios that
-    build on others' findings ask those first, instead of being given the truth. `begun`: when the run began, in UTC
-    (None in files of older versions)."""
+    machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the file of answers
+    to be held against these. `inference` and `simulator` are the hashes of the sources; of another version `inference`
+    is the full id of its commit, and so is `commit`. `from_findings`: scenarios that build on others' findings ask
+    those first, instead of being given the truth. `begun`: when the run began, in UTC (None in older files)."""
 
     machines: dict[str, int]
     seed: int
@@ -34,6 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inference: str
     simulator: str
     nonce: str | None = None
+    commit: str | None = None
     against: str | None = None
     from_findings: bool = False
     begun: str | None = None
@@ -59,12 +58,11 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True, tag="plan", tag_field="li
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="line"):
-    version: str
     answer: Answer
 
 
-Done = dict[tuple[str, str], Answer]
-"""Answers by version and machine."""
+Done = dict[str, Answer]
+"""Answers by machine."""
 
 
 class Stream:
@@ -73,10 +71,10 @@ class Stream:
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
-    def add(self, version: str, answer: Answer) -> None:
+    def add(self, answer: Answer) -> None:
         """Write one line, and see that it got there. Raises `UsageError`."""
         if self._file is not None:
-            _write_line(self._file, _Entry(version=version, answer=answer))
+            _write_line(self._file, _Entry(answer=answer))
 
 
 @contextmanager
@@ -123,7 +121,7 @@ def read(path: Path) -> tuple[Plan, Done]:
         raise UsageError(f"{str(path)!r} is no file of answers of setebench score: {error}") from error
     if head.schema != SCHEMA:
         raise UsageError(f"{str(path)!r} was written by a newer setebench (schema {head.schema})")
-    return head.plan, {(each.version, each.answer.machine): each.answer for each in entries if each.answer.lost is None}
+    return head.plan, {each.answer.machine: each.answer for each in entries if each.answer.lost is None}
 
 
 def _whole_bytes(file: IO[bytes]) -> int:

@@ -3,11 +3,13 @@ family."""
 
 from __future__ import annotations
 
+import msgspec
+import numpy as np
 import pytest
 
 from setebench.judge import Answered, Judgement, Kind, Verdict, difference, judge, summary
 from setebench.judge.calibration import calibration
-from setebench.judge.proportion import proportion
+from setebench.judge.proportion import clustered, proportion
 from setebench.judge.questions import constant
 from setebench.results import Finding, Outcome
 from setebench.sim import spec
@@ -34,24 +36,40 @@ def test_a_share_has_the_interval_of_wilson(hits: int, trials: int, low: float, 
     assert (found.low, found.high) == (pytest.approx(low, abs=0.001), pytest.approx(high, abs=0.001))
 
 
+def test_machines_that_are_alike_count_as_one_trial_each() -> None:
+    """Ten machines of ten answers: all right or all wrong on each, or half right on each."""
+    apart = clustered([10] * 5 + [0] * 5, [10] * 10)
+    mixed = clustered([5] * 10, [10] * 10)
+    alone = proportion(5, 10)
+    assert apart.fraction == mixed.fraction == 0.5
+    assert all(each is not None for each in (apart.low, alone.low))
+    assert apart.low == pytest.approx(alone.low, abs=0.06), "ten machines are ten trials, whatever their answers"
+    never = clustered([0] * 10, [50] * 10)
+    assert never.low == 0.0 and never.high is not None and 0.2 < never.high < 0.4, "ten machines, not 500 answers"
+    assert clustered([3], [4]).low is None and clustered([], []).fraction is None
+
+
+def test_the_interval_of_clusters_holds_the_truth_as_often_as_it_says() -> None:
+    """Machines differ in how often they are right: 0.9 in the mean, by a beta distribution."""
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(600):
+        trials = rng.integers(20, 60, 25)
+        hits = rng.binomial(trials, rng.beta(4.5, 0.5, 25))
+        found = clustered(hits.tolist(), trials.tolist())
+        assert found.low is not None and found.high is not None
+        held += found.low <= 0.9 <= found.high
+    assert 0.91 < held / 600 < 0.99
+
+
 # -- calibration ----------------------------------------------------------------------------------------------------
-
-
-def test_wide_intervals_are_judged_apart() -> None:
-    """Ten narrow ones that miss don't hide among a hundred that hold everything."""
-    narrow = [judged(latency(10.5), TRUE) for _ in range(10)]
-    wide = [judged(latency(10.0, 5.0), TRUE) for _ in range(90)]
-    found = calibration(narrow + wide)
-    assert (found.narrow.hits, found.narrow.trials) == (0, 10)
-    assert (found.wide.hits, found.wide.trials) == (90, 90)
-    assert (found.continuous.hits, found.continuous.trials) == (90, 100)
 
 
 def test_bounds_and_silence_are_not_asked() -> None:
     bound = Finding(parameter="latency.l1", value=9.0, low=9.0, high=9.0, unit="cycles", outcome=Outcome.AT_LEAST)
     silent = Finding(parameter="latency.l1", unit="cycles", outcome=Outcome.UNRESOLVED, reason="noise")
     found = calibration([judged(bound, TRUE), judged(silent, TRUE)])
-    assert found.continuous.trials == 0 and found.without_interval == 0
+    assert found.continuous.trials == 0
 
 
 def test_counts_and_categories_are_judged_by_their_errors() -> None:
@@ -73,8 +91,8 @@ def test_widths_and_near_bounds() -> None:
         Finding(parameter="mshr.l1.demand", value=value, unit="entries", outcome=Outcome.AT_LEAST)
         for value in (1, 8, 10)
     ]
-    judgements = [judged(bound, true_count) for bound in bounds]
-    judgements += [judged(latency(10.0, half), TRUE) for half in (0.5, 1.0, 4.0)]
+    judgements = [judged(bound, true_count, str(n)) for n, bound in enumerate(bounds)]
+    judgements += [judged(latency(10.0, half), TRUE, str(half)) for half in (0.5, 1.0, 4.0)]
     document = summary(1, {"m": 1}, judgements)
     assert document["parameters"]["mshr.l1.demand"]["at_least"] == 3
     assert document["parameters"]["mshr.l1.demand"]["near_bounds"] == document["totals"]["near_bounds"] == 2
@@ -83,26 +101,73 @@ def test_widths_and_near_bounds() -> None:
     assert document["parameters"]["mshr.l1.demand"]["kind"] == Kind.COUNT
 
 
-# -- what could not be wrong, and what was not judged -----------------------------------------------------------------
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def stand(machine: str, **verdicts: Verdict) -> list[Judgement]:
+    return [Judgement(machine=machine, parameter=name, verdict=verdict) for name, verdict in verdicts.items()]
+
+
+def named(machine: str, verdicts: dict[str, Verdict]) -> list[Judgement]:
+    return [
+        Judgement(machine=machine, parameter=name, verdict=verdict, outcome="measured")
+        for name, verdict in verdicts.items()
+    ]
+
+
+PAIRS = [f"latency.core_to_core.{a}-{b}.modified" for a in range(4) for b in range(4) if a != b]
+LINES = [f"cache.l{level}.line_size" for level in (1, 2, 3)]
+
+
+def test_pairs_of_cores_and_sizes_of_lines_are_a_row_each() -> None:
+    right = named("m", dict.fromkeys((*PAIRS, *LINES, "latency.l1"), Verdict.RIGHT))
+    found = summary(1, {"m": 1}, right)
+    assert found["by_machine"]["rows"] == found["totals"]["right"] == 3
+    one_wrong = named("m", dict.fromkeys(PAIRS, Verdict.RIGHT) | {PAIRS[3]: Verdict.WRONG})
+    assert summary(1, {"m": 1}, one_wrong)["totals"]["wrong"] == 1
+    some_open = named("m", dict.fromkeys(PAIRS, Verdict.RIGHT) | dict.fromkeys(PAIRS[:5], Verdict.UNRESOLVED))
+    assert summary(1, {"m": 1}, some_open)["totals"]["right"] == 1, "as most of them"
+
+
+def test_machines_without_a_wrong_row_and_four_shares() -> None:
+    bound = Finding(parameter="latency.l1", value=8.0, unit="cycles", outcome=Outcome.AT_LEAST)
+    far = msgspec.structs.replace(bound, value=7.9)
+    wrong = Finding(parameter="latency.l1", value=12.0, unit="cycles")
+    answers = {"a": TRUE, "b": bound, "c": far, "d": wrong}
+    found = summary(1, dict.fromkeys(answers, 1), [judged(each, TRUE, name) for name, each in answers.items()])
+    own = found["by_machine"]
+    assert [own[key]["hits"] for key in ("right", "bounded", "open", "wrong")] == [1, 1, 1, 1]
+    assert (own["machines"], own["rows"], own["without_wrong"]["hits"]) == (4, 4, 3)
+    assert 0 < own["right"]["low"] < 0.25 < own["right"]["high"] < 1
+    assert (found["totals"]["right"], found["totals"]["at_least"]) == (3, 2)
 
 
 def answered(machine: str, truths: list[Finding], findings: list[Finding], left_open: tuple[str, ...] = ()) -> Answered:
     return Answered(machine=machine, findings=findings, truths=truths, left_open=frozenset(left_open))
 
 
-def test_a_parameter_with_one_value_everywhere_is_listed() -> None:
+def test_what_a_constant_would_get_right_counts_only_where_it_is_wrong() -> None:
     line = Finding(parameter="cache.l1.line_size", value=64, unit="bytes")
     once = Finding(parameter="latency.l4", value=90.0, unit="cycles")
-    first, second = (Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12))
-    answers = [answered("a", [line, first, once], []), answered("b", [line, second], [])]
-    assert constant(answers) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2}]
+    ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
+    answers = [answered("a", [line, ways[0], once], []), answered("b", [line, ways[1]], [])]
+    assert constant(answers) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2, "alike": 2}]
+    said = [named("a", {"cache.l1.line_size": Verdict.RIGHT, "cache.l1.ways": Verdict.RIGHT})]
+    said.append(named("b", {"cache.l1.line_size": Verdict.WRONG, "cache.l1.ways": Verdict.RIGHT}))
+    found = summary(1, {"a": 1, "b": 2}, [each for own in said for each in own], answers)
+    assert (found["totals"]["right"], found["totals"]["wrong"]) == (2, 1)
+    assert found["by_machine"]["without_wrong"]["hits"] == 1
+
+
+def test_one_machine_of_twenty_may_be_otherwise() -> None:
+    """Of twenty one other is 5 %; of nineteen it is more."""
+    same, other = (Finding(parameter="p", value=value, unit="bool") for value in (True, False))
+    for number, expected in ((20, 1), (19, 0)):
+        answers = [answered(str(n), [other if n == 7 else same], []) for n in range(number)]
+        assert len(constant(answers)) == expected
 
 
 # -- two versions ---------------------------------------------------------------------------------------------------
-
-
-def stand(machine: str, **verdicts: Verdict) -> list[Judgement]:
-    return [Judgement(machine=machine, parameter=name, verdict=verdict) for name, verdict in verdicts.items()]
 
 
 def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
@@ -110,12 +175,12 @@ def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     old = [each for n in range(8) for each in stand(f"m{n}", a=wrong, b=right, c=right, d=right)]
     new = [each for n in range(8) for each in stand(f"m{n}", a=right if n else wrong, b=right, c=right, d=right)]
     found = difference(old, new)
-    shift = found["fractions"]["right"]
+    shift = found["points"]["right"]
     assert shift["difference"] == pytest.approx(7 / 8 / 4)
     assert 0 < shift["low"] < shift["difference"] < shift["high"]
-    assert found["fractions"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
+    assert found["points"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
     assert found["parameters"] == {"a": {"wrong -> right": 7}}
-    assert found["machines"] == 8
+    assert (found["machines"], found["rows"]) == (8, 32)
 
 
 def test_a_difference_is_paired() -> None:
@@ -123,16 +188,37 @@ def test_a_difference_is_paired() -> None:
     right, wrong = Verdict.RIGHT, Verdict.WRONG
     hard, easy = stand("hard", a=wrong, b=wrong), stand("easy", a=right, b=right)
     same = difference(hard + easy, hard + easy)
-    assert same["fractions"]["right"] == {"difference": 0.0, "low": None, "high": None}, "no spread, no interval"
+    assert same["points"]["right"] == {"difference": 0.0, "low": None, "high": None}, "no spread, no interval"
     only_old = difference(hard + easy, hard)
     assert only_old["machines"] == 1, "a machine that one of them lost is left out"
 
 
 def test_a_bound_gained_is_no_right_answer_gained() -> None:
-    bound = Judgement(machine="m", parameter="a", verdict=Verdict.RIGHT, outcome=Outcome.AT_LEAST.value)
+    true = Finding(parameter="a", value=10, unit="entries")
+    bound = judged(Finding(parameter="a", value=9, unit="entries", outcome=Outcome.AT_LEAST), true)
     found = difference(stand("m", a=Verdict.UNRESOLVED), [bound])
-    assert found["parameters"] == {"a": {"unresolved -> at_least": 1}}
-    assert found["fractions"]["right"]["difference"] == 0.0
+    assert found["parameters"] == {"a": {"open -> bounded": 1}}
+    assert found["points"]["right"]["difference"] == 0.0 and found["points"]["bounded"]["difference"] == 1.0
+
+
+def test_what_only_one_version_ever_reports_stands_apart() -> None:
+    right, silent = Verdict.RIGHT, Verdict.UNRESOLVED
+    unsaid = [
+        Judgement(machine="m", parameter=name, verdict=silent, outcome="not reported") for name in ("gone", "fresh")
+    ]
+    old = [*stand("m", a=right, gone=right), unsaid[1]]
+    new = [*stand("m", a=right, fresh=right), unsaid[0]]
+    found = difference(old, new)
+    assert (found["only_old"], found["only_new"], found["rows"]) == ({"gone": 1}, {"fresh": 1}, 1)
+    assert found["points"]["right"]["difference"] == 0.0 and found["parameters"] == {}
+
+
+def test_an_invented_answer_is_a_wrong_row_gained() -> None:
+    invented = Judgement(machine="m", parameter="b", verdict=Verdict.WRONG, outcome="measured")
+    known = stand("n", b=Verdict.RIGHT)
+    found = difference(stand("m", a=Verdict.RIGHT) + known, [*stand("m", a=Verdict.RIGHT), invented, *known])
+    assert found["points"]["wrong"]["difference"] == pytest.approx(1 / 3)
+    assert found["parameters"] == {"b": {"not judged -> wrong": 1}}
 
 
 # -- prefetchers without a family before the judge -------------------------------------------------------------------

@@ -250,18 +250,31 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder: Write, repository: Path) -> None:
-    """The old version says three ways of every machine, the new one four."""
+    """The old version says three ways of every machine, the new one four. Each run goes on where it was stopped."""
     scenario_folder(tiny=tiny(4))
-    arguments = ("--machines", "3", "--no-presets", "--scenario", "tiny", "--answers", "a.jsonl", "--format", "json")
-    done = score(*arguments, "--against", "HEAD")
+    asked = ("--sealed", "n", "--machines", "4", "--scenario", "tiny", "--answers", "old.jsonl", "--format", "json")
+    done = score("--inference", "HEAD", *asked)
     assert done.exit_code == 0, done.output
-    entries = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()[1:]]
-    values = {(each["version"], each["answer"]["findings"][0]["value"]) for each in entries}
-    assert values == {("old", 3), ("new", 4)} and len(entries) == 6
-    document = json.loads(done.stdout)
-    assert document["against"]["difference"]["machines"] == 3
-    assert sum(document["against"]["totals"][each] for each in ("right", "wrong")) == 3
-    assert score("--machines", "1", "--against", "no-such-commit").exit_code == 2
+    old = json.loads(done.stdout)
+    commit = old["sealed"]["inference"]
+    assert len(commit) == 40 and old["sealed"]["seeds"] == seeds.sealed_seeds("n", commit, 4)
+    done = score("--against", "old.jsonl", "--answers", "new.jsonl", "--format", "json")
+    assert done.exit_code == 0, done.output
+    new = json.loads(done.stdout)
+    assert new["machines"] == old["machines"] and "sealed" not in new, "they could be known"
+    for name, value in (("old.jsonl", 3), ("new.jsonl", 4)):
+        entries = [json.loads(line)["answer"] for line in Path(name).read_text().splitlines()[1:]]
+        assert [each["findings"][0]["value"] for each in entries] == [value] * 4
+    against = new["against"]
+    assert against["difference"]["machines"] == 4 and against["totals"] == old["totals"]
+    assert (against["inference"], against["nonce"], against["same_simulator"]) == (commit, "n", True)
+    for name, whole in (("old.jsonl", old), ("new.jsonl", new)):
+        lines = Path(name).read_bytes().splitlines(keepends=True)
+        Path("part.jsonl").write_bytes(b"".join(lines[:3]))
+        again = json.loads(score("--resume", "part.jsonl", "--format", "json").stdout)
+        assert again["totals"] == whole["totals"] and again.get("against") == whole.get("against")
+    assert score("--machines", "1", "--inference", "no-such-commit").exit_code == 2
+    assert "leave out --machines" in score("--against", "old.jsonl", "--machines", "2").stderr
 
 
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:

@@ -31,8 +31,11 @@ from setebench.score.stream import Done, Stream
 from setebench.score.versions import commit_of
 from setebench.sim.files.loader import shipped
 
-PLANNING = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed", "against", "answers")
-"""Options that decide what is asked; a run that goes on has them from its file."""
+ASKED = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed")
+"""Options that decide what is asked; a run against another has them from that one's file."""
+
+PLANNING = (*ASKED, "inference", "against", "answers")
+"""Those that a run which goes on has from its own file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,13 @@ class Request:
     help="Give scenarios that build on others' findings these findings, instead of the truth.",
 )
 @click.option("--sealed", metavar="NONCE", help="Derive the seeds from NONCE and the hash of the inference.")
-@click.option("--against", metavar="COMMIT", help="Judge the inference of this commit on the same machines too.")
+@click.option("--inference", metavar="COMMIT", help="Ask the inference of this commit instead of the present one.")
+@click.option(
+    "--against",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Ask what the run with these --answers was asked, and compare both machine by machine.",
+)
 @click.option("--workers", type=click.IntRange(1), help="Number of processes.  [default: all CPUs]")
 @click.option("--on", "address", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address.")
 @click.option("--answers", metavar="FILE", type=click.Path(path_type=Path), help="Write answers to FILE as they come.")
@@ -118,9 +127,9 @@ def _measured(request: Request) -> dict[str, Any]:
     say = _Progress(request)
     with _stream(request) as answers:
 
-        def heard(version: str, answer: Answer) -> None:
-            answers.add(version, answer)
-            say(version, answer)
+        def heard(answer: Answer) -> None:
+            answers.add(answer)
+            say(answer)
 
         return document(plan, carry_out(plan, request.place, request.done, heard), asked)
 
@@ -139,13 +148,12 @@ class _Progress:
     def __init__(self, request: Request) -> None:
         self._quiet = request.quiet
         self._done = len(request.done)
-        self._all = len(request.plan.machines) * (1 if request.plan.against is None else 2)
+        self._all = len(request.plan.machines)
 
-    def __call__(self, version: str, answer: Answer) -> None:
+    def __call__(self, answer: Answer) -> None:
         self._done += 1
         if not self._quiet:
-            commit = " (the other version)" if version == stream.OLD else ""
-            click.echo(f"{self._done} of {self._all} machines: {answer.machine}{commit}", err=True)
+            click.echo(f"{self._done} of {self._all} machines: {answer.machine}", err=True)
 
 
 def _way_on(request: Request) -> str:
@@ -158,29 +166,7 @@ def _way_on(request: Request) -> str:
 
 
 def _new(values: dict[str, Any]) -> Request:
-    nonce = values["sealed"]
-    if nonce is not None and _given("seed"):
-        raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
-    if nonce is not None and values["presets"]:
-        raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
-    chosen = _scenarios(values["names"])
-    machines = _machines(values)
-    if not machines:
-        raise UsageError("no machines to score on; give --machines or --presets")
-    plan = Plan(
-        machines=machines,
-        seed=values["seed"] if nonce is None else next(iter(machines.values())),
-        scenarios=tuple(chosen),
-        by_name=bool(values["names"]),
-        noise=values["noise"],
-        fast=values["fast"],
-        inference=inference_hash(),
-        simulator=simulator_hash(),
-        nonce=nonce,
-        against=None if values["against"] is None else commit_of(values["against"]),
-        from_findings=values["from_findings"],
-        begun=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    plan = _plan(values) if values["against"] is None else _plan_against(values)
     return Request(
         plan=plan,
         place=_place(values),
@@ -191,15 +177,57 @@ def _new(values: dict[str, Any]) -> Request:
     )
 
 
+def _identity(values: dict[str, Any]) -> dict[str, Any]:
+    """Which inference is asked, on which simulator, and when."""
+    commit = None if values["inference"] is None else commit_of(values["inference"])
+    return {
+        "inference": commit or inference_hash(),
+        "commit": commit,
+        "simulator": simulator_hash(),
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _plan_against(values: dict[str, Any]) -> Plan:
+    """That of another run, for this inference. It isn't sealed: its machines could be known beforehand."""
+    path = values["against"]
+    _refuse(ASKED, f"--against asks what was asked in {str(path)!r}")
+    other, _ = stream.read(path)
+    return msgspec.structs.replace(other, nonce=None, against=str(path), **_identity(values))
+
+
+def _plan(values: dict[str, Any]) -> Plan:
+    nonce = values["sealed"]
+    if nonce is not None and _given("seed"):
+        raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
+    if nonce is not None and values["presets"]:
+        raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
+    chosen = _scenarios(values["names"])
+    identity = _identity(values)
+    machines = _machines(values, identity["inference"])
+    if not machines:
+        raise UsageError("no machines to score on; give --machines or --presets")
+    return Plan(
+        machines=machines,
+        seed=values["seed"] if nonce is None else next(iter(machines.values())),
+        scenarios=tuple(chosen),
+        by_name=bool(values["names"]),
+        noise=values["noise"],
+        fast=values["fast"],
+        nonce=nonce,
+        from_findings=values["from_findings"],
+        **identity,
+    )
+
+
 def _resumed(values: dict[str, Any]) -> Request:
     """Raises `UsageError` where it would go on as another run than it was begun."""
     path = values["resume"]
-    given = [name for name in PLANNING if _given(name)]
-    if given:
-        name = {"names": "scenario"}.get(given[0], given[0])
-        raise UsageError(f"--resume goes on with the settings in {str(path)!r}; leave out --{name}")
+    _refuse(PLANNING, f"--resume goes on with the settings in {str(path)!r}")
     plan, done = stream.read(path)
-    if (plan.inference, plan.simulator) != (inference_hash(), simulator_hash()):
+    if plan.against is not None:
+        stream.read(Path(plan.against))  # it is needed at the end, so it should be missed now
+    if (plan.inference, plan.simulator) != (plan.commit or inference_hash(), simulator_hash()):
         raise UsageError(
             f"{str(path)!r} was begun with another inference or simulator than this one; begin anew, or go back to it"
         )
@@ -208,14 +236,22 @@ def _resumed(values: dict[str, Any]) -> Request:
     )
 
 
+def _refuse(options: tuple[str, ...], why: str) -> None:
+    """Raises `UsageError` where the user gave one of them."""
+    given = [name for name in options if _given(name)]
+    if given:
+        name = {"names": "scenario"}.get(given[0], given[0]).replace("_", "-")
+        raise UsageError(f"{why}; leave out --{name}")
+
+
 def _given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _machines(values: dict[str, Any]) -> dict[str, int]:
+def _machines(values: dict[str, Any], inference: str) -> dict[str, int]:
     """The seed of each machine by its name."""
     if values["sealed"] is not None:
-        drawn = sealed_seeds(values["sealed"], inference_hash(), values["machines"])
+        drawn = sealed_seeds(values["sealed"], inference, values["machines"])
         return {f"random:{seed}": seed for seed in drawn}
     first = values["seed"]
     seeds = {f"random:{first + number}": first + number for number in range(values["machines"])}

@@ -15,38 +15,27 @@ ENOUGH = 300
 """Machines from which on a rate of wrong answers of 0.5 % can be distinguished from one of 2 % for a parameter that all
 have; a page that rests on fewer says so."""
 
-WORST = 10
-"""Classes of failure that the page describes; the JSON has all."""
-
-MOST_SEEDS = 12
-"""Seeds that the page names of a class."""
-
 READING = """\
 Machines are random ones of the simulator, whose every parameter is known; *sealed* says that their seeds follow
 from a nonce and the hash of the inference, so that nobody had seen them
 ([score.md](score.md#sealed-runs-seeds-that-nobody-has-seen)). What holds there holds for silicon only as far as
 silicon resembles them.
 
-*right* are values that are true, *bounded* true bounds, *open* is what was not answered (unresolved), *wrong*
-anything else, also a value for what a machine lacks ([parameters.md](parameters.md#the-score-document)). *coverage*
-is the part of the measured 95 % intervals of continuous parameters that hold the truth; *width* the median width of
-these intervals relative to the truth. Brackets hold 95 % intervals of rates (Wilson 1927), which take answers for
-independent; those of one machine are not quite. *judged* says how many answers a row rests on: of one parameter as
-many machines."""
-WORST_READING = """\
-Wrong answers are grouped by parameter; of {total} classes those {shown} follow whose rate has the highest lower limit.
-Where one thing that machines have goes with the failure (Fisher's exact test, one-sided, below 5 % times all things
-looked at), it is named by its [machine file's](machine-files.md) field. `accuracy.json` has all classes and seeds."""
+*right* are values that are true, *bounded* true bounds within 20 % of the truth, *open* is what was not answered and
+bounds further off, *wrong* anything else, also a value for what a machine lacks
+([parameters.md](parameters.md#the-score-document)). What a constant would get right counts only where it is wrong.
+*coverage* is the part of the measured 95 % intervals of continuous parameters that hold the truth; *width* the median
+width of these intervals relative to the truth. Brackets hold 95 % intervals over machines. *rows* says how many answers
+a line rests on: of one parameter as many machines, of all pairs of cores and of lines' sizes one a machine."""
+SHARES = ("right", "bounded", "open", "wrong")
 BASIS_HEADS = (
     *("run", "scenarios", "machines", "of planned", "noise", "nonce", "inference", "simulator", "begun (UTC)"),
     *("CPU hours", "CPU s a machine"),
 )
-NOISE_HEADS = ("noise", "machines", "judged", "right", "bounded", "open", "wrong", "measured and wrong", "coverage")
-KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "failure_classes", "constant", "never_judged")
+NOISE_HEADS = ("noise", "machines", "without a wrong row", "rows", *SHARES, "coverage")
+KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged")
 
 Document = Mapping[str, Any]
-Figures = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
-"""By run and scenario: what each figure shows, and its file as the page links it."""
 
 
 def published(scores: Sequence[Document], kept: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -94,7 +83,7 @@ def _command(score: Document) -> str:
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-def page(document: Document, figures: Figures) -> str:
+def page(document: Document) -> str:
     """The document as Markdown. A page without any run says that nothing is claimed."""
     runs = document["runs"]
     lines = ["# How often it was right", "", *_claims(runs), "", READING]
@@ -102,8 +91,7 @@ def page(document: Document, figures: Figures) -> str:
         lines += ["", *_basis(runs)]
         for run in runs:
             for scenario, tables in run["accuracy"].items():
-                lines += ["", *_scenario(run, scenario, tables, figures)]
-        lines += ["", *_worst(runs)]
+                lines += ["", *_scenario(run, scenario, tables)]
     lines += twins(document)
     return "\n".join(lines) + "\n"
 
@@ -122,12 +110,17 @@ def _claims(runs: Sequence[Document]) -> Iterator[str]:
 def _claim(run: Document, scenario: str, table: Document) -> str:
     fast = " with `--fast`" if run["fast"] else ""
     few = "" if table["machines"] >= ENOUGH else f" (fewer than the {ENOUGH} that this page is meant to rest on)"
-    shares = ", ".join(f"{_of(table[key], table)} {key}" for key in ("right", "bounded", "open"))
+    shares = ", ".join(f"{_fraction(table[key])} {key}" for key in SHARES)
+    holding = table["calibration"]["continuous"]
+    intervals = (
+        f"of the 95 % intervals of continuous parameters {_fraction(holding)} hold the truth"
+        if holding["trials"]
+        else "no continuous parameter has an interval"
+    )
     return (
         f"`{scenario}`{fast}, run {run['run']}, {table['machines']} sealed machines{few}: "
-        f"of {table['judged']} answers {shares}, "
-        f"{_fraction(table['wrong'])} wrong ({table['wrong_measured']['hits']} of them as measured); of the 95 % "
-        f"intervals of continuous parameters {_fraction(table['calibration']['continuous'])} hold the truth."
+        f"{_fraction(table['without_wrong'])} of the machines have no wrong row; of {table['rows']} rows {shares}; "
+        f"{intervals}."
     )
 
 
@@ -174,7 +167,7 @@ def _remarks(run: Document) -> Iterator[str]:
     if run["constant"]:
         yield from (
             "",
-            f"The same on all machines that have it, so that a constant would be right: {_names(run['constant'])}.",
+            f"Nearly the same on all machines that have it, so a constant would be right: {_names(run['constant'])}.",
         )
     if run["never_judged"]:
         yield from ("", f"Reported, but no machine has a truth to judge it by: {_names(run['never_judged'])}.")
@@ -198,85 +191,27 @@ def _names(entries: Sequence[Document]) -> str:
 # -- one scenario of one run ------------------------------------------------------------------------------------------
 
 
-def _scenario(run: Document, scenario: str, tables: Document, figures: Figures) -> Iterator[str]:
+def _scenario(run: Document, scenario: str, tables: Document) -> Iterator[str]:
     yield f"## Run {run['run']}: {scenario}"
-    for what, file in figures.get((run["run"], scenario), ()):
-        yield from ("", f"![{what}]({file})")
     yield from ("", "By how disturbed the machines were:", "")
     yield from _heads(NOISE_HEADS)
     for name, table in {**tables["noise"], "all": tables["all"]}.items():
-        counts = [_of(table[key], table) for key in ("right", "bounded", "open")]
-        wrong = [_with_interval(table["wrong"]), _with_interval(table["wrong_measured"])]
+        shares = [_fraction(table[key]) for key in SHARES]
         holding = _with_interval(table["calibration"]["continuous"])
-        yield _row([name, table["machines"], table["judged"], *counts, *wrong, holding])
+        yield _row([name, table["machines"], _fraction(table["without_wrong"]), table["rows"], *shares, holding])
     if not tables["noise"]:
         yield from ("", "The simulator has changed since, so that how disturbed each machine was can't be said here.")
     yield from ("", *_parameters(tables))
 
 
 def _parameters(tables: Document) -> Iterator[str]:
-    classes = list(tables["noise"])
-    yield f"By parameter{', and the part that is right or bounded / wrong by class of noise' if classes else ''}:"
+    yield "By parameter:"
     yield ""
-    heads = ["parameter", "judged", "right", "bounded", "open", "wrong", "coverage", "width", *classes]
-    yield from _heads(heads)
+    yield from _heads(["parameter", "rows", *SHARES, "coverage", "width"])
     for name, row in tables["all"]["parameters"].items():
         width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
-        counts = [row[key] for key in ("judged", "right", "bounded", "open")]
-        by_class = [_by_class(tables["noise"][each]["parameters"].get(name)) for each in classes]
-        holding = _with_interval(row["coverage"])
-        yield _row([f"`{name}`", *counts, _with_interval(row["wrong"]), holding, width, *by_class])
-
-
-def _by_class(row: Document | None) -> str:
-    if row is None:
-        return ""
-    answered, wrong = (100 * count / row["judged"] for count in (row["right"] + row["bounded"], row["wrong"]["hits"]))
-    return f"{answered:.0f} / {wrong:.0f} % of {row['judged']}"
-
-
-# -- failures ---------------------------------------------------------------------------------------------------------
-
-
-def worst_classes(runs: Sequence[Document]) -> list[tuple[str, Document]]:
-    """Run and class of those failures whose rate is surely the largest: by the lower end of its interval."""
-    found = [(run["run"], each) for run in runs for each in run["failure_classes"]]
-    return sorted(found, key=lambda each: (-each[1]["rate"]["low"], each[0], each[1]["parameter"]))[:WORST]
-
-
-def _worst(runs: Sequence[Document]) -> Iterator[str]:
-    yield "## The worst classes of failure"
-    yield ""
-    total = sum(len(run["failure_classes"]) for run in runs)
-    if not total:
-        yield "No answer was wrong."
-        return
-    yield WORST_READING.format(total=total, shown=min(WORST, total))
-    for number, (name, each) in enumerate(worst_classes(runs), 1):
-        yield from ("", f"{number}. {_described(name, each)}")
-
-
-def _described(run: str, each: Document) -> str:
-    answers = ", ".join(f"{_cell(how)} ({count})" for how, count in each["answers"].items())
-    ratio = "" if each["median_ratio"] is None else f"; the median answer is {each['median_ratio']:.3g} times the truth"
-    noise = ", ".join(f"{name} {count}" for name, count in each["noise"].items())
-    seeds = ", ".join(map(str, each["seeds"][:MOST_SEEDS])) + (", ..." if len(each["seeds"]) > MOST_SEEDS else "")
-    return (
-        f"`{each['parameter']}` (run {run}): wrong on {each['wrong']} of {each['judged']} machines, "
-        f"{_fraction(each['rate'])}. Answers: {answers}{ratio}. {_where(each)}"
-        + (f" Noise: {noise}." if noise else "")
-        + f" Seeds: {seeds}."
-    )
-
-
-def _where(each: Document) -> str:
-    found = each["where"]
-    if found is None:
-        return "Nothing that was looked at sets these machines apart."
-    return (
-        f"{found['wrong']} of them on the {found['machines']} machines with `{found['what']}` "
-        f"(corrected chance {found['chance']:.1g})."
-    )
+        counts = [row["rows"], *(row[key]["hits"] for key in SHARES[:-1])]
+        yield _row([f"`{name}`", *counts, _with_interval(row["wrong"]), _with_interval(row["coverage"]), width])
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
@@ -295,14 +230,11 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
-def _of(count: int, table: Document) -> str:
-    return f"{100 * count / table['judged']:.1f} %"
-
-
 def _fraction(part: Document) -> str:
     if not part["trials"]:
         return "none"
-    return f"{100 * part['fraction']:.1f} % [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
+    limits = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
+    return f"{100 * part['fraction']:.1f} %{limits}"
 
 
 def _with_interval(part: Document) -> str:

@@ -9,12 +9,20 @@ from rich.console import Console
 from rich.table import Table
 
 HEADINGS = ("right", "at least", "near", "wrong", "unresolved", "coverage", "width")
+ROWS = {
+    "right": "right",
+    "bounded": "bounded within 20 % of the truth",
+    "open": "open (also bounds further off)",
+    "wrong": "wrong",
+}
+"""Shares of rows, and what they are called."""
+
 MOST_NAMES = 12
 """Parameters that a line names; the JSON has all."""
 
 
 def render(document: Mapping[str, Any], width: int | None = None) -> str:
-    """Parameters of which anything was reported, one a row; totals and remarks; every wrong one with its seed.
+    """Parameters of which anything was reported, one a row; shares and remarks; every wrong one with its seed.
 
     `at least` counts those of the right ones that are bounds only, `near` those of these within 20 % of the truth;
     `width` is the median width of measured intervals relative to the truth."""
@@ -49,13 +57,14 @@ def _percent(fraction: float | None) -> str:
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    yield _totals(document)
+    yield f"{len(document['machines'])} machines, seed {document['seed']}:"
+    yield from _by_machine(document["by_machine"])
     yield from _calibration(document["calibration"])
     rows = document["parameters"].values()
     silent = sum(not _reported(count) for count in rows)
     if silent:
         yield f"{silent} further parameters were never reported (all unresolved)"
-    yield from _names("the same on all machines, so that none could be got wrong", document["constant"])
+    yield from _names("nearly the same on all machines, so that right answers count nowhere", document["constant"])
     yield from _names("reported, but never judged", document["never_judged"])
     yield from _regret(document.get("regret"))
     for item in document["wrong"]:
@@ -82,25 +91,17 @@ def _regret(regret: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"prefetch advice slower than no prefetch by more than 3 %: {regret['slower_than_none']} cases"
 
 
-def _totals(document: Mapping[str, Any]) -> str:
-    totals = document["totals"]
-    coverage = totals["interval_coverage"]
-    return (
-        f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right "
-        f"({totals['at_least']} of them bounds, {totals['near_bounds']} of these within 20 % of the truth), "
-        f"{totals['wrong']} wrong, {totals['unresolved']} unresolved"
-        + (f"; {_percent(coverage)} of intervals hold the truth" if coverage is not None else "")
-    )
+def _by_machine(own: Mapping[str, Any]) -> Iterator[str]:
+    """Shares of machines and rows; brackets hold 95 % intervals over machines."""
+    yield f"machines without a wrong row: {_proportion(own['without_wrong'])}"
+    for name, said in ROWS.items():
+        yield f"rows {said}: {_proportion(own[name])}"
 
 
 def _calibration(calibration: Mapping[str, Any]) -> Iterator[str]:
     continuous = calibration["continuous"]
     if continuous["trials"]:
-        wide = calibration["wide"]
-        yield (
-            f"measured 95 % intervals of continuous parameters that hold the truth: {_proportion(continuous)}; "
-            f"of those wider than 20 %: {_proportion(wide)}"
-        )
+        yield f"measured 95 % intervals of continuous parameters that hold the truth: {_proportion(continuous)}"
     for key in ("counts", "categories"):
         if calibration[key]["trials"]:
             yield f"measured {key} that are wrong: {_proportion(calibration[key])}"
@@ -109,7 +110,8 @@ def _calibration(calibration: Mapping[str, Any]) -> Iterator[str]:
 def _proportion(part: Mapping[str, Any]) -> str:
     if not part["trials"]:
         return "none"
-    return f"{part['hits']} of {part['trials']} ({part['fraction']:.1%}, [{part['low']:.1%}, {part['high']:.1%}])"
+    limits = "" if part["low"] is None else f", [{part['low']:.1%}, {part['high']:.1%}]"
+    return f"{part['hits']} of {part['trials']} ({part['fraction']:.1%}{limits})"
 
 
 def _names(what: str, entries: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -126,14 +128,18 @@ def _not_run(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _against(against: Mapping[str, Any]) -> Iterator[str]:
-    difference, totals = against["difference"], against["totals"]
-    yield (
-        f"against {against['commit'][:12]} on {difference['machines']} machines: {totals['right']} right "
-        f"({totals['at_least']} of them bounds), {totals['wrong']} wrong, {totals['unresolved']} unresolved"
-    )
-    for name, shift in difference["fractions"].items():
+    difference = against["difference"]
+    yield f"against {against['file']} (inference {against['inference'][:12]}), which has:"
+    yield from (f"  {line}" for line in _by_machine(against["by_machine"]))
+    yield f"  more than that, on {difference['machines']} machines, of {difference['rows']} rows that both report:"
+    for name, shift in difference["points"].items():
         if shift["difference"] is not None:
-            yield f"  {name.replace('_', ' ')}: {_shift(shift)}"
+            yield f"  {ROWS[name]}: {_shift(shift)}"
+    for key, said in (("only_old", "no longer reported"), ("only_new", "newly reported")):
+        if own := difference[key]:
+            yield f"  {said}: {', '.join(f'{row} (right on {right})' for row, right in own.items())}"
+    if not against["same_simulator"]:
+        yield "  it was run on another simulator than this one"
     for parameter, steps in difference["parameters"].items():
         yield f"  {parameter}: " + ", ".join(f"{step} {machines}" for step, machines in steps.items())
     for item in against["failures"]:

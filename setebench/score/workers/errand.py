@@ -23,6 +23,7 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.compiled import prepare
 from setebench.sim.machine import open_machine_file
+from setebench.sim.truth.pace import Pace, seen_pace
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +48,12 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an errand, and the CPU time that it took."""
+    """What came of an errand, the CPU time that it took, and how the clock went where something was said of it."""
 
     findings: list[Finding]
     failures: list[Failure]
     cpu_seconds: float
+    pace: Pace | None = None
 
 
 def carry_out(errand: Errand) -> Reply:
@@ -60,17 +62,19 @@ def carry_out(errand: Errand) -> Reply:
     begin = time.process_time()
     findings: list[Finding] = []
     failures: list[Failure] = []
-    calibration: dict[str, Any] = {}
+    left: dict[str, Any] = {}
     for name in errand.scenarios:
-        failure = _ask(name, errand, findings, calibration)
+        failure = _ask(name, errand, findings, left)
         if failure is not None:
             failures.append(failure)
-    return Reply(findings=findings, failures=failures, cpu_seconds=round(time.process_time() - begin, 3))
+    seconds = round(time.process_time() - begin, 3)
+    return Reply(findings=findings, failures=failures, cpu_seconds=seconds, pace=left.get("pace"))
 
 
-def _ask(name: str, errand: Errand, findings: list[Finding], calibration: dict[str, Any]) -> Failure | None:
-    """Run one scenario; its findings are appended to `findings` as they come, and `calibration` becomes what it leaves
-    of it."""
+def _ask(name: str, errand: Errand, findings: list[Finding], left: dict[str, Any]) -> Failure | None:
+    """Run one scenario; its findings are appended to `findings` as they come, and `left` gets the calibration that it
+    leaves and, where it says something of the clock, the `pace` that this had meanwhile."""
+    calibration, before = {key: left[key] for key in ("calibration",) if key in left}, len(findings)
     entry = registry.catalogue().get(name)
     if entry is None:
         return Failure(scenario=name, reason="this version has no such scenario")
@@ -84,7 +88,9 @@ def _ask(name: str, errand: Errand, findings: list[Finding], calibration: dict[s
                 store.plain(finding.value, strict=True)  # a NaN is no answer
                 findings.append(finding)
             if hasattr(context, "calibration"):  # which another version's lacks
-                calibration["calibration"] = context.calibration
+                left["calibration"] = context.calibration
+            if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
+                left["pace"] = seen_pace(machine)
     except SetebenchError as error:
         return Failure(scenario=name, reason=_line(error))
     except Exception as error:  # a scenario's defect costs its own rows, and is counted

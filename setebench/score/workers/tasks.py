@@ -57,7 +57,7 @@ def answer_of(task: Task, reply: Reply) -> Answer:
     return Answer(
         machine=task.machine,
         findings=reply.findings,
-        truths=[*truth(machine), *advised],
+        truths=[*truth(machine, reply.pace), *advised],
         failures=reply.failures,
         left_open=left_open(machine),
         cpu_seconds=reply.cpu_seconds,
