@@ -15,19 +15,15 @@ def data_object(memory: Memory, address: int) -> str:
     if mapping is None:
         return UNKNOWN
     # variables that begin as zeros lie behind the file's own bytes, in memory without a file
-    file = mapping if _is_file(mapping) else memory.find(mapping.start - 1)
-    name = _variable(file, address) if file is not None and _is_file(file) else None
+    file = mapping if mapping.is_file else memory.find(mapping.start - 1)
+    name = _variable(file, address) if file is not None and file.is_file else None
     if name is not None and file is not None:
         return f"{name} [{PurePath(file.path).name}]"
-    if _is_file(mapping) or mapping.path.startswith("["):
+    if mapping.is_file or mapping.path.startswith("["):
         return mapping.path
     return f"memory mapped at {mapping.start:#x}, {(mapping.end - mapping.start) / (1 << 20):.3g} MiB"
 
 
-def _is_file(mapping: Mapping) -> bool:
-    return mapping.path.startswith("/") and not mapping.path.startswith("//")
-
-
 def _variable(file: Mapping, address: int) -> str | None:
-    table = symbols(file.path)
+    table = symbols(file.path, file.inode)
     return None if table is None else table.variable(file.offset + address - file.start)

@@ -10,12 +10,19 @@ import msgspec
 
 
 class Mapping(msgspec.Struct, frozen=True, order=True):
-    """A part of a file in a process's memory: from which address to which, and from which offset of the file."""
+    """A part of a file in a process's memory: from which address to which, and from which offset of the file. `inode`
+    identifies the file that was mapped; 0 where it is not known."""
 
     start: int
     end: int
     offset: int
     path: str
+    inode: int = 0
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is of a file; the kernel calls other memory "", "[...]" or "//anon"."""
+        return self.path.startswith("/") and not self.path.startswith("//")
 
 
 class Memory:
@@ -49,9 +56,9 @@ def _rest(old: Mapping, new: Mapping) -> list[Mapping]:
     """What a new mapping leaves of one that it overlaps."""
     rest = []
     if old.start < new.start:
-        rest.append(Mapping(old.start, new.start, old.offset, old.path))
+        rest.append(msgspec.structs.replace(old, end=new.start))
     if new.end < old.end:
-        rest.append(Mapping(new.end, old.end, old.offset + new.end - old.start, old.path))
+        rest.append(msgspec.structs.replace(old, start=new.end, offset=old.offset + new.end - old.start))
     return rest
 
 
@@ -62,5 +69,5 @@ def mapped_now(process: int) -> Memory:
         for line in lines:
             words = [*line.rstrip("\n").split(maxsplit=5), ""]
             start, _, end = words[0].partition("-")
-            found.append(Mapping(int(start, 16), int(end, 16), int(words[2], 16), words[5]))
+            found.append(Mapping(int(start, 16), int(end, 16), int(words[2], 16), words[5], int(words[4])))
     return Memory(found)

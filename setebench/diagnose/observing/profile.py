@@ -20,6 +20,11 @@ from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
 from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
 
 KERNEL = "[kernel]"
+ANONYMOUS = "//anon"
+"""What the kernel's records call memory that is of no file; /proc has no name for it."""
+
+File = tuple[str, int]
+"""A file that a program has mapped, as `symbols` finds it: path and inode."""
 
 
 class Profile:
@@ -46,7 +51,8 @@ class Profile:
         if isinstance(record, SampleRecord):
             self._sample(record)
         elif isinstance(record, Mapped):
-            new = Mapping(record.address, record.address + record.size_bytes, record.offset_bytes, record.path)
+            end = record.address + record.size_bytes
+            new = Mapping(record.address, end, record.offset_bytes, record.path, record.inode)
             self._memories.setdefault(record.pid, Memory()).add(new)
         elif isinstance(record, Renamed):
             self._names[record.tid] = record.name
@@ -116,10 +122,10 @@ class Profile:
         address = sample.ip or 0
         if sample.mode == "kernel":
             return Place(function=(kernel and kernel.name(address)) or KERNEL, object=KERNEL)
-        if (at := _in_file(sample, mapping)) is not None:
-            return _place_in(*at)
-        name = written.name(address) if written is not None else None
-        return Place(function=name or UNKNOWN, object=mapping.path if mapping is not None else UNKNOWN)
+        at = _in_file(sample, mapping)
+        name = _function_at(*at) if at is not None else None
+        name = name or (written and written.name(address)) or UNKNOWN  # generated code may lie in a file (memfd) too
+        return Place(function=name, object=UNKNOWN if mapping is None else mapping.path or ANONYMOUS)
 
     def _with_lines(self, places: list[Place]) -> list[Place]:
         """The same places with source lines where `addr2line` finds any."""
@@ -138,18 +144,17 @@ def _time(record: Record) -> int:
     return time or 0
 
 
-def _in_file(sample: SampleRecord, mapping: Mapping | None) -> tuple[str, int] | None:
+def _in_file(sample: SampleRecord, mapping: Mapping | None) -> tuple[File, int] | None:
     """The file that holds the code of a sample, and where in it; None of code in no file."""
-    if mapping is None or not mapping.path.startswith("/"):
+    if mapping is None or not mapping.is_file:
         return None
-    return mapping.path, (sample.ip or 0) - mapping.start + mapping.offset
+    return (mapping.path, mapping.inode), (sample.ip or 0) - mapping.start + mapping.offset
 
 
 @lru_cache(maxsize=1 << 16)
-def _place_in(path: str, offset: int) -> Place:
-    table = symbols(path)
-    name = table.name(offset) if table is not None else None
-    return Place(function=name or UNKNOWN, object=path)
+def _function_at(file: File, offset: int) -> str | None:
+    table = symbols(*file)
+    return None if table is None else table.name(offset)
 
 
 def _load(sample: SampleRecord, place: Place, seconds: float) -> Load:
@@ -169,28 +174,28 @@ def _load(sample: SampleRecord, place: Place, seconds: float) -> Load:
 # -- source lines -------------------------------------------------------------------------------------------------
 
 
-def source_lines(wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+def source_lines(wanted: Sequence[tuple[File, int]]) -> dict[tuple[File, int], str]:
     """Lines as "file.c:12" by file and offset, from debug information by binutils' `addr2line`; nothing where the
     program is not installed, or the file has no such information."""
     tool = shutil.which("addr2line")
     if tool is None:
         return {}
-    by_file: dict[str, list[int]] = defaultdict(list)
-    for path, offset in wanted:
-        by_file[path].append(offset)
-    found: dict[tuple[str, int], str] = {}
-    for path, offsets in by_file.items():
-        found |= {(path, offset): line for offset, line in _lines_of(tool, path, offsets).items()}
+    by_file: dict[File, list[int]] = defaultdict(list)
+    for file, offset in wanted:
+        by_file[file].append(offset)
+    found: dict[tuple[File, int], str] = {}
+    for file, offsets in by_file.items():
+        found |= {(file, offset): line for offset, line in _lines_of(tool, file, offsets).items()}
     return found
 
 
-def _lines_of(tool: str, path: str, offsets: Sequence[int]) -> dict[int, str]:
-    table = symbols(path)
+def _lines_of(tool: str, file: File, offsets: Sequence[int]) -> dict[int, str]:
+    table = symbols(*file)
     addresses = {offset: table.address(offset) for offset in offsets} if table is not None else {}
     known = [(offset, address) for offset, address in addresses.items() if address is not None]
     if not known:
         return {}
-    command = [tool, "-e", path]
+    command = [tool, "-e", file[0]]
     asked = "".join(f"{address:#x}\n" for _, address in known)
     try:
         done = subprocess.run(

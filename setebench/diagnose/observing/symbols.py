@@ -96,15 +96,21 @@ def _named(table: tuple[Sequence[int], Sequence[float], Sequence[str]], address:
 
 
 @lru_cache(maxsize=256)
-def symbols(path: str) -> Symbols | None:
-    """The symbols of a file; None where it is no ELF file that can be read."""
+def symbols(path: str, inode: int = 0) -> Symbols | None:
+    """The symbols of a file; None where it is no ELF file that can be read, or another one than the program has mapped,
+    whose inode is given."""
     with (
         suppress(OSError, ValueError, struct.error),
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        return _read(data)
+        replaced = inode and (inode ^ os.fstat(file.fileno()).st_ino) & _INODE_BITS
+        return None if replaced else _read(data)
     return None
+
+
+_INODE_BITS = (1 << 32) - 1
+"""Which bits of an inode's number are compared: overlay file systems change upper ones."""
 
 
 Data = bytes | mmap.mmap
@@ -210,10 +216,10 @@ def _debug_file(data: Data, sections: list[tuple[int, ...]]) -> Path | None:
 
 class Listed:
     """Names from a list of begins, sizes (0: to the next one) and names: the kernel's own, or those of the code that a
-    program wrote."""
+    program wrote. Of two that begin alike the later one holds: code that was written over the earlier one's."""
 
     def __init__(self, entries: list[tuple[int, int, str]]) -> None:
-        starts, sizes, names = zip(*sorted(entries), strict=True)
+        starts, sizes, names = zip(*sorted(entries, key=lambda entry: entry[0]), strict=True)
         self._table = starts, [start + (size or inf) for start, size in zip(starts, sizes, strict=True)], names
 
     def name(self, address: int) -> str | None:
@@ -234,14 +240,15 @@ def kernel_symbols(path: str = "/proc/kallsyms") -> Listed | None:
 
 def written_code(process: int, folder: str = "/tmp") -> Listed | None:
     """Names of the code that a process wrote itself (Python with -X perf, V8, Java agents), where it lists them as
-    programs for Linux do: perf-PID.map, lines of begin, size and name. Only a file of the same user, or of root, is
-    taken: anybody may write to that folder."""
+    programs for Linux do: perf-PID.map, lines of begin, size and name. Other lines are passed over. Only a file of the
+    same user, or of root, is taken: anybody may write to that folder."""
     path = f"{folder}/perf-{process}.map"
     entries = []
-    with suppress(OSError, ValueError), open(path, encoding="utf-8", errors="replace") as lines:
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as lines:
         if os.fstat(lines.fileno()).st_uid not in (0, os.getuid()):
             return None
         for line in lines:
-            start, size, name = line.rstrip("\n").split(" ", 2)
-            entries.append((int(start, 16), int(size, 16), name))
+            with suppress(ValueError):
+                start, size, name = line.rstrip("\n").split(maxsplit=2)
+                entries.append((int(start, 16), int(size, 16), name))
     return Listed(entries) if entries else None

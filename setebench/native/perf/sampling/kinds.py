@@ -64,7 +64,8 @@ class Throttled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mapped(msgspec.Struct, frozen=True, kw_only=True):
-    """A process mapped a file. `offset_bytes` is that of the mapping's begin in the file."""
+    """A process mapped a file. `offset_bytes` is that of the mapping's begin in the file; `inode` is 0 where older
+    kernels don't say it."""
 
     pid: int
     tid: int
@@ -74,6 +75,7 @@ class Mapped(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     executable: bool
     who: SampleId
+    inode: int = 0
 
 
 class Renamed(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ _U64 = struct.Struct("=Q")
 _PAIR = struct.Struct("=II")
 _QUAD = struct.Struct("=IIII")
 _MAP = struct.Struct("=IIQQQ")
-_MAP2 = struct.Struct("=24xII")
+_MAP2 = struct.Struct("=8xQ8xII")
 
 
 def parse_record(data: bytes, attributes: Attributes) -> Record:
@@ -255,10 +255,10 @@ def _of_thread(kind: type[Started], cursor: _Cursor, _misc: int, _attributes: At
 
 def _mapped(cursor: _Cursor, misc: int, attributes: Attributes, *, protected: bool = False) -> Mapped:
     """Older records of mapped files name their protection by one bit alone, set for data; those that are `protected`
-    name it in full, behind device and inode, or the file's build id, which are passed over: 24 bytes either way."""
+    name it in full, behind device, inode and the inode's generation."""
     who = _who(cursor, attributes)
     pid, tid, address, size_bytes, offset_bytes = cursor.take(_MAP)
-    executable = bool(cursor.take(_MAP2)[0] & _PROT_EXEC) if protected else not misc & _OF_EXEC
+    inode, protection, _ = cursor.take(_MAP2) if protected else (0, 0 if misc & _OF_EXEC else _PROT_EXEC, 0)
     return Mapped(
         pid=pid,
         tid=tid,
@@ -266,8 +266,9 @@ def _mapped(cursor: _Cursor, misc: int, attributes: Attributes, *, protected: bo
         size_bytes=size_bytes,
         offset_bytes=offset_bytes,
         path=_text(cursor),
-        executable=executable,
+        executable=bool(protection & _PROT_EXEC),
         who=who,
+        inode=inode,
     )
 
 
