@@ -39,11 +39,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `brackets` are the clock brackets that work (`setebench.probe.BRACKETS`), the machine's own choice first.
     `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
     `kernels` are the streaming kernels (`setebench.kernels.KERNELS`) that it can run; none unless it says so.
-    `siblings` groups the CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
+    `cpu` is the one that probes run on where none is named, None where the machine doesn't say. `siblings` groups the
+    CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
     `lines_per_second` says over about how many lines of 64 bytes streams pass in a second of the user's time: long
     sweeps measure less on a machine that takes longer for them than its ticks say.
     `nodes` are the memory nodes, where it has several and can bind memory to them (`BindsMemory`).
-    `notes` are sentences for people about rights or pages that the machine lacks; no program reads them.
+    `notes` are sentences for people about the machine's kinds of core, or rights or pages that it lacks; no program
+    reads them.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[str, ...] = ()
     lines_per_second: float = 1e9
     nodes: tuple[MemoryNode, ...] = ()
+    cpu: int | None = None
     notes: tuple[str, ...] = ()
 
 

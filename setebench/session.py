@@ -75,6 +75,7 @@ def ask(
     with opened(machine, cpu, seed, noted) as open_one:
         values = complete_options(scenario, options)
         check_cpu(open_one.facts, cpu)
+        cpu = open_one.facts.cpu if cpu is None else cpu
         recorder = recorder_of(open_one) if raw else None
         context = Context(
             machine=recorder or open_one, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress
@@ -109,7 +110,7 @@ def _answered(
         "scenario": scenario.name,
         "machine": record.name,
         "seed": context.seed,
-        "cpu": context.cpu,
+        **measured_cpu(record, context.cpu),
         "fast": context.fast,
         "options": context.options,
     }
@@ -202,6 +203,12 @@ def check_cpu(facts: Facts, cpu: int | None) -> None:
         raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
 
 
+def measured_cpu(record: MachineRecord, cpu: int | None) -> dict[str, Any]:
+    """The settings that say on which CPU was measured, and on which kind of core where there are several."""
+    kinds = record.environment.get("topology", {}).get("kinds") or {}
+    return {"cpu": cpu} | {"kind_of_core": kind for kind, cpus in kinds.items() if cpu in cpus}
+
+
 def machine_record(facts: Facts) -> MachineRecord:
     """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
     environment: dict[str, Any] = {}
@@ -211,6 +218,7 @@ def machine_record(facts: Facts) -> MachineRecord:
         )
 
         environment = store.plain(msgspec.to_builtins(read_environment()))
+        environment["topology"]["allowed"] = list(facts.cpus)  # this thread is pinned by now
     return MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment=environment)
 
 

@@ -6,7 +6,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -84,6 +84,8 @@ def carry_out(
 
     Raises `UsageError` where `earlier` is of another machine, and whatever `listener` raises."""
     session.check_cpu(machine.facts, plan.cpu)
+    if plan.cpu is None:
+        plan = replace(plan, cpu=machine.facts.cpu if earlier is None else plan_of(earlier).cpu)
     state = state_before(plan, machine, earlier, left_out or {})
     if left_out:
         listener.saved(state.document())  # how it was lost is known even if this run ends early too

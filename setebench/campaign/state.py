@@ -105,6 +105,7 @@ def state_before(
     seconds = {name: 0.0 if name in left_out else declared_seconds(name) for name in plan.scenarios}
     if earlier is None:
         settings = {"scenario": NAME, "options": {}, **{key: getattr(plan, key) for key in Plan.__dataclass_fields__}}
+        settings |= session.measured_cpu(record, plan.cpu)
         base = Document(
             tool=store.this_tool(),
             machine=record,

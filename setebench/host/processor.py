@@ -13,6 +13,12 @@ import msgspec
 from setebench.host.tree import Tree, parse_cpu_list, parse_number, parse_size
 
 CPU = "sys/devices/system/cpu"
+KINDS = {"cpu_core": "big core", "cpu_atom": "small core", "cpu_lowpower": "low-power core"}
+"""Kinds of core of hybrid processors, by what the kernel calls their PMUs."""
+
+SMALL_CAPACITY = 0.8
+"""A core of less than this share of the largest `cpu_capacity` is a small one: favoured cores clock some percent higher
+than others of their kind, dense ones a third lower (AMD) or have half the capacity (Intel)."""
 
 
 class Processor(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +50,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs and how they share.
 
     `allowed` are the CPUs this process may run on, `siblings` groups those that share a core, `kinds` names the CPUs
-    of each kind of core on a hybrid processor (cpu_core, cpu_atom). `isolated` and `full_ticks_off` are the kernel's
-    isolcpus and nohz_full lists.
+    of each kind of core (`KINDS`) on a hybrid processor. `isolated` and `full_ticks_off` are the kernel's isolcpus and
+    nohz_full lists.
     """
 
     online: tuple[int, ...] | None = None
@@ -97,7 +103,7 @@ def read_topology(tree: Tree) -> Topology:
         online=online,
         allowed=_allowed(tree),
         siblings=_siblings(tree, online or ()) or _siblings_of_blocks(blocks),
-        kinds=_kinds(tree),
+        kinds=_kinds(tree) or _kinds_by_capacity(tree, online or ()),
         isolated=tree.value(f"{CPU}/isolated", parse_cpu_list),
         full_ticks_off=tree.value(f"{CPU}/nohz_full", parse_cpu_list),
         caches=_caches(tree, online or ()),
@@ -124,8 +130,16 @@ def _siblings_of_blocks(blocks: list[dict[str, str]]) -> tuple[tuple[int, ...], 
 
 
 def _kinds(tree: Tree) -> dict[str, tuple[int, ...]] | None:
-    kinds = {name: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name in ("cpu_core", "cpu_atom")}
+    kinds = {kind: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name, kind in KINDS.items()}
     return {name: cpus for name, cpus in kinds.items() if cpus} or None
+
+
+def _kinds_by_capacity(tree: Tree, cpus: tuple[int, ...]) -> dict[str, tuple[int, ...]] | None:
+    """Of a processor whose kinds of core share one PMU."""
+    capacity = {cpu: tree.value(f"{CPU}/cpu{cpu}/cpu_capacity", parse_number) or 0 for cpu in cpus}
+    least = SMALL_CAPACITY * max(capacity.values(), default=0)
+    big, small = (tuple(cpu for cpu in cpus if (capacity[cpu] < least) is is_small) for is_small in (False, True))
+    return {"big core": big, "small core": small} if small and all(capacity.values()) else None
 
 
 def _caches(tree: Tree, cpus: tuple[int, ...]) -> tuple[Cache, ...] | None:

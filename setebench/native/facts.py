@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from setebench.errors import UnsupportedError
 from setebench.host.environment import Environment
-from setebench.host.tree import Tree
+from setebench.host.tree import Tree, format_cpu_list
 from setebench.kernels import KERNELS
 from setebench.machine import Facts
 from setebench.native import _engine
@@ -17,9 +17,9 @@ from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 
 
 def native_facts(
-    environment: Environment, cpus: tuple[int, ...], brackets: tuple[str, ...], ticks_per_second: float
+    environment: Environment, cpus: tuple[int, ...], cpu: int, brackets: tuple[str, ...], ticks_per_second: float
 ) -> Facts:
-    """What may be known of this CPU before measuring."""
+    """What may be known before measuring; probes run on `cpu` where none is named."""
 
     def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in names if _engine.available(f"{prefix}{name}"))
@@ -43,7 +43,17 @@ def native_facts(
         ),
         lines_per_second=1e9 * len(cpus),
         nodes=memory_nodes(Tree(Path("/"))),
+        cpu=cpu,
+        notes=_kinds_of_core(environment.topology.kinds or {}, cpu),
     )
+
+
+def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str, ...]:
+    """A warning where there are several."""
+    if len(kinds) < 2:
+        return ()
+    listed = "; ".join(f"{kind}: CPU {format_cpu_list(cpus)}" for kind, cpus in kinds.items())
+    return (f"findings hold for one kind of core, that of CPU {cpu} unless --cpu names another ({listed})",)
 
 
 def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

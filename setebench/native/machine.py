@@ -75,7 +75,7 @@ class NativeMachine:
             self.bracket_figures = compared.bracket_figures()
             brackets = ranked(self.bracket_figures)
             self._bracket = BRACKETS.index(brackets[0])
-            self.facts = native_facts(environment, self._cpus, brackets, self._ticks_per_second)
+            self.facts = native_facts(environment, self._cpus, self._cpu, brackets, self._ticks_per_second)
         except BaseException:
             self.close()
             raise

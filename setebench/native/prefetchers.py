@@ -44,7 +44,7 @@ class NativeSwitches:
             processor.vendor,
             processor.family,
             processor.model,
-            small_core=cpu in (self._topology.kinds or {}).get("cpu_atom", ()),
+            small_core=cpu not in (self._topology.kinds or {}).get("big core", (cpu,)),
             announced=_announced(),
         )
         if layout is None:

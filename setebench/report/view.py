@@ -36,7 +36,14 @@ def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
 def title(document: Document) -> str:
     """One line that says what was measured where and when."""
     scenario = document.settings.get("scenario", "findings")
-    return visible(f"{scenario} on {document.machine.name}, {document.started}, {document.elapsed_seconds:.1f} s")
+    where = ", ".join(filter(None, (document.machine.name, measured_cpu(document))))
+    return visible(f"{scenario} on {where}, {document.started}, {document.elapsed_seconds:.1f} s")
+
+
+def measured_cpu(document: Document) -> str:
+    """The CPU that was measured, with its kind of core where there are several; "" where the document doesn't say."""
+    cpu, kind = (document.settings.get(key) for key in ("cpu", "kind_of_core"))
+    return "" if cpu is None else f"CPU {cpu}" + (f" ({kind})" if kind else "")
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,8 @@ GENERATED = """
 int main(int count, char **words)
 {
     const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
-    int file = count > 2 ? memfd_create("generated", 0) : -1, share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
+    int file = count > 2 ? memfd_create("generated", 0) : -1;
+    int share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
     if (file >= 0 && ftruncate(file, 8192))
         return 1;
     void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, share, file, 0);

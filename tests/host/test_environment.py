@@ -70,6 +70,34 @@ def test_desktop() -> None:
     assert desktop.unread == ()
 
 
+HYBRID = {"sys/devices/system/cpu/online": "0-3", "sys/devices/cpu_core/cpus": "0-1", "sys/devices/cpu_atom/cpus": "2"}
+CAPACITY = "sys/devices/system/cpu/cpu{}/cpu_capacity"
+
+
+@pytest.mark.parametrize(
+    ("files", "kinds"),
+    [
+        (HYBRID, {"big core": (0, 1), "small core": (2,)}),
+        (
+            {**HYBRID, "sys/devices/cpu_lowpower/cpus": "3"},
+            {"big core": (0, 1), "small core": (2,), "low-power core": (3,)},
+        ),
+        (
+            {"sys/devices/system/cpu/online": "0-2"}
+            | {CAPACITY.format(cpu): text for cpu, text in enumerate(("1024", "990", "660"))},
+            {"big core": (0, 1), "small core": (2,)},
+        ),
+        ({"sys/devices/system/cpu/online": "0-1", CAPACITY.format(0): "1024", CAPACITY.format(1): "990"}, None),
+        ({"sys/devices/system/cpu/online": "0-1", CAPACITY.format(0): "1024"}, None),
+    ],
+)
+def test_kinds_of_core_are_those_of_the_kernel(
+    tmp_path: Path, files: dict[str, str], kinds: dict[str, tuple[int, ...]] | None
+) -> None:
+    write_tree(tmp_path, files)
+    assert read_environment(tmp_path).topology.kinds == kinds
+
+
 def test_container_with_hardly_any_files_makes_up_nothing() -> None:
     container = machine("container")
     assert container.topology == Topology(online=(0,), allowed=(0,))

@@ -255,7 +255,7 @@ def test_why_a_machine_offers_none_is_one_line(tmp_path: Path) -> None:
 
 
 def test_cores_of_both_kinds_are_switched_by_their_own_bits(tmp_path: Path, devices: list[Path]) -> None:
-    topology = Topology(kinds={"cpu_core": (0,), "cpu_atom": (1,)})
+    topology = Topology(kinds={"big core": (0,), "small core": (1,)})
     switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x97), topology, tmp_path)
     with switches.off([switch.name for switch in switches.offered(0)], (0, 1)):
         assert [value_of(path) for path in devices] == [0x2F, 0x27]

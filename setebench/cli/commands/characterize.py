@@ -16,7 +16,7 @@ from setebench import campaign, references, registry, session, store
 from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
-from setebench.cli.commands.run import report_finding
+from setebench.cli.commands.run import report_finding, warn_of_kinds
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
@@ -264,6 +264,7 @@ class _Saver:
 
 def _deliver(request: Request, document: Document, saver: _Saver, progress: Progress) -> None:
     shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
+    warn_of_kinds(document, progress)
     request.output.deliver(shown, beside.chosen_references(document, request.reference))
     if request.saved is not None:
         saver.save(document)

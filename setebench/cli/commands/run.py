@@ -96,7 +96,14 @@ def report_finding(finding: Finding, progress: Progress) -> None:
     progress.detail(f"{finding.parameter}: {text}")
 
 
+def warn_of_kinds(document: Document, progress: Progress) -> None:
+    """Where there are several kinds of core, say that findings hold for one: a note of the machine's."""
+    for note in document.machine.facts["notes"] if "kind_of_core" in document.settings else ():
+        progress.result(note)
+
+
 def _deliver(request: Request, document: Document, progress: Progress) -> None:
+    warn_of_kinds(document, progress)
     words = request.scenario.words if request.output.path is None and request.output.form == "table" else None
     if words is None or document.findings:
         request.output.deliver(document)
