@@ -206,16 +206,15 @@ def check_cpu(facts: Facts, cpu: int | None) -> None:
 def measured_cpu(record: MachineRecord, cpu: int | None) -> dict[str, Any]:
     """The settings that say on which CPU was measured, and on which kind of core where there are several."""
     kinds = record.environment.get("topology", {}).get("kinds") or {}
-    return {"cpu": cpu} | {"kind_of_core": kind for kind, cpus in kinds.items() if cpu in cpus}
+    own = next((kind for kind, cpus in kinds.items() if cpu in cpus), None)
+    return {"cpu": cpu} if own is None else {"cpu": cpu, "kind_of_core": own}
 
 
 def machine_record(facts: Facts) -> MachineRecord:
     """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
     environment: dict[str, Any] = {}
     if facts.kind == "native":
-        from setebench.host.environment import (
-            read_environment,  # reads /proc and /sys: only of use where those are measured
-        )
+        from setebench.host.environment import read_environment  # /proc and /sys are only of use where they're measured
 
         environment = store.plain(msgspec.to_builtins(read_environment()))
         environment["topology"]["allowed"] = list(facts.cpus)  # this thread is pinned by now

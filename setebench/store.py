@@ -7,11 +7,13 @@ their order, the keys of free dictionaries are sorted: equal documents give equa
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import math
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +31,9 @@ MOST_VALUES = 1 << 23
 it is read, so that a file of nothing but empty lists would take thirty times its size."""
 
 DEEPEST_NESTING = 64
+GZIP = b"\x1f\x8b"
+"""How a compressed file begins."""
+
 FORMS: dict[str, type] = {"bool": bool, "string": str, "list": list}
 """What values are by their unit; those of all other units are numbers."""
 
@@ -288,8 +293,9 @@ def planned_folder(path: Path, plan: str, kind: type[Form]) -> Form | None:
 def _read(where: str) -> bytes:
     try:
         with open(where, "rb") as file:
-            data = file.read(LARGEST_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            packed = file.peek(2).startswith(GZIP)
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(LARGEST_FILE_BYTES + 1)
+    except (OSError, ValueError, EOFError, zlib.error) as error:  # ValueError: a null character in the name
         raise UsageError(f"can't read {where!r}: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > LARGEST_FILE_BYTES:
         raise UsageError(f"{where!r} is larger than {LARGEST_FILE_BYTES >> 20} MiB; that is no result file")

@@ -40,7 +40,7 @@ class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a result file keeps. `calls` and `ticks` are little-endian int64, compressed (zlib) and in base64.
+    """What a result file keeps. `calls` and `ticks` are little-endian int64, compressed (bzip2) and in base64.
 
     One row of `calls` per run: a checksum of what was asked, repetitions, intervals, and whether it was answered.
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.

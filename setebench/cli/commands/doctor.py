@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import click
 import msgspec
@@ -15,13 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from setebench import session, store
 from setebench.doctor import Check, ClockReport, CounterReport, PageReport, Status, checks, facts_checks
 from setebench.errors import SetebenchError, UsageError
 from setebench.host.environment import Environment, read_environment
 from setebench.host.tree import format_cpu_list
 from setebench.machine import open_machine
 
-T = TypeVar("T")
 SCHEMA = 1
 LIVE = Path("/")
 STYLES = {Status.GOOD: "green", Status.NOTE: "cyan", Status.BAD: "bold red", Status.UNKNOWN: "yellow"}
@@ -54,14 +57,26 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     show_default=True,
     help="Read the system files below this directory (a recorded machine). Nothing is measured then.",
 )
+@click.option(
+    "--bundle",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write FILE, to be sent with a report of a wrong answer: all this and the raw samples of latency --fast, "
+    "without host names, paths and command lines.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
-def doctor(machine: str, cpu: int | None, form: str, root: Path, quiet: bool) -> None:
+def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | None, quiet: bool) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
     The exit status is 0 whatever is found.
     """
+    progress = _silent if quiet else _progress
+    if bundle is not None:
+        store.check_target(bundle, force=False)
+        if root != LIVE:
+            raise UsageError("--bundle measures, and below --root there is nothing to measure; leave out one of them")
     if machine == "native":
-        examination = examine(root, cpu, _silent if quiet else _progress)
+        examination = examine(root, cpu, progress)
     elif root != LIVE:
         raise UsageError(f"--root is for the machine 'native'; {machine!r} has no system files")
     else:
@@ -70,6 +85,23 @@ def doctor(machine: str, cpu: int | None, form: str, root: Path, quiet: bool) ->
         click.echo(msgspec.json.format(msgspec.json.encode(examination), indent=2))
     else:
         print_checks(examination.checks, sys.stdout)
+    if bundle is not None:
+        data = bundled(examination, cpu, progress)
+        store.write(bundle, data)
+        progress(f"wrote {bundle}, {len(data) / 1e3:.0f} kB, for setebench show and infer")
+
+
+_PATH = re.compile(rb"""(?<=[\s"'(=:])(?:/|proc/|sys/)[^\s"'(),:;]+""")
+"""A path in the text of a result file; no packed number begins with a slash."""
+
+
+def bundled(examination: Examination, cpu: int | None, progress: Callable[[str], None]) -> bytes:
+    """A result file of `latency --fast` with the machine's answers, and beside them what was examined; compressed, and
+    without paths. Nothing else in a result file says whose machine it is. Raises what measuring raises."""
+    document = session.run("latency", examination.machine, cpu=cpu, fast=True, raw=True, progress=progress)
+    beside = store.plain(msgspec.structs.replace(examination, environment=None))  # which the document has
+    whole = msgspec.structs.replace(document, evidence={**document.evidence, "doctor": beside})
+    return gzip.compress(_PATH.sub(b"[path]", store.dumps(whole)), mtime=0)
 
 
 def _silent(_message: str) -> None:
@@ -95,10 +127,10 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
     why_no_clock = why_no_pages = "a recorded machine can't be measured"
     if root.resolve() == LIVE:
         progress("measuring the clock ...")
-        clock, why_no_clock = _measured(_clock_report, cpu)
+        clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
         progress("measuring the pages ...")
-        pages, why_no_pages = _measured(_page_report, cpu)
-        free, why_not_counted = _measured(_counter_report, cpu)
+        pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
+        free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
         counters = free or CounterReport(reason=why_not_counted)
     reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
     found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)
@@ -107,34 +139,14 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
     )
 
 
-def _measured(measure: Callable[[int | None], T], cpu: int | None) -> tuple[T | None, str]:
+def _measured(module: str, report: str, **options: Any) -> tuple[Any, str]:
+    """A report of the measuring part, which is only loaded where it is used; or why there is none."""
     try:
-        return measure(cpu), ""
+        return getattr(import_module(f"setebench.native.{module}"), report)(**options), ""
     except SetebenchError as error:
         return None, str(error)
     except ImportError as error:  # an installation without the extension can still report what the system says
         return None, f"the measuring part can't be loaded ({error})"
-
-
-def _clock_report(cpu: int | None) -> ClockReport:
-    from setebench.native.selfcheck import clock_report  # the extension is only loaded where it is used
-
-    report: ClockReport = clock_report(cpu=cpu)
-    return report
-
-
-def _page_report(cpu: int | None) -> PageReport:
-    from setebench.native.selfcheck import page_report
-
-    report: PageReport = page_report(cpu=cpu)
-    return report
-
-
-def _counter_report(_cpu: int | None) -> CounterReport:
-    from setebench.native.perf.machine.free_counters import counter_report
-
-    report: CounterReport = counter_report()
-    return report
 
 
 def examine_other(name: str, cpu: int | None) -> Examination:

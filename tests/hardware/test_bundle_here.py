@@ -1,0 +1,45 @@
+"""The file that comes with a report of a wrong answer: it is small, says nothing of whose machine it is, and is enough to
+repeat the inference elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+
+from native_fixture import ENVIRONMENT, command, setebench
+
+HOST = "the-host-of-the-bundle"
+
+
+def test_a_bundle_is_small_and_anonymous_and_is_inferred_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "a folder of somebody" / "bundle"
+    file.parent.mkdir()
+    own = [sys.executable, "-m", "setebench", "doctor", "-q", "--bundle", str(file)]
+    named = ["unshare", "-u", "sh", "-c", f'hostname {HOST} && exec "$@"', "sh"]  # only root may name the host
+    done = command([*named, *own] if command([*named, "true"]).returncode == 0 else own)
+    assert done.returncode == 0 and "clock brackets: " in done.stdout, done.stderr
+    assert file.stat().st_size <= 300_000
+    text = gzip.decompress(file.read_bytes()).decode()
+    for private in (HOST, str(tmp_path), str(Path.home()), sys.executable, ENVIRONMENT["PATH"], "--bundle"):
+        assert private not in text
+    assert not re.search(r"""[\s"'(=:]/\w""", text), "no path at all"
+    document = json.loads(text)
+    checks = {check["name"]: check for check in document["evidence"]["doctor"]["checks"]}
+    assert {"clock step", "2 MiB page", "hypervisor"} <= checks.keys() and document["machine"]["environment"]["cpu"]
+    assert document["evidence"]["doctor"]["clock"]["brackets"]
+    for line in (("show", str(file)), ("infer", "-q", str(file))):
+        shown = setebench(*line, "--format", "json")
+        assert json.loads(shown.stdout)["findings"] == document["findings"] != [], shown.stderr
+
+
+def test_a_bundle_replaces_no_file_and_is_of_a_machine_that_can_be_measured(tmp_path: Path) -> None:
+    file = tmp_path / "bundle"
+    beside = setebench("doctor", "--root", str(tmp_path), "--bundle", str(file))
+    assert beside.returncode == 2 and "leave out one of them" in beside.stderr and not file.exists()
+    file.write_text("kept")
+    done = setebench("doctor", "--bundle", str(file))
+    assert done.returncode == 2 and "exists" in done.stderr and file.read_text() == "kept"
+    assert len(done.stderr.strip().splitlines()) <= 4 and done.stdout == ""
