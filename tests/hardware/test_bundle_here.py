@@ -1,5 +1,5 @@
-"""The file that comes with a report of a wrong answer: it is small, says nothing of whose machine it is, and is enough to
-repeat the inference elsewhere."""
+"""The file that comes with a report of a wrong answer: it is small, says nothing of whose machine it is, and is enough
+to repeat the inference elsewhere."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import stat
@@ -34,6 +35,12 @@ def test_a_document_survives_the_file(tmp_path: Path) -> None:
     document = make_document(findings, {"e": {"ticks": [1, 2, 3]}})
     store.write(tmp_path / "a.json", store.dumps(document))
     assert store.load(tmp_path / "a.json") == document
+
+
+def test_a_compressed_file_is_read_as_it_is(tmp_path: Path) -> None:
+    document = make_document()
+    (tmp_path / "a").write_bytes(gzip.compress(store.dumps(document)))
+    assert store.dumps(store.load(tmp_path / "a")) == store.dumps(document)
 
 
 def test_numpy_values_become_plain_numbers() -> None:
@@ -156,6 +163,9 @@ BAD_FILES = {
     "empty": (b"", "is empty"),
     "truncated": (store.dumps(make_document())[:-40], "cut short"),
     "text": (b"no json", "damaged"),
+    "compressed and truncated": (gzip.compress(store.dumps(make_document()))[:-40], "can't read"),
+    "compressed and damaged": (gzip.compress(store.dumps(make_document()))[:10] + bytes(100), "can't read"),
+    "compressed text": (gzip.compress(b"no json"), "damaged"),
     "not utf-8": (
         store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"),
         "damaged|not a setebench result file",
