@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -104,13 +105,15 @@ def symbols(path: str, inode: int = 0) -> Symbols | None:
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        replaced = inode and (inode ^ os.fstat(file.fileno()).st_ino) & _INODE_BITS
+        found = os.fstat(file.fileno())
+        replaced = inode not in (0, found.st_ino) and found.st_ctime > _BEGUN
         return None if replaced else _read(data)
     return None
 
 
-_INODE_BITS = (1 << 32) - 1
-"""Which bits of an inode's number are compared: overlay file systems change upper ones."""
+_BEGUN = time.time()
+"""Before anything was observed. A file that has not changed since was not replaced, whatever its inode is called: file
+systems that lie over others have two numbers for a file."""
 
 
 Data = bytes | mmap.mmap
