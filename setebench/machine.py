@@ -67,6 +67,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cpu: int | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def own_cpu(self) -> int:
+        """`cpu`, or the first one where the machine doesn't say."""
+        return self.cpus[0] if self.cpu is None else self.cpu
+
 
 class Region:
     """`size` bytes of a machine's memory from `address` on, in pages of `page_size` bytes.

@@ -55,8 +55,8 @@ class Context:
 
     @property
     def own_cpu(self) -> int:
-        """The CPU that probes run on: the machine's first one where none was chosen."""
-        return self.machine.facts.cpus[0] if self.cpu is None else self.cpu
+        """The CPU that probes run on: the machine's own where none was chosen."""
+        return self.machine.facts.own_cpu if self.cpu is None else self.cpu
 
     @contextmanager
     def memory(self, size: int) -> Iterator[Region]:

@@ -31,9 +31,6 @@ MOST_VALUES = 1 << 23
 it is read, so that a file of nothing but empty lists would take thirty times its size."""
 
 DEEPEST_NESTING = 64
-GZIP = b"\x1f\x8b"
-"""How a compressed file begins."""
-
 FORMS: dict[str, type] = {"bool": bool, "string": str, "list": list}
 """What values are by their unit; those of all other units are numbers."""
 
@@ -293,7 +290,7 @@ def planned_folder(path: Path, plan: str, kind: type[Form]) -> Form | None:
 def _read(where: str) -> bytes:
     try:
         with open(where, "rb") as file:
-            packed = file.peek(2).startswith(GZIP)
+            packed = file.peek(2).startswith(b"\x1f\x8b")
             data = (gzip.GzipFile(fileobj=file) if packed else file).read(LARGEST_FILE_BYTES + 1)
     except (OSError, ValueError, EOFError, zlib.error) as error:  # ValueError: a null character in the name
         raise UsageError(f"can't read {where!r}: {getattr(error, 'strerror', None) or error}") from error

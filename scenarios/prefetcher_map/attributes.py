@@ -124,7 +124,7 @@ def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
 def cpus_of(lab: Lab) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The CPU that measures and the others of its core; and it and those of other cores."""
     facts = lab.context.machine.facts
-    own = facts.cpus[0] if lab.context.cpu is None else lab.context.cpu
+    own = lab.context.own_cpu
     core = next((group for group in facts.siblings if own in group), (own,))
     same, others = ([cpu for cpu in facts.cpus if cpu != own and (cpu in core) is near] for near in (True, False))
     return (own, *same), (own, *others)

@@ -74,7 +74,7 @@ def _try_all(
     lab: Lab, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: Mapping[str, Found]
 ) -> Tried:
     context = lab.context
-    cpu = context.machine.facts.cpus[0] if context.cpu is None else context.cpu
+    cpu = context.own_cpu
 
     def ask() -> Gone:
         """Whether each shows now."""

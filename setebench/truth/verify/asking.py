@@ -95,7 +95,7 @@ class Asker:
         self._machine, self._around = machine, around
         self._first, self._memory = latencies
         self._rng = np.random.default_rng([seed, 1])
-        self._cpu = machine.facts.cpus[0]
+        self._cpu = machine.facts.own_cpu
         self._regions: dict[tuple[str, int], Region] = {}
         self._slots: Pace | None = None
         self._pace: _Pace | None = None
@@ -223,9 +223,9 @@ class Asker:
         return {HERE: np.full(repetitions + 1, region.address), THERE: np.full(repetitions + 1, there)}
 
     def _together(self, trial: Times, places: dict[Base, NDArray[np.int64]]) -> NDArray[np.int64]:
-        cpus = [group[0] for group in self._machine.facts.siblings]
-        probes = {cpus[0]: trial.probe} | dict(zip(cpus[1:], trial.beside, strict=False))
-        return self._machine.run_together(probes, places, warmup=1)[cpus[0]][:, 0]
+        others = [group[0] for group in self._machine.facts.siblings if self._cpu not in group]
+        probes = {self._cpu: trial.probe} | dict(zip(others, trial.beside, strict=False))
+        return self._machine.run_together(probes, places, warmup=1)[self._cpu][:, 0]
 
     def _page_size(self, wanted: int) -> int:
         return wanted if wanted in self._machine.facts.page_sizes else PAGE

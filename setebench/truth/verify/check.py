@@ -128,7 +128,7 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
         with opened_twin(twin.machine, request.seed) as model:
             check = _Check(twin, request, real, model)
             rows, again = check.rows(start, progress)
-            facts: dict[str, object] = {"name": real.facts.name, "kind": real.facts.kind}
+            facts: dict[str, object] = {"name": real.facts.name, "kind": real.facts.kind, "cpu": real.facts.cpu}
             seconds = time.monotonic() - start
             return Verified(twin, request, rows, seconds, again, check.repetitions, facts)
     finally:

@@ -27,7 +27,7 @@ def as_document(
     checked: Verified, explained: list[Explanation], document: Document, said: Document | None = None
 ) -> Document:
     """The document of a check of a result. `said` is what the operating system says of the machine's caches."""
-    request = checked.request
+    asked = {name: getattr(checked.request, name) for name in ("machine", "seed", "minutes")}
     found = list(findings(checked))
     plain = defaults(checked, msgspec.structs.replace(document, findings=said.findings if said is not None else []))
     found += [plain] if plain is not None else []
@@ -39,7 +39,7 @@ def as_document(
             facts=document.machine.facts,
             environment=document.machine.environment,
         ),
-        settings={"scenario": "verify", "machine": request.machine, "seed": request.seed, "minutes": request.minutes},
+        settings={"scenario": "verify", "cpu": checked.facts.get("cpu"), **asked},
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_seconds=round(checked.seconds, 1),
         findings=found,
