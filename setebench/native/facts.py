@@ -53,7 +53,7 @@ def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str,
     if len(kinds) < 2:
         return ()
     listed = "; ".join(f"{kind}: CPU {format_cpu_list(cpus)}" for kind, cpus in kinds.items())
-    return (f"findings hold for one kind of core, that of CPU {cpu} unless --cpu names another ({listed})",)
+    return (f"findings hold for the kind of core of CPU {cpu} alone; --cpu chooses another ({listed})",)
 
 
 def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
