@@ -20,6 +20,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setebench import files
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _run_file(file: Path | None) -> object:
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look their module up there
     try:
-        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
+        exec(compile(files.read_bytes(file), str(file), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
@@ -190,7 +191,7 @@ def _declared_summary(path: Path) -> str | None:
     Only the text from that line on is parsed: it is the last of a module, and parsing all of a dozen modules would
     take a third of the time of `setebench --help`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.read_text(path)
     except (OSError, UnicodeDecodeError):
         return None  # no module that Python could import
     begin = re.search(r"^SCENARIO\b", text, re.MULTILINE)

@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from setebench import files
 from setebench.errors import UsageError
 from setebench.results import SCHEMA, Document, Finding, Outcome, Tool
 
-LARGEST_FILE_BYTES = 256 << 20
 MOST_VALUES = 1 << 23
 """Of a file: eight million, twice what a matrix of all pairs of 384 CPUs holds. Each takes some 64 bytes of memory once
 it is read, so that a file of nothing but empty lists would take thirty times its size."""
@@ -264,7 +264,7 @@ def kept(path: Path, kind: type[Form]) -> Form | None:
     """A record of this kind that setebench keeps in a file; None where there is no such file. Raises `UsageError`
     for one that is damaged or can't be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(files.read_bytes(path), type=kind)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -289,8 +289,9 @@ def planned_folder(path: Path, plan: str, kind: type[Form]) -> Form | None:
 
 def _read(where: str) -> bytes:
     try:
-        with open(where, "rb") as file:
-            packed = file.peek(2).startswith(b"\x1f\x8b")
+        with files.opened(where) as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
             data = (gzip.GzipFile(fileobj=file) if packed else file).read(LARGEST_FILE_BYTES + 1)
     except (OSError, ValueError, EOFError, zlib.error) as error:  # ValueError: a null character in the name
         raise UsageError(f"can't read {where!r}: {getattr(error, 'strerror', None) or error}") from error

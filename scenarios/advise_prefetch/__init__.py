@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
 from setebench.loops.advice import advice_of, loop_of
@@ -27,6 +28,9 @@ from .findings import evidence, findings
 from .params import Params
 from .proof import prove
 from .trial import Bench, choose
+
+MOST_BYTES = 1 << 16
+"""Of a loop's description."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -75,8 +79,10 @@ def _described(context: Context, loop: Loop) -> None:
 def read_loop(path: Path) -> Loop:
     """A loop's description from a TOML file. Raises `UsageError`."""
     try:
-        return loop_of(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return loop_of(tomllib.loads(files.read_text(path, MOST_BYTES)))
+    except OSError as error:
+        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"{str(path)!r} can't be read as a loop: {error}") from error
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from setebench import store
+from setebench import files, store
 from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.documents import NAME, steps_of
 from setebench.campaign.repeated import parameters, totals
@@ -113,7 +113,7 @@ class Series:
         path = self.folder / CONDITIONS
         if not path.exists():
             return
-        for line in path.read_bytes().split(b"\n")[:-1]:
+        for line in files.read_bytes(path).split(b"\n")[:-1]:
             try:
                 yield msgspec.json.decode(line, type=Conditions)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:

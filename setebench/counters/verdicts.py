@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from setebench import store
+from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Finding
 
@@ -159,7 +159,7 @@ def kept(key: Key, machine: str, path: Path | None = None) -> Verdicts:
     Raises `SetebenchError` for a named file that can't be read or was made for another key: they expired."""
     target = path or folder() / key.file_name
     try:
-        found = msgspec.json.decode(target.read_bytes(), type=Verdicts)
+        found = msgspec.json.decode(files.read_bytes(target), type=Verdicts)
     except (OSError, msgspec.MsgspecError) as error:
         if path is None and isinstance(error, FileNotFoundError):
             return unvalidated(key, machine)

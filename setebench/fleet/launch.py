@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from setebench import files
 from setebench.errors import SetebenchError, UsageError
 
 PROBLEM_SECONDS = 30.0
@@ -126,7 +127,7 @@ class Ssh:
 def hosts_in(path: Path) -> list[str]:
     """Names of hosts, one a line; what follows a # is left out. Raises `UsageError`."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = files.read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"can't read {str(path)!r}: {error}") from error
     hosts = [host for line in lines if (host := line.partition("#")[0].strip())]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from setebench import files
 from setebench.errors import UsageError
 from setebench.fleet.columns import answer_text
 from setebench.fleet.comparison import SCHEMA, Parameter
@@ -42,7 +43,7 @@ class _Compared(msgspec.Struct, frozen=True):
 def read(path: str | Path, false_alarm: float = FALSE_ALARM) -> dict[str, Limits]:
     """Limits of all parameters, from the JSON of `setebench fleet compare`. Raises `UsageError` for anything else."""
     try:
-        compared = msgspec.json.decode(Path(path).read_bytes(), type=_Compared)
+        compared = msgspec.json.decode(files.read_bytes(path), type=_Compared)
     except OSError as error:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

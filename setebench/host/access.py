@@ -37,7 +37,7 @@ def read_access(tree: Tree, cpu: int) -> Access:
 
 
 def _read_at(path: Path, offset: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.pread(descriptor, 8, offset)
     finally:

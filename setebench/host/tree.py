@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from setebench import files
+
 T = TypeVar("T")
 MOST_CPUS = 8192
 """The largest number of CPUs that an x86-64 Linux kernel can be built for; a longer list is a malformed one."""
@@ -37,7 +39,7 @@ class Tree:
         terminal.
         """
         try:
-            with open(self.root / path, "rb", buffering=0) as file:
+            with files.opened(self.root / path) as file:
                 raw = b"".join(islice(iter(lambda: file.read(CHUNK_BYTES), b""), MOST_CHUNKS))
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from setebench import store
+from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord, Outcome, Value
 from setebench.score.noise import with_noise
@@ -114,7 +114,7 @@ def _short(finding: Finding) -> dict[str, object]:
 def read_recording(path: Path) -> Recording:
     """Raises `UsageError` for a file that is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Recording)
+        return msgspec.json.decode(files.read_bytes(path), type=Recording)
     except OSError as error:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from setebench import files
 from setebench.errors import UsageError
 from setebench.score import stream
 from setebench.score.run import asked_of, document
@@ -40,7 +41,7 @@ def read_document(path: Path) -> dict[str, Any]:
 def _document(path: Path) -> dict[str, Any] | None:
     """None where the file isn't a single JSON object, or none of a score."""
     try:
-        made = msgspec.json.decode(path.read_bytes())
+        made = msgspec.json.decode(files.read_bytes(path))
     except OSError as error:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
     except msgspec.DecodeError:

@@ -10,6 +10,7 @@ from typing import IO
 
 import msgspec
 
+from setebench import files
 from setebench.errors import UsageError
 from setebench.score.workers.tasks import Answer, Task
 
@@ -110,7 +111,7 @@ def gone_on(path: Path) -> Iterator[Stream]:
 def read(path: Path) -> tuple[Plan, Done]:
     """The plan, and the answers so far without those that were lost. Raises `UsageError` for anything else."""
     try:
-        with open(path, "rb") as file:
+        with files.opened(path) as file:
             lines = file.read(_whole_bytes(file)).splitlines()
     except OSError as error:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error

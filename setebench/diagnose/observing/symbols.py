@@ -21,7 +21,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench import files
+
 DEBUG_FILES = Path("/usr/lib/debug/.build-id")
+MOST_DEBUG_BYTES = 4 << 30
 """Where distributions keep symbol tables of stripped files, by the identifier of the build."""
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -102,7 +105,7 @@ def symbols(path: str, inode: int = 0) -> Symbols | None:
     whose inode is given."""
     with (
         suppress(OSError, ValueError, struct.error),
-        open(path, "rb") as file,
+        files.opened(path) as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         found = os.fstat(file.fileno())
@@ -197,7 +200,7 @@ def _table_kept_apart(data: Data, header: tuple[int, ...], types: tuple[int, ...
     if path is None:
         return None
     with suppress(OSError, ValueError, struct.error):
-        apart = path.read_bytes()
+        apart = files.read_bytes(path, MOST_DEBUG_BYTES)
         return _table(apart, _HEADER.unpack_from(apart, 0), types)
     return None
 
@@ -247,11 +250,11 @@ def written_code(process: int, folder: str = "/tmp") -> Listed | None:
     same user, or of root, is taken: anybody may write to that folder."""
     path = f"{folder}/perf-{process}.map"
     entries = []
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as lines:
+    with suppress(OSError), files.opened(path) as lines:
         if os.fstat(lines.fileno()).st_uid not in (0, os.getuid()):
             return None
         for line in lines:
             with suppress(ValueError):
-                start, size, name = line.rstrip("\n").split(maxsplit=2)
+                start, size, name = line.decode(errors="replace").rstrip("\n").split(maxsplit=2)
                 entries.append((int(start, 16), int(size, 16), name))
     return Listed(entries) if entries else None

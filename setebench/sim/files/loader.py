@@ -6,18 +6,16 @@ and what is allowed there.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from setebench.errors import UsageError
+from setebench.files import read_bytes
 from setebench.sim import spec
 from setebench.sim.files.origins import Origin, take_origins
 from setebench.sim.files.toml_lines import key_lines, line_of
@@ -89,26 +87,13 @@ def origins(text: str, file: str) -> dict[str, Origin]:
 def read_file(path: str) -> str:
     """The text of a user's file. Raises `UsageError` where there is none to be had."""
     try:
-        content = _read_bytes(Path(path))
+        content = read_bytes(path, MOST_BYTES)
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UsageError(f"{_plain(path)}:{line}: not UTF-8 text (byte {error.start})") from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{_plain(path)}: can't be read: {reason}") from error
-
-
-def _read_bytes(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO must not wait for a writer
-    with os.fdopen(descriptor, "rb") as handle:
-        status = os.fstat(handle.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("not a regular file")
-        content = handle.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"larger than the {MOST_BYTES} bytes a machine file may have")
-    return content
+    except OSError as error:
+        raise UsageError(f"{_plain(path)}: can't be read: {error.strerror or error}") from error
 
 
 def _presets() -> Traversable:

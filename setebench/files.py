@@ -1,0 +1,49 @@
+"""Files that somebody names, read: regular ones alone, since a pipe or a device may never end, or do something."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MOST_BYTES = 256 << 20
+"""Of a file that is read as a whole."""
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """A regular file, to read. Raises `OSError`, also for what is no regular file: nothing else is opened."""
+    try:
+        _check(os.stat(path))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another one by now
+    except ValueError as error:  # a null character in the name
+        raise OSError(errno.EINVAL, str(error)) from error
+    file = os.fdopen(descriptor, "rb")
+    try:
+        _check(os.fstat(descriptor))
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _check(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file; write what it gives to one first")
+
+
+def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """All of a regular file of at most so many bytes. Raises `OSError`."""
+    with opened(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB" if most >> 20 else f"larger than {most >> 10} KiB")
+    return data
+
+
+def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
+    """All of a regular file of UTF-8 text. Raises `OSError` and `UnicodeDecodeError`."""
+    return read_bytes(path, most).decode()
