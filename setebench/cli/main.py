@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from setebench import registry
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.text import visible
 
 TOOLS = {
     "characterize": (
@@ -107,7 +108,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except SetebenchError as error:
             failure = _BadUse if isinstance(error, UsageError) else _CouldNotRun
-            raise failure(" ".join(str(error).split())) from error
+            raise failure(visible(" ".join(str(error).split()))) from error
         except KeyboardInterrupt:
             click.echo("\nInterrupted.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -11,7 +11,7 @@ import sys
 import time
 
 from setebench.cli.output import plain_terminal
-from setebench.report.text import visible
+from setebench.text import visible
 
 
 def quieten_matplotlib() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from setebench.loops.advice import Advice
 from setebench.loops.records import LINE_BYTES, Loop, Stream
+from setebench.text import remark
 
 LOCALITY = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"}
 """The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
@@ -23,16 +24,16 @@ def c_code(loop: Loop, advice: Advice) -> str:
 
 def identifier(name: str) -> str:
     """A name as C takes it."""
-    plain = re.sub(r"\W", "_", name)
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
 
 
 def _lines(loop: Loop, advice: Advice) -> Iterator[str]:
     name = identifier(loop.name).upper()
     stages = [(distance, hint, level.upper()) for level, distance, hint in advice.policy.parts]
-    yield f"/* {loop.name}: {advice.strategy}; an iteration is one of its {loop.unit}."
+    yield f"/* {remark(loop.name)}: {advice.strategy}; an iteration is one of its {remark(loop.unit)}."
     for sentence in advice.why:
-        yield from textwrap.wrap(sentence, COMMENT_COLUMNS, initial_indent=" * ", subsequent_indent=" *   ")
+        yield from textwrap.wrap(remark(sentence), COMMENT_COLUMNS, initial_indent=" * ", subsequent_indent=" *   ")
     yield " */"
     if not stages:
         yield "/* Don't prefetch: write the loop as it is. */"

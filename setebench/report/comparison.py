@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,9 @@ from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
 from setebench.report.numbers import interval_text, value_text
-from setebench.report.text import csv_cell, markdown_text, visible
+from setebench.report.text import csv_table, markdown_text
 from setebench.results import Finding, Outcome
+from setebench.text import visible
 
 _HEADINGS = (
     (Agreement.DIFFERS, "Findings that differ"),
@@ -94,14 +93,10 @@ def _markdown(comparison: Comparison) -> str:
 
 
 def _csv(comparison: Comparison) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    names = [visible(name) for name in comparison.names]
-    writer.writerow(["agreement", "parameter", *(f"{name} {column}" for name in names for column in _COLUMNS)])
-    for row in comparison.rows:
-        cells = [csv_cell(getattr(each, column, None)) for each in row.findings for column in _COLUMNS]
-        writer.writerow([row.agreement, visible(row.parameter), *cells])
-    return stream.getvalue()
+    head = ["agreement", "parameter", *(f"{name} {column}" for name in comparison.names for column in _COLUMNS)]
+    cells = ([getattr(each, column, None) for each in row.findings for column in _COLUMNS] for row in comparison.rows)
+    rows = ([row.agreement, row.parameter, *own] for row, own in zip(comparison.rows, cells, strict=True))
+    return csv_table([head, *rows])
 
 
 _COLUMNS = ("value", "unit", "low", "high", "outcome")

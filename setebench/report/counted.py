@@ -5,8 +5,6 @@ docs/counters.md, section "Counting a program", describes the JSON and the CSV.
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +16,8 @@ from setebench import store
 from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
 from setebench.counters.means import Mean, means
 from setebench.counters.protocol import Count
-from setebench.report.text import visible
+from setebench.report.text import csv_table
+from setebench.text import visible
 
 KIND = "counters stat"
 COLUMNS = (
@@ -130,14 +129,13 @@ def signal_name(number: int | None) -> str | None:
 
 def as_csv(counted: Counted) -> str:
     """A head and one row for each count of each run, interval, region and thread of a region."""
-    text = io.StringIO()
-    rows = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
-    rows.writeheader()
     units = {event.name: event.unit for event in counted.events}
-    for place, counts in _places(counted):
-        for name, count in counts.items():
-            rows.writerow({**place, "event": name, "unit": units[name], **_cells(count)})
-    return text.getvalue().encode(errors="replace").decode()
+    rows = (
+        {**place, "event": name, "unit": units[name], **_cells(count)}
+        for place, counts in _places(counted)
+        for name, count in counts.items()
+    )
+    return csv_table([COLUMNS, *([row.get(column) for column in COLUMNS] for row in rows)])
 
 
 def _places(counted: Counted) -> Iterator[tuple[dict[str, Any], Mapping[str, Count]]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from setebench import store
-from setebench.report.text import visible
+from setebench.report.text import csv_table
+from setebench.text import visible
 
 if TYPE_CHECKING:  # report knows its records only; the comparison is the fleet's
     from setebench.fleet.comparison import Fleet, Mark, Open, Parameter
@@ -156,14 +155,8 @@ def _text(fleet: Fleet) -> str:
 
 def _csv(fleet: Fleet) -> str:
     """The marks, in full precision."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["node", "parameter", "value", "usual", "unit", "change", "p", "q", "familywise", "alarm"])
-    for mark in fleet.marks:
-        cells = (mark.value, mark.usual, mark.unit, mark.change, mark.p, mark.q, mark.familywise, mark.alarm)
-        texts = ["" if cell is None else visible(str(cell)) for cell in cells]
-        writer.writerow([visible(mark.node), visible(mark.parameter), *texts])
-    return stream.getvalue()
+    columns = ("node", "parameter", "value", "usual", "unit", "change", "p", "q", "familywise", "alarm")
+    return csv_table([columns, *([getattr(mark, name) for name in columns] for mark in fleet.marks)])
 
 
 def _json(fleet: Fleet) -> str:

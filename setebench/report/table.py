@@ -5,19 +5,19 @@ The forms share their cells. Each escapes for itself, because what is special di
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
 from setebench.report.terminal import overview, terminal_table
-from setebench.report.text import csv_cell, latex_symbols, latex_text, markdown_text, visible
+from setebench.report.text import csv_table, latex_symbols, latex_text, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
+from setebench.text import visible
 
 _NATURAL_WIDTH = 100_000
 _ROWS_OF_A_PAGE = 24
@@ -54,20 +54,16 @@ def _json(view: View) -> str:
 def _csv(view: View) -> str:
     """Raw values in full precision, one unit per column: `value` is in `unit`, `value_ns` in ns."""
     ratio = view.ratio
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     nanoseconds = ["value_ns"] if ratio is not None else []
-    names = [visible(reference.name) for reference in view.references]
-    writer.writerow(["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", *names, "reason", "method"])
+    names = [reference.name for reference in view.references]
+    rows: list[list[Any]] = [
+        ["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", *names, "reason", "method"]
+    ]
     for finding in view.document.findings:
-        inserted = [csv_cell(numbers.nanoseconds(finding, ratio))] if ratio is not None else []
-        bounds = [csv_cell(finding.low), csv_cell(finding.high)]
-        remarks = [reference.remark(finding) for reference in view.references]
-        texts = [visible(text) for text in (finding.outcome, *remarks, finding.reason or "", finding.method)]
-        writer.writerow(
-            [visible(finding.parameter), csv_cell(finding.value), visible(finding.unit), *bounds, *inserted, *texts]
-        )
-    return stream.getvalue()
+        inserted = [numbers.nanoseconds(finding, ratio)] if ratio is not None else []
+        own = [finding.parameter, finding.value, finding.unit, finding.low, finding.high, *inserted, finding.outcome]
+        rows.append([*own, *(each.remark(finding) for each in view.references), finding.reason, finding.method])
+    return csv_table(rows)
 
 
 def _markdown(view: View) -> str:

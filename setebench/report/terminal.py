@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from setebench.report.opening import opening
 from setebench.report.opening.drawn import drawn
-from setebench.report.text import visible
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document, Outcome
+from setebench.text import visible
 
 if TYPE_CHECKING:  # rich is only loaded where a table is made
     from rich.table import Table

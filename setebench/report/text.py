@@ -5,13 +5,19 @@ Text may come from anybody's result file: control characters are shown, never se
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from setebench import store
+from setebench.text import visible
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What spreadsheets take for the begin of a formula, wide letters too."""
+
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _LATEX_SYMBOLS = str.maketrans(
     {
@@ -56,17 +62,21 @@ _ASCII_SYMBOLS = str.maketrans(
 )
 
 
-def visible(text: str) -> str:
-    """`text` on one line, with control and text-direction characters written as escapes."""
-    return _CONTROL.sub(lambda match: {"\n": " ", "\t": " "}.get(match[0], f"\\x{ord(match[0]):02x}"), text)
+def csv_table(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV: numbers in full precision, nothing where there is no value, and no text that a spreadsheet takes
+    for a formula."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(map(_csv_cell, row) for row in rows)
+    return stream.getvalue()
 
 
-def csv_cell(value: Any) -> str:
-    """A value in full precision; nothing where there is none."""
+def _csv_cell(value: Any) -> str:
     record = store.plain(value)
     if record is None:
         return ""
-    return visible(record) if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
+    if not isinstance(record, str):
+        return visible(json.dumps(record, ensure_ascii=False))
+    return f"'{visible(record)}" if record.lstrip(" ").startswith(FORMULAS) else visible(record)
 
 
 def markdown_text(text: str) -> str:

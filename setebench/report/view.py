@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section, condensed, sections
-from setebench.report.text import visible
 from setebench.results import Document, Finding
+from setebench.text import visible
 
 RIGHT_ALIGNED = ("value", "95 % interval", "ns")
 

@@ -7,8 +7,6 @@ a content security policy in the page forbids whatever might get through.
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -23,9 +21,10 @@ from setebench.errors import SetebenchError
 from setebench.report.opening import opening
 from setebench.report.plots import plot
 from setebench.report.sections import Reference, Section, condensed, sections
-from setebench.report.text import visible
+from setebench.report.text import csv_table
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
 from setebench.results import Document, Finding
+from setebench.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -206,13 +205,8 @@ def draw(name: str, figure: Figure, evidence: Any) -> Plot:
 
 def _points(figure: Figure) -> str:
     """What is drawn, as CSV: points of lines with their error bars, of scatter plots, and the cells of heat maps."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["plot", "series", "x", "y", "low", "high", "value"])
-    for axes in figure.axes:
-        name = visible(axes.get_title())
-        writer.writerows([name, visible(series), *numbers] for series, *numbers in _drawn(axes))
-    return stream.getvalue()
+    rows = ((axes.get_title(), *point) for axes in figure.axes for point in _drawn(axes))
+    return csv_table([("plot", "series", "x", "y", "low", "high", "value"), *rows])
 
 
 def _drawn(axes: Axes) -> Iterator[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from setebench import campaign, store
 from setebench.cli import beside
 from setebench.cli.main import setebench
 from setebench.compare import compare
-from setebench.errors import UsageError
+from setebench.errors import SetebenchError, UsageError
+from setebench.export import export, formats
 from setebench.report import comparison, web
 from setebench.report.table import FORMS, render
 from setebench.results import Document
@@ -39,7 +41,10 @@ WHOLE["machine"]["environment"] = {
     "hypervisor": {"name": "KVM"},
     "topology": {"caches": [{"level": 1, "type": "Data", "size_bytes": 49152, "ways": 12, "line_bytes": 64}]},
 }
-WHOLE["machine"]["facts"] = {"cpus": [0, 1]}
+WHOLE["machine"]["facts"] = {
+    **{"cpus": [0, 1], "siblings": [[0], [1]], "memory_bytes": 1 << 30, "ticks_per_second": 2e9},
+    "nodes": [{"number": 0, "cpus": [0, 1]}, {"number": 1, "cpus": []}],
+}
 WHOLE["evidence"] = {
     "steps": [{"scenario": "latency", "state": "failed", "reason": "noise", "told": ["latency.l1"]}],
     "scenario.latency": {"sweep": {"size_bytes": [4096, 8192], "cycles": [4.0, 4.0], "levels": {"l1": 4.0}}},
@@ -94,6 +99,9 @@ def show_everywhere(document: Document) -> None:
     for read in (campaign.plan_of, campaign.steps_of):
         with contextlib.suppress(UsageError):
             read(document)
+    for name in formats():
+        with contextlib.suppress(SetebenchError):
+            assert export(document, name)
 
 
 def _load(path: Path, data: bytes) -> Document | None:
@@ -118,6 +126,30 @@ def test_any_one_place_may_hold_anything(tmp_path: Path, place: tuple[Any, ...],
     document = _load(tmp_path / "a.json", text)
     if document is not None:
         show_everywhere(document)
+
+
+def _texts(tree: Any, text: str) -> Any:
+    """The tree with `text` behind every text in it that may be any."""
+    if isinstance(tree, dict):
+        fixed = ("outcome", "state", "unit", "scenario")
+        return {key: each if key in fixed else _texts(each, text) for key, each in tree.items()}
+    if isinstance(tree, list):
+        return [_texts(each, text) for each in tree]
+    return f"{tree}{text}" if isinstance(tree, str) else tree
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b[2J", "\x1b]8;;evil\x07", "\r\x1b[A", "\x9b31m", "\u202e", "\u2066", "\x00", "\x7f", "\u2028", "\u200f"],
+)
+def test_no_text_reaches_a_terminal_unseen(tmp_path: Path, text: str) -> None:
+    document = _load(tmp_path / "a.json", json.dumps(_texts(WHOLE, text)).encode())
+    assert document is not None
+    shown = [render(document, form) for form in FORMS if form != "json"]
+    shown += [comparison.render(compare([make_document(), document], ["a", f"b{text}"]), "table")]
+    shown += [web.table_html(document)]
+    for each in shown:
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066\u200f]", each), each[:2000]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)

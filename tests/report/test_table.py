@@ -19,11 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setebench import references
-from setebench.report import numbers
+from setebench.compare import compare
+from setebench.report import comparison, numbers
 from setebench.report.sections import Reference
 from setebench.report.table import FORMS, render
-from setebench.report.text import ascii_only, visible
+from setebench.report.text import ascii_only
 from setebench.results import Document, Finding, Outcome
+from setebench.text import visible
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '50% & a|b_c <b> $x$ {y} #1 ~ ^ \\ `z` *w* [l](u) \x1b[31mred\x1b[0m \u202eback, "quoted"\nnext line'
@@ -141,7 +143,25 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3
 def test_any_text_survives_csv_but_for_control_characters(parameter: str, reason: str) -> None:
     finding = Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     rows = list(csv.reader(io.StringIO(render(make_document([finding]), "csv"), newline="")))
-    assert len(rows) == 2 and rows[1][0] == visible(parameter) and rows[1][-2] == visible(reason)
+    assert len(rows) == 2
+    for cell, text in ((rows[1][0], parameter), (rows[1][-2], reason)):
+        assert cell.removeprefix("'") == visible(text).removeprefix("'")
+        assert cell.lstrip(" ")[:1] not in tuple("=+-@\t\r")
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", " =", "\n@", "\uff1d"])
+def test_no_cell_of_a_csv_is_a_formula_and_numbers_stay_numbers(begin: str) -> None:
+    text = f"{begin}cmd|' /C calc'!A0"
+    findings = [
+        Finding(parameter=text, value=-1.5, low=-2.0, high=-1.0, unit=text, method=text),
+        Finding(parameter="a", value=text, unit="string"),
+    ]
+    document = make_document(findings)
+    both = comparison.render(compare([document, document], [text, text]), "csv")
+    for form in (render(document, "csv"), both):
+        cells = [cell for row in csv.reader(io.StringIO(form, newline="")) for cell in row]
+        assert "-1.5" in cells and any("calc" in cell for cell in cells)
+        assert all(cell.startswith("'") for cell in cells if cell.endswith("A0"))
 
 
 @given(texts, texts)

@@ -20,6 +20,7 @@ from setebench.sim.files.loader import load, origins, parse
 from setebench.sim.spec.fields import table_fields
 from setebench.sim.truth.document import truth_document
 from setebench.sim.truth.parameters import left_open, truth
+from setebench.text import visible
 from setebench.truth.twin import as_toml, make_twin
 from setebench.truth.twin.make import fields_of
 from setebench.truth.twin.shapes import MOST_SLICES, at_least, of_size, of_size_and_ways
@@ -262,3 +263,35 @@ def test_one_that_was_seen_but_not_described_is_left_out() -> None:
     ]
     twin = make_twin(msgspec.structs.replace(document, findings=[*kept, *seen]))
     assert twin.machine.prefetchers == ()
+
+
+# -- texts of other people ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x\n[core]\ncores = 3\n#",
+        "\r\n[[levels]]",
+        '"""',
+        "\\",
+        "\x00\x1b[2J\x7f",
+        "\x85\u2028x",
+        "\U0001f600 é",
+        "'\"]}",
+    ],
+)
+def test_texts_of_a_result_stay_texts_in_a_machine_file(text: str) -> None:
+    """Names, methods and reasons reach comments and strings of TOML, and nothing else."""
+
+    def of(said: str) -> Document:
+        document = unresolved(truth_of("plain"), "cache.l2.ways")
+        told = [msgspec.structs.replace(each, method=said, reason=each.reason and said) for each in document.findings]
+        record = msgspec.structs.replace(document.machine, name=said, facts={**document.machine.facts, "name": said})
+        return msgspec.structs.replace(document, findings=told, machine=record, started=said)
+
+    written, plain = as_toml(make_twin(of(text))), as_toml(make_twin(of("plain")))
+    mine, other = parse(written, "a.toml"), parse(plain, "b.toml")
+    assert msgspec.structs.replace(mine, name=other.name, description=other.description) == other
+    assert visible(text) in mine.name and origins(written, "a.toml").keys() == origins(plain, "b.toml").keys()
+    assert all(each.isprintable() for each in written.split("\n") if each.startswith("#"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Sequence
 
@@ -13,6 +11,7 @@ import msgspec
 from setebench import store
 from setebench.cli.output import Output, print_text
 from setebench.errors import UsageError
+from setebench.report.text import csv_table
 
 FORMS = ("table", "json", "csv")
 SCHEMA = 1
@@ -95,11 +94,8 @@ def _json(rows: Sequence[Row]) -> str:
 
 
 def _csv(rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    written = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
-    written.writeheader()
-    written.writerows({**msgspec.structs.asdict(row), "countable": "yes" if row.countable else "no"} for row in rows)
-    return text.getvalue()
+    told = ({**msgspec.structs.asdict(row), "countable": "yes" if row.countable else "no"} for row in rows)
+    return csv_table([Row.__struct_fields__, *(each.values() for each in told)])
 
 
 _FORMS = {"table": _table, "json": _json, "csv": _csv}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from setebench.report.opening import Box, Opening
 from setebench.report.opening.tables import Group
-from setebench.report.text import visible
+from setebench.text import visible
 
 WIDEST, NARROWEST = 100, 40
 """Columns of the page: lines of more are hard to read, boxes of fewer hold no words."""

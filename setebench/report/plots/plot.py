@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.numbers import in_bytes
-from setebench.report.text import visible
+from setebench.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -167,7 +167,8 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # TOML's basic strings escape as JSON's do
+        # TOML's basic strings escape as JSON's do, and DEL as well
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, msgspec.Struct):
         return f"{{{', '.join(_inline(value))}}}"
     if isinstance(value, tuple):

@@ -18,6 +18,7 @@ from setebench.sim.spec.check_fields import Problem, field_problems
 from setebench.sim.spec.check_sense import sense_problems
 from setebench.sim.spec.fields import table_fields
 from setebench.sim.spec.limits import LIMITS
+from setebench.text import visible
 from setebench.truth.twin import caches, core, memory, others, prefetchers, tlbs
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings
@@ -91,9 +92,9 @@ def _draft(readings: Readings) -> Draft:
 
 def _names(readings: Readings, draft: Draft) -> None:
     document = readings.document
-    name = f"twin of {readings.fact('name') or document.machine.name}"
+    name = visible(f"twin of {readings.fact('name') or document.machine.name}")
     draft.assume(("name",), name[: LIMITS[spec.Machine]["name"].most], "a name")
-    description = f"made of findings of {document.started} by {document.tool.name} {document.tool.version}"
+    description = visible(f"made of findings of {document.started} by {document.tool.name} {document.tool.version}")
     draft.assume(("description",), description[: LIMITS[spec.Machine]["description"].most], "which result it is from")
     line = readings.get("cache.l1.line_size")
     if not draft.put(("line_size_bytes",), line):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator
 
-from setebench.sim.files.dump import dump
+from setebench.sim.files.dump import dump, literal
 from setebench.sim.files.origins import TABLE, Origin, field_name
 from setebench.sim.files.toml_lines import Path, key_lines
+from setebench.text import remark
 from setebench.truth.twin.make import Twin
 
 WIDTH = 116
@@ -30,7 +30,7 @@ def as_toml(twin: Twin) -> str:
 def _head(twin: Twin) -> Iterator[str]:
     kinds = [origin.origin for origin in twin.origins.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ORDER if kind in kinds)
-    yield f"# {twin.machine.name}: {counts} fields."
+    yield from _comment(f"{twin.machine.name}: {counts} fields.")
     yield "# measured: found, in this interval; bounded: a bound or an interval stands for it; assumed: not measured."
     for path, origin in twin.origins.items():
         if origin.origin == "fitted" and path != ("prefetchers",):
@@ -66,19 +66,19 @@ def said(origin: Origin) -> str:
 
 
 def _comment(text: str) -> Iterator[str]:
-    yield from (f"# {line}" for line in textwrap.wrap(text, WIDTH))
+    yield from (f"# {line}" for line in textwrap.wrap(remark(text), WIDTH))
 
 
 def _data(path: Path, origin: Origin) -> str:
     """One line of `[origins]`: what is empty is left out."""
-    fields = [f"origin = {json.dumps(origin.origin)}"]
+    fields = [f"origin = {literal(origin.origin)}"]
     ends = (("low", origin.low), ("high", origin.high))
     fields += [f"{name} = {_number(end)}" for name, end in ends if end is not None]
     if origin.parameters:
-        fields.append(f"parameters = {json.dumps(list(origin.parameters))}")
+        fields.append(f"parameters = {literal(origin.parameters)}")
     if origin.why:
-        fields.append(f"why = {json.dumps(origin.why, ensure_ascii=False)}")
-    return f"{json.dumps(field_name(path))} = {{{', '.join(fields)}}}"
+        fields.append(f"why = {literal(origin.why)}")
+    return f"{literal(field_name(path))} = {{{', '.join(fields)}}}"
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,38 @@
+"""Text of other people made harmless: on one line, and without meaning where it goes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_MARKS = re.compile(r"\?(?=\?)|\*(?=/)|/(?=\*)|-(?=-)")
+"""The first half of what continues a line (a trigraph) or ends a comment in C, XML or SQL."""
+
+
+def visible(text: str) -> str:
+    """`text` on one line, with control characters and those that hide or turn text written as escapes."""
+    return _HIDDEN.sub(lambda match: {"\n": " ", "\t": " "}.get(match[0], f"\\x{ord(match[0]):02x}"), text)
+
+
+def remark(text: str) -> str:
+    """`text` for a comment of any language: it neither ends the comment nor goes on in the next line."""
+    return _MARKS.sub(r"\g<0> ", visible(text).replace("\\", "/"))
+
+
+def remarks(value: Any) -> Any:
+    """`value` with every text in it, names of members too, as `remark` makes it."""
+    if type(value) is str:
+        return remark(value)
+    if isinstance(value, dict):
+        return {remarks(key): remarks(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(remarks, value))
+    if isinstance(value, msgspec.Struct):
+        changed = {name: remarks(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **changed)
+    return value
