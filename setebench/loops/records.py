@@ -16,6 +16,7 @@ belongs to one of five patterns:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -34,6 +35,38 @@ LOOP_NAMES = ("matmul", "spmv", "triad", "stencil", "strided", "hash_join", "tre
 HINTS = ("t0", "t1", "t2", "nta", "w")
 LINE_BYTES = 64
 """Of a cache line, on every x86 CPU."""
+
+MOST_LINES = 1024
+"""That an iteration may touch: each is a line of C to prefetch it, and a step of the model in every iteration."""
+
+LEAST, ADDRESSES = 1e-6, 1 << 48
+"""What is more than nothing, and the bytes that a program can address."""
+
+STREAM_LIMITS = {
+    # field: least and most
+    "bytes_per_iteration": (LEAST, MOST_LINES * LINE_BYTES),
+    "accesses_per_iteration": (LEAST, MOST_LINES),
+    "stride_bytes": (-ADDRESSES, ADDRESSES),
+    "elements": (0, ADDRESSES),
+    "extent_bytes": (0, ADDRESSES),
+    "steps": (1, 64),
+    "address_cycles": (0, 1e6),
+}
+LOOP_LIMITS = {
+    "cycles_per_iteration": (LEAST, 1e9),
+    "working_set_bytes": (1, ADDRESSES),
+    "iterations": (1, ADDRESSES),
+    "measured_cycles": (0, 1e9),
+    "threads_per_core": (1, 1024),
+    "page_bytes": (0, ADDRESSES),
+}
+
+
+def _check(kind: str, name: str, described: msgspec.Struct, limits: Mapping[str, tuple[float, float]]) -> None:
+    """Raise `UsageError` for a number that makes no sense: more than memory holds, or no number (NaN)."""
+    for field, (least, most) in limits.items():
+        if not least <= getattr(described, field) <= most:
+            raise UsageError(f"{kind} {name!r}: {field} must be between {least:g} and {most:g}")
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,10 +94,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     address_cycles: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.bytes_per_iteration <= 0 or self.accesses_per_iteration <= 0:
-            raise UsageError(f"stream {self.name!r}: bytes and accesses per iteration must be positive")
-        if self.steps < 1 or self.elements < 0 or self.extent_bytes < 0 or self.address_cycles < 0:
-            raise UsageError(f"stream {self.name!r}: steps, elements, extent and cost of an address can't be negative")
+        _check("stream", self.name, self, STREAM_LIMITS)
         if self.pattern == "strided" and not self.stride_bytes:
             raise UsageError(f"stream {self.name!r} is strided and needs stride_bytes")
 
@@ -100,9 +130,9 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         if not self.streams:
             raise UsageError(f"loop {self.name!r} needs at least one stream")
-        counts = (self.iterations, self.working_set_bytes, self.threads_per_core)
-        if self.cycles_per_iteration <= 0 or self.measured_cycles < 0 or min(counts) < 1:
-            raise UsageError(f"loop {self.name!r}: cycles, working set, iterations and threads must be positive")
+        _check("loop", self.name, self, LOOP_LIMITS)
+        if sum(stream.lines_per_iteration for stream in self.streams) > MOST_LINES:
+            raise UsageError(f"loop {self.name!r}: an iteration touches more than {MOST_LINES} lines; describe a part")
         names = [stream.name for stream in self.streams]
         missing = [stream.via for stream in self.streams if stream.via and stream.via not in names]
         if len(set(names)) < len(names) or missing:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -16,7 +18,10 @@ from setebench.scenarios.advise_prefetch.race import Race
 
 from setebench import store
 from setebench.cli.main import setebench
-from setebench.loops import Policy
+from setebench.errors import UsageError
+from setebench.loops import Loop, Policy, Stream
+from setebench.loops.advice import loop_of, prefetch_advice
+from setebench.loops.code import c_code
 from setebench.loops.shapes import shape
 from setebench.results import Document, Outcome
 from setebench.score.advice import regrets
@@ -30,6 +35,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("table") / "knc.json"
     store.save(make_document(list(truth(load("knc"))), {}, {"name": "knc"}), path)
     return path
+
+
+@pytest.fixture(scope="module")
+def knc(table: Path) -> Document:
+    return store.load(table)
 
 
 def _run(*arguments: str) -> Result:
@@ -90,6 +100,32 @@ def test_a_bad_description_is_one_line(table: Path, tmp_path: Path, text: str | 
         path.write_text(text)
     result = _run("--result", str(table), "--describe", str(path))
     assert result.exit_code == 2 and "Error:" in result.output and len(result.output.strip().splitlines()) <= 3
+
+
+LOOP = {"name": "mine", "cycles_per_iteration": 5.0, "working_set_bytes": 10**8, "iterations": 1000}
+STREAM = {"name": "a", "pattern": "indirect", "bytes_per_iteration": 64}
+
+
+@pytest.mark.parametrize("value", [float("nan"), 10**12, -(1 << 62), 1e-300])
+@pytest.mark.parametrize("field", [each.name for kind in (Loop, Stream) for each in msgspec.structs.fields(kind)])
+def test_no_number_of_a_description_is_too_much(knc: Document, field: str, value: float) -> None:
+    """It is refused in one line, or answered at once."""
+    kind = Loop if field in Loop.__struct_fields__ and field != "name" else Stream
+    loop, stream = ({**LOOP, field: value}, STREAM) if kind is Loop else (LOOP, {**STREAM, field: value})
+    try:
+        assert prefetch_advice(knc, {"streams": [stream], **loop}).strategy
+    except UsageError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["x */ int evil; /*", "x\n#define evil\n", "\\", "??/", "\x1b[2J\x00", "\u2028\r\v"])
+def test_texts_of_a_description_stay_in_comments(knc: Document, text: str) -> None:
+    stream = {**STREAM, "name": text, "pattern": "sequential"}
+    loop = loop_of({**LOOP, "name": text, "unit": text, "streams": [stream]})
+    code = c_code(loop, prefetch_advice(knc, loop))
+    assert all(line.isprintable() for line in code.split("\n"))
+    left = re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL)
+    assert "__builtin_prefetch" in left and not re.search(r"\bevil\b|\*/|/\*|\\|\?\?", left)
 
 
 # -- the proof's statistics -------------------------------------------------------------------------------------------
