@@ -36,9 +36,7 @@ def _columns(kernel: Kernel, first: Cache, second: Cache, third: Cache) -> int:
 
 
 def _block(source: Source, levels: tuple[int, ...], rule: Callable[..., int], how: str) -> Known:
-    inputs = tuple(
-        each for level in levels for each in (source.get(f"cache.l{level}.size"), source.get(f"cache.l{level}.ways"))
-    )
+    inputs = tuple(each for level in levels for each in (source.whole(level), source.ways(level)))
 
     def of_numbers(*numbers: float) -> float:
         pairs = zip(numbers[::2], numbers[1::2], strict=True)

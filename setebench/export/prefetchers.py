@@ -20,12 +20,12 @@ def kinds(source: Source, level: int) -> list[str]:
 
 def presence(source: Source, level: int, kind: str) -> Known:
     """Whether there is such a prefetcher."""
-    return source.get(f"{PREFIX}l{level}.{kind}.present")
+    return source.flag(f"{PREFIX}l{level}.{kind}.present")
 
 
 def parameter(source: Source, level: int, kind: str, name: str) -> Known:
     """What was found of it."""
-    return source.get(f"{PREFIX}l{level}.{kind}.{name}")
+    return source.count(f"{PREFIX}l{level}.{kind}.{name}")
 
 
 def present(source: Source, level: int) -> list[str]:

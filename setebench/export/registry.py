@@ -13,6 +13,7 @@ from setebench.export import formats as package
 from setebench.export.format import Format
 from setebench.export.source import Source
 from setebench.results import Document
+from setebench.text import remarks
 
 
 @cache
@@ -24,12 +25,14 @@ def formats() -> dict[str, Format]:
 
 
 def export(document: Document, name: str) -> str:
-    """The result in the format of that name. Raises `UsageError` for an unknown name, `SetebenchError` where no
-    finding is about what the format takes: then it is the same without findings."""
+    """The result in the format of that name; its text is made harmless first, whatever the format. Raises `UsageError`
+    for an unknown name, `SetebenchError` where no finding is about what the format takes: then it is the same
+    without findings."""
     if name not in formats():
         raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
     write = formats()[name].write
-    text = write(Source(document))
-    if text == write(Source(structs.replace(document, findings=[]))):
+    harmless = remarks(structs.replace(document, evidence={}))
+    text = write(Source(harmless))
+    if text == write(Source(structs.replace(harmless, findings=[]))):
         raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` asks for all")
     return text

@@ -3,16 +3,27 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Annotated
 
-from setebench.export.values import Known, Open, Origin, Rounding, Value, derived, with_assumption
+import msgspec
+
+from setebench.errors import UsageError
+from setebench.export.values import Known, Open, Origin, Rounding, Sheet, Value, derived, exact, with_assumption
 from setebench.results import Document, Finding, Outcome
 
 ORIGINS = {Outcome.MEASURED: Origin.MEASURED, Outcome.ABSENT: Origin.MEASURED, Outcome.AT_LEAST: Origin.AT_LEAST}
-LEVELS = (1, 2, 3)
+LEVELS = (1, 2, 3, 4)
+TREE = "tree_plru"
+PRIVATE = (1, 2)
+"""Levels of which a core is assumed to have its own."""
+
 NANOSECONDS = 1e9
+MOST = float(1 << 63)
+"""Of any number, in any unit: beyond it no tool reads one."""
+
 WIDTHS = ("64", "32", "16", "scalar")
 """Access widths in the names of bandwidth findings, the widest first."""
 
@@ -41,6 +52,42 @@ def _fits(entries: int, ways: int) -> bool:
     return entries % ways == 0 and sets & (sets - 1) == 0
 
 
+Cpu = Annotated[int, msgspec.Meta(ge=0, lt=1 << 13)]
+"""Linux is built for 8192 CPUs at most."""
+
+Cores = tuple[tuple[int, ...], ...]
+"""CPU numbers, one tuple for each core."""
+
+
+class _Node(msgspec.Struct):
+    number: Cpu
+    cpus: tuple[Cpu, ...] = ()
+
+
+class _Facts(msgspec.Struct):
+    """Of the machine record, what formats need: typed, so that a damaged one is refused."""
+
+    name: str = ""
+    cpus: tuple[Cpu, ...] = ()
+    siblings: tuple[tuple[Cpu, ...], ...] = ()
+    nodes: tuple[_Node, ...] = ()
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    ticks_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A memory node: its number, and the cores that are its own, none for memory alone."""
+
+    number: int
+    cores: Cores
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs of its cores."""
+        return [cpu for core in self.cores for cpu in core]
+
+
 @dataclass(frozen=True)
 class Source:
     """What a format may ask of a result. Nothing here guesses: what is not known is an `Open`."""
@@ -51,12 +98,22 @@ class Source:
         """The finding of that parameter, whatever its outcome."""
         return self._findings.get(parameter)
 
-    @property
+    @cached_property
     def _findings(self) -> dict[str, Finding]:
         return {finding.parameter: finding for finding in self.document.findings}
 
     def get(self, parameter: str) -> Known:
-        """The finding as a value in its own unit."""
+        """The finding of a number as a value in its own unit."""
+        known = self._known(parameter)
+        number = isinstance(known, Open) or (not isinstance(known.value, (bool, str)) and 0 <= known.value < MOST)
+        return known if number else Open(parameter, "what it says is no number that a machine can have")
+
+    def flag(self, parameter: str) -> Known:
+        """The finding of a yes or no."""
+        known = self._known(parameter)
+        return known if isinstance(known, Open) or isinstance(known.value, bool) else Open(parameter, "no yes or no")
+
+    def _known(self, parameter: str) -> Known:
         finding = self.finding(parameter)
         if finding is None:
             return Open(parameter, "this result has no such finding")
@@ -73,11 +130,11 @@ class Source:
         )
 
     def count(self, parameter: str) -> Known:
-        """A count above zero: a table or a queue that is absent has no size."""
+        """A whole number above zero: a table or a queue that is absent has no size."""
         known = self.get(parameter)
-        if isinstance(known, Value) and not known.value:
+        if isinstance(known, Value) and int(known.value) < 1:
             return Open(parameter, "absent: nothing limits it, or there is no such table")
-        return known
+        return known if isinstance(known, Open) else replace(known, value=int(known.value))
 
     def first(self, *parameters: str) -> Known:
         """The first of several findings that has a value; else what keeps the first open."""
@@ -94,27 +151,52 @@ class Source:
         """The levels of cache that the result shows."""
         return [level for level in LEVELS if self.has_level(level)]
 
+    def levels_within(self, sheet: Sheet, known: Collection[int]) -> list[int]:
+        """Of the levels, those that a format has a place for; the others are left out of its sheet by name."""
+        for level in self.levels:
+            if level not in known:
+                sheet.put(f"L{level}", Open(f"cache.l{level}", "this format has no place for that level"))
+        return [level for level in self.levels if level in known]
+
     # -- what several formats derive -------------------------------------------------------------------------------
 
     def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes", rounding: Rounding = int) -> Known:
         """A cache's size in units of `unit_bytes`; rounded down, so that nothing is promised that there isn't."""
         how = f"in {unit}" if unit_bytes > 1 else ""
-        return derived(lambda size: size / unit_bytes, unit, (self.get(f"cache.l{level}.size"),), how, rounding)
+        return derived(lambda size: size / unit_bytes, unit, (self.whole(level),), how, rounding)
+
+    def whole(self, level: int) -> Known:
+        """A cache's size in bytes; open where it is a bound that the level before it passes."""
+        name = f"cache.l{level}.size"
+        own, before = self.get(name), self.get(f"cache.l{level - 1}.size")
+        if isinstance(own, Open) or isinstance(before, Open) or own.origin is not Origin.AT_LEAST:
+            return own
+        less = float(own.value) <= float(before.value)
+        return Open(name, f"only at least {own.value} bytes, which level {level - 1} has as well") if less else own
+
+    def ways(self, level: int) -> Known:
+        """A cache's associativity."""
+        return self.count(f"cache.l{level}.ways")
 
     def line(self, level: int) -> Known:
         """A cache's line size in bytes; the first level's where only that was asked."""
         return self.first(f"cache.l{level}.line_size", "cache.l1.line_size")
 
     def sets(self, level: int) -> Known:
-        """Sets of a cache: size over ways and line."""
-        size, ways = self.get(f"cache.l{level}.size"), self.get(f"cache.l{level}.ways")
-        return derived(
-            lambda all, way, line: all / (way * line),
-            "sets",
-            (size, ways, self.line(level)),
-            "size / (ways x line)",
-            int,
-        )
+        """Sets of a cache: size over ways and line; a fraction where they don't fit together."""
+        inputs = (self.whole(level), self.ways(level), self.line(level))
+        return derived(lambda size, way, line: size / (way * line), "sets", inputs, "size / (ways x line)", _plain)
+
+    def buildable(self, level: int, known: Known, power_of_two: bool = True) -> Known:
+        """`known` of a cache's geometry, for a tool that builds the cache: open for a bound, and where size, ways and
+        line make no whole number of sets, or no power of two."""
+        sets = self.sets(level)
+        if isinstance(sets, Value):
+            number = float(sets.value)
+            if number < 1 or number % 1 or (power_of_two and int(number) & int(number) - 1):
+                need = "a power of two" if power_of_two else "a whole number"
+                return Open(", ".join(sets.parameters), f"they make {number:.6g} sets, and the tool needs {need}")
+        return exact(known)
 
     def latency(self, level: str) -> Known:
         """Load to use in core cycles, not rounded; `level` is l1, l2, l3 or memory."""
@@ -133,8 +215,8 @@ class Source:
 
     def hertz(self) -> Known:
         """Core cycles per second while measuring."""
-        rate = self.fact("ticks_per_second")
-        if not isinstance(rate, (int, float)):
+        rate = self.facts.ticks_per_second
+        if rate is None:
             return Open("clock.cycles_per_tick", "this result does not say how many ticks a second has")
         ratio = self.get("clock.cycles_per_tick")
         return derived(lambda cycles: cycles * rate, "Hz", (ratio,), f"{rate:.0f} ticks a second", float)
@@ -149,7 +231,7 @@ class Source:
         that may follow strides."""
         reaches: list[Value] = []
         for kind in ("l1.stride", "l2.stride"):
-            present = self.get(f"prefetcher.{kind}.present")
+            present = self.flag(f"prefetcher.{kind}.present")
             if isinstance(present, Open):
                 return present
             if present.value:
@@ -177,31 +259,59 @@ class Source:
         """GB/s read by that many threads."""
         return self.bandwidth(level, "load", threads)
 
-    def replacement(self, level: int, names: Mapping[str, str]) -> Known:
-        """A cache's replacement policy in another tool's word, of those that `names` has."""
+    def replacement(self, level: int, names: Mapping[str, str], tree_ways: Collection[int] = ()) -> Known:
+        """A cache's replacement policy in another tool's word, of those that `names` has; a tree of pseudo-LRU only
+        with as many ways as the tool has one for."""
         parameter = f"cache.l{level}.replacement"
-        known = self.get(parameter)
+        known = self._known(parameter)
         if isinstance(known, Open):
             return known
         word = names.get(str(known.value))
-        return Open(parameter, f"no word for {known.value} there") if word is None else replace(known, value=word)
+        ways = self.ways(level)
+        if known.value == TREE and (isinstance(ways, Open) or ways.value not in tree_ways):
+            word = None
+        return Open(parameter, f"no {known.value} of these ways there") if word is None else replace(known, value=word)
 
     # -- the machine -----------------------------------------------------------------------------------------------
 
-    def fact(self, name: str) -> Any:
-        """A fact of the machine record, None where it has none."""
-        return self.document.machine.facts.get(name)
+    @cached_property
+    def facts(self) -> _Facts:
+        """The facts of the machine record. Raises `UsageError` for a damaged one."""
+        given = {name: each for name, each in self.document.machine.facts.items() if each is not None}
+        try:
+            return msgspec.convert(given, _Facts)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the result's facts of its machine are damaged: {error}") from error
 
-    @property
-    def cores(self) -> tuple[tuple[int, ...], ...]:
+    @cached_property
+    def cores(self) -> Cores:
         """CPU numbers, one tuple for each core; one core with CPU 0 where the result says nothing of cores."""
-        siblings = self.fact("siblings") or [[cpu] for cpu in self.fact("cpus") or [0]]
-        return tuple(tuple(int(cpu) for cpu in group) for group in siblings)
+        groups = self.facts.siblings or [(cpu,) for cpu in self.facts.cpus or (0,)]
+        core_of = {cpu: group for group in groups for cpu in group}
+        own = (tuple(cpu for cpu in dict.fromkeys(group) if core_of[cpu] is group) for group in groups)
+        return tuple(core for core in own if core) or ((0,),)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Memory nodes. A core that lies in none of them counts as one of the first that has CPUs."""
+        homes = {cpu: node.number for node in reversed(self.facts.nodes) for cpu in node.cpus}
+        first = next((home for core in self.cores if (home := homes.get(core[0])) is not None), None)
+        numbers = list(dict.fromkeys(node.number for node in self.facts.nodes)) or [0]
+        first = numbers[0] if first is None else first
+        near = {core: homes.get(core[0], first) for core in self.cores}
+        return tuple(Node(number, tuple(core for core in near if near[core] == number)) for number in numbers)
+
+    def sharing(self, level: int) -> tuple[tuple[Cores, ...], str]:
+        """The cores that share each cache of a level, cache by cache, and the assumption behind that."""
+        if level in PRIVATE:
+            return tuple((core,) for core in self.cores), "a core has its own"
+        groups = tuple(node.cores for node in self.nodes if node.cores)
+        return groups, "all cores share it" if len(groups) == 1 else "all cores of a memory node share it"
 
     @property
     def name(self) -> str:
         """What the machine is called."""
-        return str(self.fact("name") or self.document.machine.name)
+        return self.facts.name or self.document.machine.name
 
     def heading(self, mark: str, what: str) -> list[str]:
         """The lines of comment that open a file: what it is, of which machine, from when, and how to read the marks."""
@@ -211,4 +321,8 @@ class Source:
             f"{self.name}, measured {self.document.started} by {tool.name} {tool.version}",
             "measured: 95 % interval and method follow; at least: a lower bound; assumed: nobody measured it",
         )
-        return [f"{mark} {' '.join(line.split())}" for line in lines]
+        return [f"{mark} {line}" for line in lines]
+
+
+def _plain(number: float) -> float | int:
+    return number if number % 1 else int(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -21,6 +21,8 @@ class Origin(StrEnum):
 
 _ORDER = tuple(Origin)
 RESTS_ON_BOUND = "rests on a lower bound"
+GROWN = (1.5, 2, 3, 4, 16, 256)
+"""Times a lower bound, with which a rule is tried: far enough for any cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +77,52 @@ def derived(
     rule: Callable[..., float], unit: str, inputs: tuple[Known, ...], how: str, rounding: Rounding = round
 ) -> Known:
     """`rule` of the inputs' values, rounded. The interval spans the rule at all corners of the inputs' intervals,
-    which bounds it for rules that are monotone in every input. The result is no surer than its weakest input."""
+    which bounds it for rules that are monotone in every input. The result is no surer than its weakest input: a lower
+    bound of an input with which the rule falls would bound it from above, so that leaves it open."""
     values: list[Value] = []
     for each in inputs:
         if isinstance(each, Open):
             return each
         values.append(each)
-    central = rule(*(each.value for each in values))
     ends: list[float] = []
-    if any(each.low is not None or each.high is not None for each in values):
-        ends = [rule(*corner) for corner in itertools.product(*(_ends(each) for each in values))]
+    try:
+        central = rule(*(each.value for each in values))
+        rounded = rounding(central)
+        if any(each.low is not None or each.high is not None for each in values):
+            ends = [rule(*corner) for corner in itertools.product(*(_ends(each) for each in values))]
+        falling = next((each for each in values if each.origin is Origin.AT_LEAST and _falls(rule, values, each)), None)
+    except (ArithmeticError, ValueError):
+        return Open(", ".join(_names(values)), f"no number of {unit} follows from these values")
+    if falling is not None:
+        return Open(", ".join(falling.parameters), f"only a lower bound, as which it would bound {unit} from above")
     whys = [each.why for each in values if each.why]
     return Value(
-        rounding(central),
+        rounded,
         unit,
         weakest(values),
         "; ".join([how, *dict.fromkeys(whys)] if how else list(dict.fromkeys(whys))),
         min(ends) if ends else None,
         max(ends) if ends else None,
-        tuple(dict.fromkeys(name for each in values for name in each.parameters)),
+        tuple(_names(values)),
     )
+
+
+def _names(values: Sequence[Value]) -> list[str]:
+    return list(dict.fromkeys(name for each in values for name in each.parameters))
+
+
+def _falls(rule: Callable[..., float], values: Sequence[Value], bound: Value) -> bool:
+    """Whether larger values of an input than its lower bound make the result smaller."""
+    raised = [[each.value if each is not bound else float(each.value) * by for each in values] for by in GROWN]
+    results = [rule(*(each.value for each in values)), *(rule(*each) for each in raised)]
+    return any(after < before for before, after in itertools.pairwise(results))
+
+
+def exact(known: Known) -> Known:
+    """`known` where it is more than a lower bound, for tools that would take a bound for the value."""
+    if isinstance(known, Value) and known.origin is Origin.AT_LEAST:
+        return Open(known.parameters[0], f"only a lower bound is known, {known.value} {known.unit}".rstrip())
+    return known
 
 
 def weakest(values: Iterable[Value]) -> Origin:
@@ -137,7 +165,7 @@ class Sheet:
     def missing(self, mark: str) -> Iterator[str]:
         """Lines that name what was left out, each behind the comment mark."""
         for key, reason in self.left_out.items():
-            yield f"{mark} left out: {key} ({' '.join(reason.split())})"
+            yield f"{mark} left out: {key} ({reason})"
 
     def provenance(self) -> dict[str, dict[str, object]]:
         """For formats without comments: by key where the value comes from."""

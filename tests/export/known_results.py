@@ -91,3 +91,9 @@ def plain_server() -> Document:
         measured("loaded_latency.peak_bandwidth", 25.0, "GB/s", 1.0),
     ]
     return result(*findings)
+
+
+def with_facts(document: Document, **facts: object) -> Document:
+    """The result with other facts of the machine."""
+    record = msgspec.structs.replace(document.machine, facts={**document.machine.facts, **facts})
+    return msgspec.structs.replace(document, machine=record)

@@ -23,6 +23,7 @@ def write(source: Source) -> str:
     """Up to three lines of C, with comments."""
     found = {letter: blocks(source, kernel, "haswell and zen") for letter, kernel in KERNELS.items()}
     sheet = Sheet()
+    source.levels_within(sheet, (1, 2, 3))
     for letter, each in found.items():
         for name, known in _named(each).items():
             sheet.put(f"{name} {letter}", known)

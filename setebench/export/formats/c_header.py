@@ -44,7 +44,7 @@ def _sheet(source: Source) -> Sheet:
     sheet = Sheet()
     for level in source.levels:
         sheet.put(f"l{level}_bytes", source.size(level))
-        sheet.put(f"l{level}_ways", source.get(f"cache.l{level}.ways"))
+        sheet.put(f"l{level}_ways", source.ways(level))
         sheet.put(f"l{level}_line_bytes", source.get(f"cache.l{level}.line_size"))
     for name in (*(f"l{level}" for level in source.levels), "memory"):
         sheet.put(f"{name}_cycles", derived(lambda cycles: cycles, "cycles", (source.latency(name),), "", float))

@@ -3,11 +3,12 @@
 Sets and ways in numbers, latencies in core cycles. ChampSim adds up its levels: a hit at level 2 costs level 1's
 `hit_latency`, its own, and the `fill_latency` of level 1; so each level gets what its measured load-to-use latency
 has more than the level before, less that level's fill latency, which is assumed to be 1. Rounded to the nearest, at
-least 1. `mshr_size` is in entries (misses of loads in flight), `pq_size` as many as software prefetches were in
-flight; `frequency` is in MHz. TLBs: sets times ways is the number of entries; ways are assumed (fully associative at
-level 1, as many as divide the entries at level 2, up to 16). JSON has no comments: the member `setebench`, which
-ChampSim does not read, holds origin, interval and method by path. Names: ChampSim, config/parse.py,
-config/instantiation_file.py, inc/cache_builder.h.
+least 1. ChampSim would round sets up to a power of two, and make another cache of a sliced one. `mshr_size` is in
+entries (misses of loads in flight), `pq_size` as many as software prefetches were in flight; `frequency` is in MHz.
+TLBs: sets times ways is the number of entries; ways are assumed (fully associative at level 1, as many as divide the
+entries at level 2, up to 16). JSON has no comments: the member `setebench`, which ChampSim does not read, holds
+origin, interval and method by path. Names: ChampSim, config/parse.py, config/instantiation_file.py,
+inc/cache_builder.h.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from setebench.export.format import Format
 from setebench.export.prefetchers import nearest
 from setebench.export.source import Source, assumed_ways
-from setebench.export.values import Known, Open, Sheet, Value, assumed, derived
+from setebench.export.values import Known, Open, Sheet, assumed, derived
 
 NAMES = {1: "L1D", 2: "L2C", 3: "LLC"}
 FILL = 1
@@ -33,8 +34,10 @@ def write(source: Source) -> str:
     """The JSON document."""
     sheet = Sheet()
     _machine(source, sheet)
-    for level in source.levels:
+    for level in source.levels_within(sheet, NAMES):
         _cache(source, sheet, level)
+    for level in set(NAMES) - set(source.levels):
+        sheet.put(NAMES[level], Open(f"cache.l{level}", "the result shows no such level; ChampSim's default stays"))
     _tlbs(source, sheet)
     for name in UNKNOWN_CORE:
         sheet.put(f"ooo_cpu.{name}", Open(name, "no finding says it"))
@@ -68,8 +71,8 @@ def _machine(source: Source, sheet: Sheet) -> None:
 
 def _cache(source: Source, sheet: Sheet, level: int) -> None:
     name = NAMES[level]
-    sheet.put(f"{name}.sets", _sets(source, level))
-    sheet.put(f"{name}.ways", source.get(f"cache.l{level}.ways"))
+    sheet.put(f"{name}.sets", source.buildable(level, source.sets(level)))
+    sheet.put(f"{name}.ways", source.buildable(level, source.ways(level)))
     sheet.put(f"{name}.replacement", source.replacement(level, POLICIES))
     sheet.put(f"{name}.hit_latency", _hit_latency(source, level))
     sheet.put(f"{name}.fill_latency", assumed(FILL, "cycles", "no finding divides a latency into hit and fill"))
@@ -77,14 +80,6 @@ def _cache(source: Source, sheet: Sheet, level: int) -> None:
         sheet.put(f"{name}.mshr_size", source.count(f"mshr.l{level}.demand"))
         sheet.put(f"{name}.pq_size", source.count(f"mshr.l{level}.prefetch"))
         sheet.put(f"{name}.prefetcher", nearest(source, level, PREFETCHERS, "no"))
-
-
-def _sets(source: Source, level: int) -> Known:
-    """ChampSim rounds sets up to a power of two, which would make another cache of a sliced one."""
-    sets = source.sets(level)
-    if isinstance(sets, Value) and int(sets.value) & (int(sets.value) - 1):
-        return Open(sets.parameters[0], f"{sets.value} sets are no power of two, which ChampSim would make of them")
-    return sets
 
 
 def _hit_latency(source: Source, level: int) -> Known:

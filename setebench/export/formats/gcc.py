@@ -20,6 +20,7 @@ KIB = 1024
 def write(source: Source) -> str:
     """One option a line, each below its comment."""
     sheet = Sheet()
+    source.levels_within(sheet, (1, 2))
     sheet.put("l1-cache-size", source.size(1, KIB, "KiB"))
     sheet.put("l1-cache-line-size", source.line(1))
     sheet.put("l2-cache-size", source.size(2, KIB, "KiB"))

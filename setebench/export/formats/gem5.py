@@ -5,7 +5,8 @@ the core's. A hit costs the larger of `tag_latency` and `data_latency`; a miss i
 below, and `response_latency`. So level 1 gets its load-to-use latency as `data_latency`, and each further level what
 it has more than the tags and responses on the way, which are assumed to be 1 each; crossbars' own latencies are to be
 taken off by whoever puts them in. Rounded to the nearest, at least 1. `tgts_per_mshr` has no default in gem5 and is
-assumed. `clusivity` is mostly exclusive where lines were seen to leave the outer cache for the inner one, and mostly
+assumed. gem5 takes powers of two alone: of sets, of ways of a tree of pseudo-LRU, of a prefetcher's entries (four at
+least). `clusivity` is mostly exclusive where lines were seen to leave the outer cache for the inner one, and mostly
 inclusive where that was seen not to be, or lines leave the inner cache with the outer. Prefetchers:
 `StridePrefetcher` (`degree` in lines, `distance` in strides skipped, `table_entries`) and `TaggedPrefetcher`
 (`degree`); streams have no class of their own kind. Names: gem5, src/mem/cache/Cache.py, prefetch/Prefetcher.py,
@@ -33,7 +34,8 @@ POLICIES = {
     "random": "RandomRP()",
     "srrip": "RRIPRP()",
 }
-CLASSES = {1: "SetebenchL1D", 2: "SetebenchL2", 3: "SetebenchL3"}
+CLASSES = {1: "SetebenchL1D", 2: "SetebenchL2", 3: "SetebenchL3", 4: "SetebenchL4"}
+POWERS = tuple(1 << power for power in range(24))
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,13 @@ def write(source: Source) -> str:
 
 def _cache(source: Source, level: int) -> _Class:
     sheet = Sheet()
-    sheet.put("size", _size(source.size(level)))
-    sheet.put("assoc", source.get(f"cache.l{level}.ways"))
-    sheet.put("replacement_policy", source.replacement(level, POLICIES))
+    sheet.put("size", _size(source.buildable(level, source.size(level))))
+    sheet.put("assoc", source.buildable(level, source.ways(level)))
+    sheet.put("replacement_policy", source.replacement(level, POLICIES, POWERS))
     sheet.put("tag_latency", assumed(TAG, "cycles", "no finding divides a latency"))
     sheet.put("data_latency", _data_latency(source, level))
     sheet.put("response_latency", assumed(RESPONSE, "cycles", "no finding divides a latency"))
-    mshrs = source.count(f"mshr.l{level}.demand") if level < 3 else Open("mshr.l3.demand", "not asked by any scenario")
-    sheet.put("mshrs", mshrs)
+    sheet.put("mshrs", source.count(f"mshr.l{level}.demand"))
     sheet.put("tgts_per_mshr", assumed(TARGETS, "targets", "as gem5's example caches"))
     if level > 1:
         sheet.put("clusivity", _clusivity(source, level))
@@ -91,10 +92,10 @@ def _data_latency(source: Source, level: int) -> Known:
 
 def _clusivity(source: Source, level: int) -> Known:
     """gem5 tells whether misses fill a cache from whether they leave it to what was evicted above."""
-    exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}")
+    exclusive = source.flag(f"cache.l{level}.exclusive_of_l{level - 1}")
     if isinstance(exclusive, Value):
         return replace(exclusive, value="'mostly_excl'" if exclusive.value else "'mostly_incl'")
-    inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}")
+    inclusive = source.flag(f"cache.l{level - 1}.inclusive_in_l{level}")
     if isinstance(inclusive, Open):
         return inclusive
     if not inclusive.value:
@@ -119,9 +120,13 @@ def _stride(source: Source, level: int, others: str) -> Known:
         "degree": parameter(source, level, "stride", "degree"),
         "table_entries": parameter(source, level, "stride", "streams"),
     }
-    settled = {name: known for name, known in given.items() if isinstance(known, Value)}
+    settled = {
+        name: known
+        for name, known in given.items()
+        if isinstance(known, Value) and (name == "degree" or known.value in POWERS[2:])
+    }
     arguments = ", ".join(f"{name}={_argument(name, known)}" for name, known in settled.items())
-    there = source.get(f"prefetcher.l{level}.stride.present")
+    there = source.flag(f"prefetcher.l{level}.stride.present")
     assert isinstance(there, Value)
     names = tuple(name for known in settled.values() for name in known.parameters)
     why = f"l{level}.stride; gem5's defaults for the rest{others}"

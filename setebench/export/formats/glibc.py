@@ -2,17 +2,18 @@
 exports.
 
 All in bytes. `x86_data_cache_size` is the first cache; `x86_shared_cache_size` is a thread's part of the last one, so
-the size is divided by the CPUs of the machine, which are assumed to share it; both rounded down to 256, as glibc
-does. `x86_non_temporal_threshold` is three quarters of a thread's part, glibc's rule up to 2.37, and at least the
-0x4040 that it allows. Sizes that are only bounded are left out. Names: glibc manual, "Hardware Capability Tunables";
-rules: sysdeps/x86/dl-cacheinfo.h.
+the size is divided by the CPUs that share that cache, and no less than its part of the last cache that a core has to
+itself; both rounded down to 256, as glibc does. `x86_non_temporal_threshold` is three quarters of a thread's part,
+glibc's rule up to 2.37, but no less than its part of its core's cache, nor than the 0x4040 that glibc allows. Sizes
+that are only bounded are left out. Names: glibc manual, "Hardware Capability Tunables"; rules:
+sysdeps/x86/dl-cacheinfo.h.
 """
 
 from __future__ import annotations
 
 from setebench.export.format import Format
-from setebench.export.source import Source
-from setebench.export.values import Known, Open, Origin, Sheet, Value, derived, with_assumption
+from setebench.export.source import PRIVATE, Source
+from setebench.export.values import Known, Open, Sheet, derived, exact, with_assumption
 from setebench.host.tunables import glibc_tunables
 
 STEP = 256
@@ -25,10 +26,13 @@ def write(source: Source) -> str:
     """`export GLIBC_TUNABLES=...`, with comments above it."""
     sheet = Sheet()
     sheet.put("x86_data_cache_size", derived(lambda size: size, "bytes", (_whole(source, 1),), "", _down))
-    shared = _shared(source)
+    source.levels_within(sheet, (1, *source.levels[-1:]))
+    shared, own = _shared(source)
     sheet.put("x86_shared_cache_size", shared)
-    how = f"{FRACTION} of it"
-    threshold = derived(lambda size: max(FRACTION * size, LEAST_THRESHOLD), "bytes", (shared,), how, int)
+    how = f"{FRACTION} of it, at least the core's"
+    threshold = derived(
+        lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD), "bytes", (shared, own), how, int
+    )
     sheet.put("x86_non_temporal_threshold", threshold)
     lines = source.heading("#", "glibc: cache sizes for memcpy and friends, with what was measured")
     believed = glibc_tunables()
@@ -43,22 +47,26 @@ def write(source: Source) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shared(source: Source) -> Known:
+def _shared(source: Source) -> tuple[Known, Known]:
+    """A CPU's part of the last cache, but no less than its part of the last one of its own core; and that part."""
     levels = [level for level in source.levels if level > 1]
     if not levels:
-        return Open("cache.l2.size", "this result has no cache behind the first")
-    threads = sum(len(group) for group in source.cores)
-    size = _whole(source, levels[-1])
-    part = derived(lambda size: size / threads, "bytes", (size,), "a CPU's part", _down)
-    return with_assumption(part, f"{threads} CPUs are assumed to share the last cache")
+        nothing = Open("cache.l2.size", "this result has no cache behind the first")
+        return nothing, nothing
+    last, own = _part(source, levels[-1]), _part(source, max({1, *levels} & set(PRIVATE)))
+    return derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down), own
+
+
+def _part(source: Source, level: int) -> Known:
+    groups, why = source.sharing(level)
+    cpus = max(sum(map(len, group)) for group in groups)
+    part = derived(lambda size: size / cpus, "bytes", (_whole(source, level),), "", _down)
+    return with_assumption(part, f"level {level} is divided by {cpus} CPUs: {why}")
 
 
 def _whole(source: Source, level: int) -> Known:
     """A cache's size; a bound is left out, as copies that would fit the cache then went around it."""
-    name = f"cache.l{level}.size"
-    size = source.get(name)
-    bound = isinstance(size, Value) and size.origin is Origin.AT_LEAST
-    return Open(name, "only a lower bound is known") if bound else size
+    return exact(source.whole(level))
 
 
 def _down(size: float) -> int:

@@ -3,20 +3,19 @@
 Cache sizes and line sizes in bytes, associativity in ways. `Latency` of a memory node in nanoseconds and `Bandwidth`
 in MiB/s (our findings are 10^9 bytes), both rounded to the nearest; bandwidth is that of the load kernel with the
 most threads that were measured. Caches' latencies have no place of their own and are `info` elements, in nanoseconds.
-Cores and memory nodes are as the system shows them; first and second caches are assumed to be a core's own, the third
-to be shared by a memory node. hwloc's own reader of XML knows no comments, so origin, interval and method are `info`
-elements too. Names: hwloc 2.9, hwloc2.dtd, topology-xml.c, memattrs.h.
+Cores and memory nodes are as the system shows them, nodes of memory alone without caches; first and second caches are
+assumed to be a core's own, the third to be shared by a memory node. hwloc's own reader of XML knows no comments, so
+origin, interval and method are `info` elements too. Names: hwloc 2.9, hwloc2.dtd, topology-xml.c, memattrs.h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from xml.sax.saxutils import quoteattr
 
 from setebench.export.format import Format
-from setebench.export.source import Source
+from setebench.export.source import PRIVATE, Node, Source
 from setebench.export.values import Entry, Known, Open, Sheet, Value, assumed, derived
 
 MEBI = 1 << 20
@@ -26,21 +25,9 @@ UNIFIED, DATA = 0, 1
 WORD_BITS = 32
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A memory node: its number, and the cores that are its own."""
-
-    number: int
-    cores: tuple[tuple[int, ...], ...]
-
-    @property
-    def cpus(self) -> list[int]:
-        return [cpu for core in self.cores for cpu in core]
-
-
 def write(source: Source) -> str:
     """The XML document."""
-    nodes = _nodes(source)
+    nodes = source.nodes
     cpus = [cpu for node in nodes for cpu in node.cpus]
     ids = count(1)
     sheet = Sheet()
@@ -52,17 +39,6 @@ def write(source: Source) -> str:
     attributes = list(_attributes(source, sheet, nodes, targets))
     lines += [*_infos(source, sheet), *below, "</object>", *attributes, "</topology>"]  # hwloc wants infos first
     return "\n".join(lines) + "\n"
-
-
-def _nodes(source: Source) -> list[_Node]:
-    nodes = source.fact("nodes") or []
-    if len(nodes) < 2:
-        number = int(nodes[0]["number"]) if nodes else 0
-        return [_Node(number, source.cores)]
-    return [
-        _Node(int(node["number"]), tuple(core for core in source.cores if set(core) <= set(node["cpus"])))
-        for node in nodes
-    ]
 
 
 def _sets(cpus: Iterable[int], nodes: Iterable[int]) -> str:
@@ -81,37 +57,48 @@ def _mask(members: Iterable[int]) -> str:
     return ",".join(reversed(words))
 
 
-def _own(cpus: Iterable[int], node: _Node) -> str:
+def _own(cpus: Iterable[int], node: Node) -> str:
     """The sets of an object below the machine: without the allowed ones, which only the machine has."""
     cpu, memory = _mask(cpus), _mask([node.number])
     return f'cpuset="{cpu}" complete_cpuset="{cpu}" nodeset="{memory}" complete_nodeset="{memory}"'
 
 
-def _node(source: Source, sheet: Sheet, node: _Node, ids: Iterator[int], targets: dict[int, int]) -> Iterator[str]:
-    third = source.has_level(3)
-    if third:
-        _once(sheet, "l3.cpuset", assumed(_mask(node.cpus), "", "all cores of a memory node share the third cache"))
-        yield _cache(source, sheet, 3, f'{_own(node.cpus, node)} gp_index="{next(ids)}"')
+def _node(source: Source, sheet: Sheet, node: Node, ids: Iterator[int], targets: dict[int, int]) -> Iterator[str]:
+    """A node of memory alone has no CPUs of its own, and so no caches: hwloc then puts it below the whole machine."""
+    shared = [level for level in reversed(source.levels) if level not in PRIVATE and node.cores]
+    for level in shared:
+        _once(sheet, f"l{level}.cpuset", assumed(_mask(node.cpus), "", source.sharing(level)[1]))
+        yield _cache(source, sheet, level, f'{_own(node.cpus, node)} gp_index="{next(ids)}"')
+    grouped = bool(node.cores) and not shared and len(source.nodes) > 1  # something must hold a node and its cores
+    if grouped:
+        yield f'<object type="Group" {_own(node.cpus, node)} gp_index="{next(ids)}" kind="0" subkind="0">'
     targets[node.number] = next(ids)
-    memory = int(source.fact("memory_bytes") or 0)
     yield (
         f'<object type="NUMANode" os_index="{node.number}" {_own(node.cpus, node)} gp_index="{targets[node.number]}" '
-        f'local_memory="{memory}"/>'
+        f'local_memory="{_memory(source, sheet)}"/>'
     )
-    for number, core in enumerate(node.cores):
-        below = [level for level in (2, 1) if source.has_level(level)]
+    for core in node.cores:
+        below = [level for level in PRIVATE[::-1] if source.has_level(level)]
         for level in below:
             yield _cache(source, sheet, level, f'{_own(core, node)} gp_index="{next(ids)}"')
+        number = source.cores.index(core)
         yield f'<object type="Core" os_index="{number}" {_own(core, node)} gp_index="{next(ids)}">'
         for cpu in core:
             yield f'<object type="PU" os_index="{cpu}" {_own([cpu], node)} gp_index="{next(ids)}"/>'
         yield "</object>" * (len(below) + 1)
-    if third:
-        yield "</object>"
+    yield "</object>" * (len(shared) + grouped)
+
+
+def _memory(source: Source, sheet: Sheet) -> int:
+    """Of a node. What the facts have is that of all nodes together."""
+    if len(source.nodes) > 1:
+        sheet.put("local_memory", Open("memory_bytes", "the result does not say how much of it each node has"))
+        return 0
+    return source.facts.memory_bytes
 
 
 def _cache(source: Source, sheet: Sheet, level: int, place: str) -> str:
-    known = {"size": source.size(level), "line": source.line(level), "ways": source.get(f"cache.l{level}.ways")}
+    known = {"size": source.size(level), "line": source.line(level), "ways": source.ways(level)}
     given = {}
     for name, each in known.items():
         if _once(sheet, f"l{level}.{name}", each) is not None and isinstance(each, Value):
@@ -143,10 +130,10 @@ def _said(entry: Entry) -> str:
 
 
 def _info(name: str, value: str) -> str:
-    return f"<info name={quoteattr(name)} value={quoteattr(' '.join(value.split()))}/>"
+    return f"<info name={quoteattr(name)} value={quoteattr(value)}/>"
 
 
-def _attributes(source: Source, sheet: Sheet, nodes: list[_Node], targets: dict[int, int]) -> Iterator[str]:
+def _attributes(source: Source, sheet: Sheet, nodes: Sequence[Node], targets: dict[int, int]) -> Iterator[str]:
     """Latency and Bandwidth of each node for its own CPUs: what was measured is local."""
     latency = derived(lambda ns: ns, "ns", (source.nanoseconds("memory"),), "")
     bandwidth = derived(lambda rate: rate * GIGA / MEBI, "MiB/s", (_bandwidth(source),), "")
@@ -154,7 +141,7 @@ def _attributes(source: Source, sheet: Sheet, nodes: list[_Node], targets: dict[
         if sheet.put(name, known) is None or isinstance(known, Open):
             continue
         yield f'<memattr name="{name}" flags="{flags}">'
-        for node in nodes:
+        for node in (each for each in nodes if each.cores):
             yield (
                 f'<memattr_value target_obj_type="NUMANode" target_obj_gp_index="{targets[node.number]}" '
                 f'value="{known.value}" initiator_cpuset="{_mask(node.cpus)}"/>'

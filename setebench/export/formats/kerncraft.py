@@ -2,10 +2,10 @@
 
 Sizes in bytes (`32768 B`: kerncraft's prefix k is 1000) and clock in Hz, rounded to whole ones, bandwidths in GB/s of
 10^9 bytes. `measurements` are our streaming kernels, with the bytes that the program asked for, as kerncraft counts
-them; its triad is our vector_triad. `cores per group` of the third cache is assumed to be all cores. What kerncraft
-needs for its models and nobody measures from outside (ports, FLOPs per cycle, upstream throughput, event names) is
-left out and named; its own template says INFORMATION_REQUIRED there. Names: kerncraft 0.8, machinemodel.py,
-examples/machine-files.
+them; its triad is our vector_triad. `cores per group` of the third cache is assumed to be the cores of a memory node.
+What kerncraft needs for its models and nobody measures from outside (ports, FLOPs per cycle, upstream throughput,
+event names) is left out and named; its own template says INFORMATION_REQUIRED there. Names: kerncraft 0.8,
+machinemodel.py, examples/machine-files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _head(source: Source, sheet: Sheet) -> Iterator[str]:
     yield f"kerncraft version: {VERSION}"
     yield f"model name: {json.dumps(source.name)}"
     yield f"model type: {json.dumps(source.name)}"
-    nodes = max(len(source.fact("nodes") or []), 1)
+    nodes = sum(bool(node.cores) for node in source.nodes)
     yield "# as the system shows; one socket is assumed"
     yield "sockets: 1"
     yield f"cores per socket: {len(cores)}"
@@ -83,13 +83,12 @@ def _line(sheet: Sheet, indent: str, key: str, known: Known, text: object = None
 
 
 def _level(source: Source, sheet: Sheet, level: int) -> Iterator[str]:
-    cores = len(source.cores)
-    own = level < 3
+    groups, why = source.sharing(level)
     yield f"- level: L{level}"
     yield "  cache per group:"
-    found = {"sets": source.sets(level), "ways": source.get(f"cache.l{level}.ways"), "cl_size": source.line(level)}
+    found = {"sets": source.sets(level), "ways": source.ways(level), "cl_size": source.line(level)}
     for key, known in found.items():
-        value = sheet.put(f"L{level} {key}", known)
+        value = sheet.put(f"L{level} {key}", source.buildable(level, known, power_of_two=False))
         if value is not None:
             yield f"    # {value.comment}"
             yield f"    {key}: {value.value}"
@@ -103,9 +102,9 @@ def _level(source: Source, sheet: Sheet, level: int) -> Iterator[str]:
     if level < max(source.levels):
         yield f"    load_from: L{level + 1}"
         yield f"    store_to: L{level + 1}"
-    yield f"  # assumed: {'a core has its own' if own else 'all cores share it'}"
-    yield f"  cores per group: {1 if own else cores}"
-    yield f"  groups: {cores if own else 1}"
+    yield f"  # assumed: {why}"
+    yield f"  cores per group: {max(map(len, groups))}"
+    yield f"  groups: {len(groups)}"
     size = sheet.put(f"L{level} size per group", source.size(level))
     if size is not None:
         yield f"  # {size.comment}"

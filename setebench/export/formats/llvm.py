@@ -33,10 +33,11 @@ BY_LEVEL = {"getCacheSize": "unsigned", "getCacheAssociativity": "unsigned"}
 def write(source: Source) -> str:
     """Functions of one class, and the options in comments above them."""
     sheet = Sheet()
+    source.levels_within(sheet, (1, 2))
     sheet.put("getCacheLineSize", source.line(1))
     for level, name in ((1, "L1D"), (2, "L2D")):
         sheet.put(f"getCacheSize {name}", source.size(level))
-        sheet.put(f"getCacheAssociativity {name}", source.get(f"cache.l{level}.ways"))
+        sheet.put(f"getCacheAssociativity {name}", source.ways(level))
     sheet.put("getPrefetchDistance", source.prefetch_latency())
     least = derived(lambda stride: stride + 1, "bytes", (source.followed_strides(),), "first stride not followed", int)
     sheet.put("getMinPrefetchStride", least)

@@ -26,13 +26,13 @@ def write(source: Source) -> str:
     """The JSON document."""
     sheet = Sheet()
     document: dict[str, Any] = {"general": {"name": source.name}, "memory": {}}
-    environment = source.document.machine.environment.get("cpu") or {}
-    if environment.get("vendor"):
-        document["general"]["vendor"] = environment["vendor"]
+    cpu = source.document.machine.environment.get("cpu")
+    if isinstance(cpu, dict) and isinstance(cpu.get("vendor"), str):
+        document["general"]["vendor"] = cpu["vendor"]
     rate = sheet.put("general.clockRate", derived(lambda hertz: hertz / KILO, "kHz", (source.hertz(),), ""))
     if rate is not None:
         document["general"]["clockRate"] = {"value": rate.value, "unit": "kHz"}
-    for level in source.levels:
+    for level in source.levels_within(sheet, (1, 2, 3)):
         document["memory"][f"l{level}"] = _cache(source, sheet, level)
     document["memory"]["main"] = _main(source, sheet)
     for name in STATISTICS:
@@ -44,8 +44,8 @@ def write(source: Source) -> str:
 
 
 def _cache(source: Source, sheet: Sheet, level: int) -> dict[str, Any]:
-    amount = len(source.cores) if level < 3 else 1
-    why = "a core has its own" if level < 3 else "all cores share it"
+    groups, why = source.sharing(level)
+    amount = len(groups)
     sheet.put(f"memory.l{level}.amount", assumed(amount, "caches", why))
     found: dict[str, Any] = {"amount": amount}
     for name, known in (("size", source.size(level)), ("lineSize", source.line(level))):
@@ -57,8 +57,8 @@ def _cache(source: Source, sheet: Sheet, level: int) -> dict[str, Any]:
 
 def _main(source: Source, sheet: Sheet) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if source.fact("memory_bytes"):
-        found["totalGlobalMem"] = {"value": source.fact("memory_bytes"), "unit": "bytes"}
+    if source.facts.memory_bytes:
+        found["totalGlobalMem"] = {"value": source.facts.memory_bytes, "unit": "bytes"}
     return found | _timed(source, sheet, "memory", "memory.main")
 
 

@@ -21,6 +21,7 @@ KERNELS = {"S": Kernel(8, 4, 4), "D": Kernel(4, 8, 8)}
 def write(source: Source) -> str:
     """The variable for a shell, and the definitions of param.h in comments."""
     size, definitions = Sheet(), Sheet()
+    source.levels_within(size, (1, 2, 3))
     size.put("OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB"))
     for letter, kernel in KERNELS.items():
         found = blocks(source, kernel, "param.h of Haswell to Zen")

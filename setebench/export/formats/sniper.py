@@ -1,15 +1,18 @@
 """Sniper: sections of a configuration file.
 
-`cache_size` in KB of 1024 bytes, rounded down; `associativity` in ways; times in core cycles, rounded to the nearest.
-A level's hit costs its `data_access_time` and, for each level before it, that one's `tags_access_time`, which is
-assumed to be 1; so they are taken off. `outstanding_misses` is in entries and read for the first data cache only.
-Memory's `latency` is in nanoseconds, of the whole way less the last cache's hit; `per_controller_bandwidth` in GB/s
-(10^9 bytes), of one controller that is assumed to stand for all. TLB `size` in entries, `penalty` in cycles of a walk.
-The prefetcher of kind `simple` has `flows` and `num_prefetches`; what it is nearest to is said. Names: Sniper,
-config/base.cfg, nehalem.cfg, prefetcher.cfg, simple_prefetcher.cc.
+`cache_size` in KB of 1024 bytes, as ways and line must make it; `associativity` in ways; `address_hash` is `mod`
+where sets are no power of two; `shared_cores` in cores; times in core cycles, rounded to the nearest. A level's hit
+costs its `data_access_time` and, for each level before it, that one's `tags_access_time`, which is assumed to be 1;
+so they are taken off. `outstanding_misses` is in entries and read for the first data cache only. Memory's `latency`
+is in nanoseconds, of the whole way less the last cache's hit; `per_controller_bandwidth` in GB/s (10^9 bytes), of one
+controller that is assumed to stand for all. TLB `size` in entries, `penalty` in cycles of a walk. The prefetcher of
+kind `simple` has `flows` and `num_prefetches`; what it is nearest to is said. Names: Sniper, config/base.cfg,
+nehalem.cfg, prefetcher.cfg, simple_prefetcher.cc.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from setebench.export.format import Format
 from setebench.export.prefetchers import not_expressed, parameter, present
@@ -21,7 +24,9 @@ TAGS = 1
 GIGA = 1e9
 POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
 ONE_CONTROLLER = "one controller is assumed to stand for all"
-SECTIONS = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache"}
+SECTIONS = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache", 4: "l4_cache"}
+PLRU_WAYS = (4, 8)
+"""What Sniper has a tree of pseudo-LRU for."""
 
 
 def write(source: Source) -> str:
@@ -66,9 +71,12 @@ def _levels(source: Source) -> Sheet:
 def _cache(source: Source, level: int) -> Sheet:
     sheet = Sheet()
     sheet.put("cache_block_size", source.line(level))
-    sheet.put("cache_size", source.size(level, KIB, "KiB"))
-    sheet.put("associativity", source.get(f"cache.l{level}.ways"))
-    sheet.put("replacement_policy", source.replacement(level, POLICIES))
+    sheet.put("cache_size", source.buildable(level, source.size(level, KIB, "KiB"), power_of_two=False))
+    sheet.put("associativity", source.buildable(level, source.ways(level), power_of_two=False))
+    sheet.put("address_hash", _hash(source.buildable(level, source.sets(level), power_of_two=False)))
+    sheet.put("replacement_policy", source.replacement(level, POLICIES, PLRU_WAYS))
+    groups, why = source.sharing(level)
+    sheet.put("shared_cores", assumed(max(map(len, groups)), "cores", why))
     less = (level - 1) * TAGS
     how = f"less {less} cycles of tags before it" if less else ""
     own = derived(lambda cycles: max(cycles - less, 1), "cycles", (source.latency(f"l{level}"),), how)
@@ -79,6 +87,12 @@ def _cache(source: Source, level: int) -> Sheet:
     if level == 2:
         sheet.put("prefetcher", _prefetcher_kind(source))
     return sheet
+
+
+def _hash(sets: Known) -> Known:
+    if isinstance(sets, Open):
+        return sets
+    return replace(sets, value="mask" if int(sets.value).bit_count() == 1 else "mod", unit="", low=None, high=None)
 
 
 def _followed(source: Source) -> str | None:
@@ -102,7 +116,7 @@ def _prefetcher(source: Source) -> dict[str, Sheet]:
     own = Sheet()
     own.put("flows", parameter(source, 2, followed, "streams"))
     own.put("num_prefetches", parameter(source, 2, followed, "degree"))
-    own.put("stop_at_page_boundary", _stops(parameter(source, 2, followed, "crosses_4k")))
+    own.put("stop_at_page_boundary", _stops(source.flag(f"prefetcher.l2.{followed}.crosses_4k")))
     return {f"perf_model/{SECTIONS[2]}/prefetcher/simple": own}
 
 

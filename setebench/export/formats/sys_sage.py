@@ -2,9 +2,9 @@
 
 Cache and line sizes in bytes, associativity in ways. A data path from a cache, or memory, to each of its cores has
 `latency` in nanoseconds and `bw` in bytes a second (our findings are 10^9 bytes), of one thread, not rounded; -1 is
-sys-sage's word for unknown. First and second caches are assumed to be a core's own, the third to be shared by all.
-sys-sage's reader takes a comment among components for a component, so origin, interval and method are comments above
-them. Names: sys-sage, src/xml_load.cpp, xml_dump.cpp, enums.hpp.
+sys-sage's word for unknown. First and second caches are assumed to be a core's own, others to be shared by the cores
+of a memory node. sys-sage's reader takes a comment among components for a component, so origin, interval and method
+are comments above them. Names: sys-sage, src/xml_load.cpp, xml_dump.cpp, enums.hpp.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import count
 from xml.sax.saxutils import quoteattr
 
 from setebench.export.format import Format
-from setebench.export.source import Source
+from setebench.export.source import PRIVATE, Source
 from setebench.export.values import Sheet, assumed, derived
 
 GIGA = 1e9
@@ -55,16 +55,20 @@ def write(source: Source) -> str:
     sheet, tree = Sheet(), _Tree()
     given = {level: _attributes(source, sheet, level) for level in source.levels}
     timed = {level: _times(source, sheet, level) for level in (*(f"l{n}" for n in source.levels), "memory")}
-    if 3 in given:
-        sheet.put("L3 cores", assumed(len(source.cores), "cores", "all cores share the third cache"))
+    shared = [level for level in reversed(source.levels) if level not in PRIVATE]
+    for level in shared:
+        sheet.put(f"L{level} cores", assumed(len(source.sharing(level)[0][0]), "cores", source.sharing(level)[1]))
+    size = source.facts.memory_bytes if len(source.nodes) == 1 else UNKNOWN
     tree.open("Topology", 0)
     tree.open("Chip", 0, f'model={quoteattr(source.name)} type="{CHIP_CPU}"')
-    memory = tree.open("Memory", 0, f'size="{int(source.fact("memory_bytes") or 0)}" is_volatile="1"')
-    third = tree.open("Cache", 0, given[3]) if 3 in given else None
-    shared = {"memory": memory} | ({"l3": third} if third is not None else {})
-    for number, core in enumerate(source.cores):
-        _core(tree, (number, core), given, timed, shared)
-    tree.close(*(["Cache"] if third is not None else []), "Memory", "Chip", "Topology")
+    for node in source.nodes:
+        above = {"memory": tree.open("Memory", node.number, f'size="{size}" is_volatile="1"')}
+        within = shared if node.cores else []
+        above |= {f"l{level}": tree.open("Cache", node.number, given[level]) for level in within}
+        for core in node.cores:
+            _core(tree, (source.cores.index(core), core), given, timed, above)
+        tree.close(*("Cache" for _ in within), "Memory")
+    tree.close("Chip", "Topology")
     comments = [
         *source.heading("", "sys-sage topology"),
         *(f"{entry.key}: {entry.value.comment}" for entry in sheet.entries),
@@ -98,7 +102,7 @@ def _core(
 def _attributes(source: Source, sheet: Sheet, level: int) -> str:
     known = {
         "cache_size": source.size(level),
-        "cache_associativity_ways": source.get(f"cache.l{level}.ways"),
+        "cache_associativity_ways": source.ways(level),
         "cache_line_size": source.line(level),
     }
     found = {"cache_level": str(level), "cache_type": str(level)}

@@ -1,0 +1,255 @@
+"""Machines that tools don't expect: without a third level, sliced, of several nodes, known by bounds alone."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from known_results import bound, measured, plain_server, unresolved, with_facts
+
+from setebench.export import export, formats
+from setebench.results import Document, Finding
+
+every_format = pytest.mark.parametrize("name", formats())
+
+
+def replaced(document: Document, *findings: Finding) -> Document:
+    names = {each.parameter for each in findings}
+    kept = [each for each in document.findings if each.parameter not in names]
+    return msgspec.structs.replace(document, findings=[*kept, *findings])
+
+
+def without_level(document: Document, level: int) -> Document:
+    kept = [each for each in document.findings if f".l{level}" not in each.parameter]
+    return msgspec.structs.replace(document, findings=kept)
+
+
+def many_cores() -> Document:
+    """60 cores of 4 threads without a third level: 512 KiB of 8 ways are a core's own."""
+    siblings = [[core, core + 60, core + 120, core + 180] for core in range(60)]
+    server = replaced(
+        without_level(plain_server(), 3),
+        measured("cache.l2.size", 1 << 19, "bytes"),
+        measured("cache.l2.ways", 8, "ways"),
+    )
+    return with_facts(server, cpus=list(range(240)), siblings=siblings)
+
+
+def sliced() -> Document:
+    """A third level of 6 x 2048 sets and 11 ways."""
+    size = 6 * 2048 * 11 * 64
+    return replaced(plain_server(), measured("cache.l3.size", size, "bytes"), measured("cache.l3.ways", 11, "ways"))
+
+
+NODES = [{"number": 0, "cpus": [0, 2]}, {"number": 1, "cpus": [1, 3]}, {"number": 4, "cpus": []}]
+
+
+def sections(document: Document) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read_string(export(document, "sniper"))
+    return parser
+
+
+def tunables(document: Document) -> dict[str, int]:
+    settings = re.search(r"^export GLIBC_TUNABLES=(\S+)$", export(document, "glibc"), re.MULTILINE)
+    pairs = (each.split("=") for each in settings[1].split(":")) if settings else ()
+    return {name.rpartition("x86_")[2]: int(value) for name, value in pairs}
+
+
+# -- who shares what ----------------------------------------------------------------------------------------------
+
+
+def test_a_cache_is_divided_by_the_cpus_that_share_it() -> None:
+    """A core's own by its threads, another by the CPUs of a memory node."""
+    assert tunables(many_cores())["shared_cache_size"] == (1 << 19) // 4
+    assert tunables(plain_server())["shared_cache_size"] == (16 << 20) // 4
+    assert tunables(with_facts(plain_server(), nodes=NODES))["shared_cache_size"] == (16 << 20) // 2
+
+
+@pytest.mark.parametrize("cpus", [2, 8, 64, 512])
+def test_no_copy_goes_around_a_cache_that_holds_it(cpus: int) -> None:
+    """However many CPUs share the last level, both limits are no less than a thread's part of its core's own cache."""
+    wide = with_facts(plain_server(), cpus=list(range(cpus)), siblings=[[cpu, cpu + 1] for cpu in range(0, cpus, 2)])
+    for document in (wide, many_cores()):
+        found = tunables(document)
+        own = (1 << 20) // 2 if document is wide else (1 << 19) // 4
+        assert found["shared_cache_size"] >= own and found["non_temporal_threshold"] >= own
+
+
+def test_every_topology_has_the_same_caches() -> None:
+    """Two nodes of two CPUs each, and one of memory alone, which has no cache and is no socket."""
+    server = with_facts(plain_server(), nodes=NODES)
+    kerncraft = export(server, "kerncraft")
+    assert "NUMA domains per socket: 2" in kerncraft and "cores per NUMA domain: 1" in kerncraft
+    assert re.search(r"- level: L3.*?cores per group: 1\n  groups: 2", kerncraft, re.DOTALL)
+    assert [json.loads(export(server, "mt4g"))["memory"][f"l{level}"]["amount"] for level in (1, 2, 3)] == [2, 2, 2]
+    assert [sections(server)[f"perf_model/{name}"]["shared_cores"] for name in ("l2_cache", "l3_cache")] == ["1", "1"]
+    assert sections(plain_server())["perf_model/l3_cache"]["shared_cores"] == "2"
+
+    sage = ElementTree.fromstring(export(server, "sys-sage"))
+    assert [len(list(each.iter("Core"))) for each in sage.iter("Memory")] == [1, 1, 0]
+    assert sum(each.get("cache_level") == "3" for each in sage.iter("Cache")) == 2
+    assert {each.get("size") for each in sage.iter("Memory")} == {"-1"}
+
+    machine = ElementTree.fromstring(export(server, "hwloc"))
+    nodes = [each for each in machine.iter("object") if each.get("type") == "NUMANode"]
+    assert [(each.get("os_index"), each.get("cpuset")) for each in nodes] == [
+        ("0", "0x00000005"),
+        ("1", "0x0000000a"),
+        ("4", "0x00000000"),
+    ]
+    assert sum(int(each.get("local_memory", 0)) for each in nodes) <= server.machine.facts["memory_bytes"]
+    shared = [each for each in machine.iter("object") if each.get("type") == "L3Cache"]
+    assert [each.get("cpuset") for each in shared] == ["0x00000005", "0x0000000a"]
+    assert "0x00000000" not in {each.get("initiator_cpuset") for each in machine.iter("memattr_value")}
+
+
+def test_a_node_holds_its_cores_where_no_cache_does() -> None:
+    machine = ElementTree.fromstring(export(with_facts(without_level(plain_server(), 3), nodes=NODES), "hwloc"))
+    groups = [each for each in machine.iter("object") if each.get("type") == "Group"]
+    inside = [[part.get("os_index") for part in each.iter("object") if part.get("type") == "PU"] for each in groups]
+    assert inside == [["0", "2"], ["1", "3"]]
+
+
+@every_format
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [{"number": 0, "cpus": [0, 1, 2, 3]}, {"number": 1, "cpus": []}],
+        [{"number": 1, "cpus": []}, {"number": 0, "cpus": [0, 1, 2, 3]}],
+        [{"number": 3, "cpus": [0]}, {"number": 5, "cpus": [7]}],
+        [{"number": 3, "cpus": []}],
+        [{"number": 3, "cpus": [0, 2]}, {"number": 3, "cpus": [1, 3]}],
+    ],
+    ids=repr,
+)
+def test_no_core_is_lost_whatever_nodes_are_said(name: str, nodes: list[dict[str, Any]]) -> None:
+    text = export(with_facts(plain_server(), nodes=nodes), name)
+    if name == "hwloc":
+        units = [each for each in ElementTree.fromstring(text).iter("object") if each.get("type") == "PU"]
+        assert sorted(int(each.get("os_index", -1)) for each in units) == [0, 1, 2, 3]
+    if name == "sys-sage":
+        assert len(list(ElementTree.fromstring(text).iter("HW_Thread"))) == 4
+
+
+# -- every level --------------------------------------------------------------------------------------------------
+
+LEVEL_WORDS = {
+    "gcc": r"l{level}-cache-size|left out: L{level} ",
+    "llvm": r"CacheLevel::L{level}D|left out: L{level} ",
+    "glibc": r"from cache\.l{level}\.size|left out: L{level} ",
+    "openblas": r"from .*cache\.l{level}\.size|left out: L{level} ",
+    "blis": r"from .*cache\.l{level}\.size|left out: L{level} ",
+    "hwloc": r'"L{level}Cache"',
+    "sys-sage": r'cache_level="{level}"',
+    "mt4g": r'"l{level}": \{{|"L{level}": "cache',
+    "champsim": r'"(L1D|L2C|LLC)": \{{|"L{level}": "cache',
+    "gem5": r"class SetebenchL{level}",
+    "sniper": r"perf_model/l{level}_d?cache",
+    "kerncraft": r"- level: L{level}",
+    "c": r"SETEBENCH_L{level}_BYTES",
+}
+
+
+@every_format
+@pytest.mark.parametrize("levels", [1, 2, 3, 4])
+def test_every_level_is_written_or_named(name: str, levels: int) -> None:
+    server = plain_server()
+    for level in range(levels + 1, 4):
+        server = without_level(server, level)
+    if levels == 4:
+        own = (("cache.l4.size", 64 << 20, "bytes"), ("cache.l4.ways", 16, "ways"), ("latency.l4", 90.0, "cycles"))
+        server = replaced(server, *(measured(*each) for each in own))
+    text = export(server, name)
+    for level in range(1, levels + 1):
+        assert re.search(LEVEL_WORDS[name].format(level=level), text), level
+
+
+def test_what_champsim_adds_by_itself_is_named() -> None:
+    config = json.loads(export(many_cores(), "champsim"))
+    assert "LLC" not in config and "default stays" in config["setebench"]["left_out"]["LLC"]
+
+
+# -- what tools refuse --------------------------------------------------------------------------------------------
+
+
+def test_sets_that_are_no_power_of_two() -> None:
+    """gem5 and ChampSim have none; Sniper needs to be told, kerncraft doesn't mind."""
+    gem5 = export(sliced(), "gem5")
+    third = gem5[gem5.index("class SetebenchL3") :]
+    assert not re.search(r"^    (size|assoc) = ", third[: third.index("class SetebenchTLB")], re.MULTILINE)
+    assert third.count("12288 sets") == 2
+    champsim = json.loads(export(sliced(), "champsim"))
+    assert not {"sets", "ways"} & set(champsim["LLC"]) and "12288" in champsim["setebench"]["left_out"]["LLC.sets"]
+    caches = sections(sliced())
+    assert caches["perf_model/l3_cache"]["address_hash"] == "mod"
+    assert caches["perf_model/l2_cache"]["address_hash"] == "mask"
+    assert "sets: 12288" in export(sliced(), "kerncraft")
+
+
+@pytest.mark.parametrize("name", ["gem5", "sniper", "champsim", "kerncraft"])
+def test_a_size_that_ways_and_lines_do_not_make(name: str) -> None:
+    """What rounds saw of a shared cache need be no multiple of a set."""
+    odd = replaced(plain_server(), measured("cache.l3.size", 12_345_678, "bytes"))
+    text = export(odd, name)
+    assert "12056.3 sets" in text
+    if name == "sniper":
+        assert not {"cache_size", "associativity"} & set(sections(odd)["perf_model/l3_cache"])
+
+
+def test_trees_and_tables_that_simulators_have() -> None:
+    tree = [measured(f"cache.l{level}.replacement", "tree_plru", "string") for level in (1, 2, 3)]
+    server = replaced(
+        plain_server(), *tree, measured("cache.l1.ways", 12, "ways"), measured("cache.l1.size", 49152, "bytes")
+    )
+    gem5, sniper = export(server, "gem5"), sections(server)
+    assert gem5.count("replacement_policy = TreePLRURP()") == 2
+    assert not any("replacement_policy" in sniper[f"perf_model/{each}"] for each in ("l1_dcache", "l2_cache"))
+    for entries, given in ((16, True), (12, False), (2, False)):
+        text = export(replaced(server, measured("prefetcher.l1.stride.streams", entries, "streams")), "gem5")
+        assert (f"table_entries='{entries}'" in text) == given
+
+
+# -- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_below_a_fraction_is_no_bound() -> None:
+    """At least 4 ways make at most so many sets."""
+    few = replaced(plain_server(), bound("cache.l3.ways", 4, "ways"))
+    for name in ("champsim", "gem5", "sniper", "kerncraft", "blis", "openblas"):
+        text = export(few, name)
+        assert "65536" not in text, name
+    champsim = json.loads(export(few, "champsim"))
+    assert (
+        not {"sets", "ways"} & set(champsim["LLC"]) and "cache.l3.ways" in champsim["setebench"]["left_out"]["LLC.sets"]
+    )
+    latency = replaced(plain_server(), bound("latency.l2", 14.4, "cycles"))
+    assert "hit_latency" not in json.loads(export(latency, "champsim"))["LLC"]
+
+
+def test_simulators_get_no_bound_for_a_value() -> None:
+    server = replaced(plain_server(), bound("cache.l3.size", 16 << 20, "bytes"))
+    assert not {"cache_size", "address_hash"} & set(sections(server)["perf_model/l3_cache"])
+    assert "16777216B" not in export(server, "gem5") and "only a lower bound" in export(server, "gem5")
+    assert "sets" not in json.loads(export(server, "champsim"))["LLC"]
+
+
+@every_format
+def test_a_bound_below_the_level_before_says_nothing(name: str) -> None:
+    server = replaced(plain_server(), bound("cache.l3.size", 786432, "bytes"))
+    text = export(server, name)
+    assert not re.search(r'[=":\s]786432\b(?! bytes, which)', text)
+    if name not in ("gcc", "llvm"):
+        assert "cache.l3.size: only at least 786432 bytes" in text
+
+
+@every_format
+def test_what_follows_from_an_open_level_is_open(name: str) -> None:
+    open_one = replaced(plain_server(), unresolved("cache.l3.size"), unresolved("cache.l3.ways"))
+    text = export(open_one, name)
+    assert name in ("gcc", "llvm") or "nobody knows" in text
