@@ -4,6 +4,13 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT, as shells have it."""
 
 
+NO_MACHINE_CODE = (
+    "the system lets this process make no memory executable; allow that (SELinux: setsebool deny_execmem off; systemd: "
+    "MemoryDenyWriteExecute=no), or run it outside of that sandbox"
+)
+"""Why no code can be made at run time, and what to do, for errors and the doctor."""
+
+
 class SetebenchError(Exception):
     """What could not be done and what to do about it, in one line. The command line ends with exit status 1."""
 

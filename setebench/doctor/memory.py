@@ -95,9 +95,10 @@ def _available(environment: Environment) -> Check:
     name, available = "memory", environment.memory.available_bytes
     if available is None:
         return unknown(name, "/proc/meminfo does not say", "Buffers must be much larger than the last-level cache.")
-    limit = environment.limits.memory_bytes
-    usable = min(available, limit) if isinstance(limit, int) else available
+    limit, left = environment.limits.memory_bytes, environment.limits.memory_left_bytes
+    usable = min(available, left) if isinstance(left, int) else available
     limited = f", a control group allows {size_text(limit)}" if isinstance(limit, int) else ""
+    limited += f" and has {size_text(left)} left" if isinstance(left, int) else ""
     found = f"{size_text(available)} available{limited}"
     if usable >= ENOUGH_BYTES:
         return good(name, found, "Enough for buffers much larger than the last-level cache.")

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from setebench.doctor.records import Check, good, note, unknown
+from setebench.doctor.records import Check, bad, good, note, unknown
+from setebench.errors import NO_MACHINE_CODE
 from setebench.host.access import Access
 from setebench.host.environment import Environment
 
 
 def rights_checks(environment: Environment) -> list[Check]:
-    """MSR and pagemap access, and files that could not be read."""
+    """The right to make code, MSR and pagemap access, and files that could not be read."""
     access = environment.access
-    return [_msr(access), _pagemap(access), *_unread(environment.unread)]
+    return [machine_code(access), _msr(access), _pagemap(access), *_unread(environment.unread)]
+
+
+def machine_code(access: Access) -> Check:
+    """The check whether a probe, or a simulated machine, can be made to run at all."""
+    name, meaning = "machine code", "Probes are written at run time and then made executable, never both at once."
+    if access.machine_code is None:
+        return unknown(name, "only a running system shows it", meaning)
+    if access.machine_code:
+        return good(name, "allowed", meaning)
+    return bad(name, "refused", "Neither a probe on this CPU nor a simulated machine can be run.", NO_MACHINE_CODE)
 
 
 def _msr(access: Access) -> Check:
@@ -22,8 +33,8 @@ def _msr(access: Access) -> Check:
         return good(
             name,
             "readable",
-            "Where it may be written too, prefetcher-map and loaded-latency switch prefetchers off for a while to "
-            "confirm what they find, and put them back; --no-msr forbids that.",
+            "Where it may be written too, scenarios with --msr switch prefetchers off for a while to confirm what they "
+            "find, and put them back.",
         )
     found = "no MSR device" if access.msr == "absent" else "the MSR device can't be read"
     return note(

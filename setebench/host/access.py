@@ -17,12 +17,14 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Which privileged sources this process may read.
 
     `pagemap` is "frames" where it shows physical frame numbers and "hidden" where it shows zeros instead.
+    `machine_code`: memory that this process has written may be made executable.
     """
 
     perf_event_paranoid: int | None = None
     pmu: bool | None = None
     msr: Literal["readable", "unreadable", "absent"] | None = None
     pagemap: Literal["frames", "hidden", "unreadable", "absent"] | None = None
+    machine_code: bool | None = None
 
 
 def read_access(tree: Tree, cpu: int) -> Access:
@@ -33,6 +35,7 @@ def read_access(tree: Tree, cpu: int) -> Access:
         pmu=None if devices is None else bool(devices),
         msr=_msr(tree, cpu),
         pagemap=_pagemap(tree),
+        machine_code=_machine_code() if tree.root.resolve() == Path("/") else None,
     )
 
 
@@ -57,6 +60,14 @@ def _msr(tree: Tree, cpu: int) -> Literal["readable", "unreadable", "absent"] | 
         return "absent"
     except OSError:
         return "unreadable"
+
+
+def _machine_code() -> bool:
+    memory = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    first = ctypes.c_char.from_buffer(memory)  # written to, as code would be; what was not may be allowed
+    first.value = b"\xc3"
+    where = ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(mmap.PAGESIZE)
+    return not ctypes.CDLL(None).mprotect(*where, mmap.PROT_READ | mmap.PROT_EXEC)
 
 
 def _pagemap(tree: Tree) -> Literal["frames", "hidden", "unreadable", "absent"] | None:

@@ -32,6 +32,7 @@ class Stitched:
         placed: list[int | None],
         bracket: int,
         together: bool,
+        to_run: bool = True,
     ) -> None: ...
     @property
     def address(self) -> int: ...

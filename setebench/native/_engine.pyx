@@ -12,7 +12,7 @@ from libc.string cimport memcpy, strerror
 
 import numpy as np
 
-from setebench.errors import ProbeError, UnsupportedError
+from setebench.errors import NO_MACHINE_CODE, ProbeError, UnsupportedError
 from setebench.kernels import KERNELS as STREAM_KERNELS, array_spacing, round_bytes
 from setebench.probe import Kind
 

@@ -39,6 +39,7 @@ cdef class Stitched(Program):
     cdef unsigned char *memory      # the whole mapping
     cdef size_t mapped_bytes
     cdef unsigned char *code        # where the driver begins
+    cdef bint to_run
 
     def __cinit__(self):
         self.memory = NULL
@@ -47,10 +48,13 @@ cdef class Stitched(Program):
         if self.memory != NULL:
             munmap(self.memory, self.mapped_bytes)
 
-    def __init__(self, const int64_t[:, ::1] rows, int bases, int intervals, list placed, int bracket, bint together):
+    def __init__(self, const int64_t[:, ::1] rows, int bases, int intervals, list placed, int bracket, bint together,
+                 bint to_run=True):
         """Stitch the probe whose table is `rows`. `placed` holds for every shared instruction address its low bits or
         None; `bracket` is the one that starts without a choice of their own use; `together` puts a barrier before every
-        repetition. Raises `ProbeError`, or `UnsupportedError` for a snippet that this CPU can't run."""
+        repetition. Without `to_run` the code is never made executable: it is to be read only. Raises `ProbeError`, or
+        `UnsupportedError` for a snippet that this CPU can't run, or where code may not be made executable."""
+        self.to_run = to_run
         self.bases = bases
         self.intervals = intervals
         self._driver_and_body(rows, bracket, together)
@@ -122,9 +126,10 @@ cdef class Stitched(Program):
         """Set the rights of every page that holds some of these bytes."""
         cdef uintptr_t first = address // PAGE * PAGE
         cdef uintptr_t behind = (address + size + PAGE - 1) // PAGE * PAGE
-        if mprotect(<void *>first, behind - first, PROT_READ | (PROT_WRITE if writable else PROT_EXEC)):
+        cdef int rights = PROT_READ | (PROT_WRITE if writable else PROT_EXEC if self.to_run else 0)
+        if mprotect(<void *>first, behind - first, rights):
             reason = strerror(errno).decode()
-            raise UnsupportedError(f"the system does not let this process make code executable: {reason}")
+            raise UnsupportedError(f"no probe can be run on this CPU: {NO_MACHINE_CODE} ({reason})")
         return 0
 
     def run(

@@ -63,8 +63,8 @@ class Snippet:
 
 
 def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> _engine.Stitched:
-    """The probe's machine code on this CPU. `bracket` serves starts and stops that name none; `together` puts the
-    barrier of a joint run before every repetition.
+    """The probe's machine code on this CPU, to be read. `bracket` serves starts and stops that name none; `together`
+    puts the barrier of a joint run before every repetition.
 
     Raises `ProbeError` for a probe that makes no sense, `UsageError` for an unknown bracket, `UnsupportedError` for an
     operation that this CPU lacks."""
@@ -72,7 +72,8 @@ def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> 
         raise UsageError(f"unknown bracket {bracket!r}; one of {', '.join(BRACKETS)}")
     _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
     placed = [address.bits for address in probe.instruction_addresses]
-    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, BRACKETS.index(bracket), together)
+    number = BRACKETS.index(bracket)
+    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, number, together, to_run=False)
 
 
 def disassemble(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> tuple[Part, ...]:

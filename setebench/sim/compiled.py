@@ -7,25 +7,33 @@ only compares the age of the one source file, so a change in any other kernel fi
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from setebench.errors import NO_MACHINE_CODE, UnsupportedError
 
 
-def prepare() -> None:
-    """Load the compiled kernel, or compile it and say so on stderr in one line. Does nothing the second time."""
-    from setebench.sim.kernel import compiler
-    from setebench.sim.kernel.execute import execute
+@cache
+def prepare() -> Any:
+    """Load the compiled kernel, or compile it and say so on stderr in one line; its entry `execute`, to be called.
 
-    if execute.signatures:
-        return
-    kept = execute.stats.cache_path  # None where no folder can be written to
+    Raises `UnsupportedError` where the system lets this process have no machine code of its own making."""
+    try:
+        from setebench.sim.kernel import machine_code
+    except OSError as error:  # as Numba says it while it is imported
+        raise UnsupportedError(f"a simulated machine can't be run: {NO_MACHINE_CODE} ({error.strerror})") from error
+
+    kept = machine_code.run.stats.cache_path  # None where no folder can be written to
     indexes = sorted(Path(kept).glob("execute.execute-*.nbi")) if kept else []
     here = Path(__file__).parent
     sources = [here / "layout.py", here / "events.py", *here.glob("kernel/*.py"), *here.glob("prefetchers/**/*.py")]
     newest_source = max(path.stat().st_mtime for path in sources)
     if indexes and min(path.stat().st_mtime for path in indexes) >= newest_source:
-        compiler.load(execute)
-        return
-    for path in indexes:
-        path.unlink(missing_ok=True)
-    print("compiling the simulator; this happens once and takes half a minute or less", file=sys.stderr)
-    compiler.compile_all(execute)
+        machine_code.load()
+    else:
+        for path in indexes:
+            path.unlink(missing_ok=True)
+        print("compiling the simulator; this happens once and takes half a minute or less", file=sys.stderr)
+        machine_code.compile_all()
+    return machine_code.run

@@ -23,6 +23,8 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
 from setebench.sim.build import build
+from setebench.sim.compiled import prepare
+from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described
 from setebench.sim.memory_map import MemoryMap
 from setebench.sim.opened import Simulation, forget, opened, simulation
 from setebench.sim.pmu.counting import OpenEvents
@@ -54,10 +56,7 @@ def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
 
     Its state (address space of a seventh of its memory, most of it never used) goes when it is closed, or when nobody
     holds the machine any more."""
-    from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
-
     arrays = build(machine, seed)
-    prepare()
     pmu = SimulatedPmu(machine, arrays, seed)
     number = opened(Simulation(machine, arrays, MemoryMap(machine, arrays), pmu))
     simulated = SimulatedMachine(number, _facts(machine))
@@ -245,8 +244,6 @@ def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:
 def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     """A probe's rows as the kernel reads them: instruction addresses, own brackets, row numbers and streams filled
     in."""
-    from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described  # as in `_run`
-
     rows = probe.rows.copy()
     rows[:, 6] = _ips(rows[:, 6], probe.instruction_addresses)
     rows[:, 7][rows[:, 7] >= 0] += begin
@@ -262,8 +259,7 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
 def _run(
     sim: Simulation, facts: Facts, probes: Mapping[int, Probe], placements: Placements, warmup: int
 ) -> dict[int, Ticks]:
-    from setebench.sim.kernel.execute import execute  # the compiler is only loaded where it is used
-
+    execute = prepare()  # the compiler is only loaded where it is used
     intervals = [probe.intervals for probe in probes.values()]
     tables = [placement_table(probe, placements) for probe in probes.values()]
     lengths = {len(table) for table in tables}

@@ -12,14 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
-compiled = cast(Callable[[_Function], _Function], numba.njit(cache=True))
+try:
+    from numba import njit
+
+    compiled = cast(Callable[[_Function], _Function], njit(cache=True))
+except OSError:  # no memory may be made executable here: the model runs as Python, and slower
+    compiled = cast(Callable[[_Function], _Function], lambda function: function)
 
 LRU, FIFO, RANDOM, TREE, BITS, AGES = range(6)
 KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, CLOCK, SEED = range(10)

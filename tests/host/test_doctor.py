@@ -161,7 +161,7 @@ def test_a_recorded_machine_prints_plain_lines() -> None:
     lines = result.stdout.splitlines()
     assert "frequency boost: note: on" in lines
     assert "hypervisor: good: none" in lines
-    assert lines[-1] == "0 bad, 8 note, 8 unknown, 15 good"
+    assert lines[-1] == "0 bad, 8 note, 9 unknown, 15 good"
     assert "\x1b" not in result.stdout
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.sim.interpreted import interpreted
 from setebench.sim.kernel import basics
 from setebench.sim.layout import (
     NEVER,
@@ -24,7 +23,7 @@ from setebench.sim.layout import (
 
 INTERVAL = 10
 BEGIN = 1_000_000
-divide_by = interpreted(basics._divide_by)
+divide_by = basics._divide_by
 Reserve = Callable[["Words", int], int]
 
 
@@ -41,13 +40,9 @@ class Words(list[int]):
 
 
 @pytest.fixture(scope="module")
-def reserve() -> Iterable[Reserve]:
+def reserve() -> Reserve:
     """`basics.reserve` and what it calls, without a compiler."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_next_gap", "_gap", "_note_full", "_slot", "_divide_by"):
-            patch.setattr(basics, name, getattr(basics, name).py_func)
-        patch.setattr(basics, "high_product", lambda a, b: (a % (1 << 64)) * (b % (1 << 64)) >> 64)
-        yield lambda words, t: basics.reserve.py_func(words, 0, t, INTERVAL)
+    return lambda words, t: basics.reserve(words, 0, t, INTERVAL)
 
 
 def forget(words: Words) -> None:

@@ -11,16 +11,10 @@ from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, cycles, 
 from setebench.probe import Probe
 from setebench.sim import layout as at
 from setebench.sim.inspect import cached_lines
-from setebench.sim.kernel.memory.index import slice_of as compiled_slice_of
+from setebench.sim.kernel.memory.index import slice_of
 from setebench.sim.machine import simulation
 
 SETS = 4
-
-
-def slice_of(line: int, slices: int) -> int:
-    """The kernel's own function, run as Python."""
-    with np.errstate(over="ignore"):
-        return int(getattr(compiled_slice_of, "py_func", compiled_slice_of)(line, slices))
 
 
 class Policy:

@@ -22,9 +22,9 @@ def perform_all(tasks: list[Task], workers: int, heard: Heard, sources: Path | N
 
     With `sources`, a folder with another version of the package, that version's inference is run. Raises
     `SetebenchError` where it can't be."""
+    prepare()  # else every worker would compile the simulator
     if sources is None and min(workers, len(tasks)) <= 1:
         return [_passed_on(perform(task), heard) for task in tasks]
-    prepare()  # else every worker would compile the simulator
     errands = [msgspec.msgpack.encode(errand_of(task)) for task in tasks]
     answers: dict[int, Answer] = {}
     with Pool(sources) as pool, ThreadPoolExecutor(workers) as threads:

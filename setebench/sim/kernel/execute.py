@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import core_of
-from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry
+from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled
 from setebench.sim.kernel.disturbances import arm_noise
 from setebench.sim.kernel.ledger import close_ledger, ledger_of, mark, open_ledger
 from setebench.sim.kernel.rows import fetch_coming, step
@@ -214,7 +214,6 @@ def _run(
             close_ledger(c, s, threads[i * D_WORDS + D_CPU], s[S_NOW])
 
 
-@entry
 def execute(
     c: IntArray,
     s: IntArray,

@@ -17,8 +17,9 @@ from itertools import product
 
 import numpy as np
 
+from setebench.errors import UnsupportedError
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
-from setebench.results import Finding
+from setebench.results import Finding, Outcome
 from setebench.sim import spec
 from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
 from setebench.sim.truth.finding import METHOD
@@ -55,7 +56,11 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
             for number in _known_levels(machine):
                 stream = _Stream(machine, kernel, width, threads, number)
                 if machine.prefetchers and number <= len(machine.levels):
-                    yield from _reported(stream, quiet.rates(kernel, width, threads, number))
+                    try:
+                        yield from _reported(stream, quiet.rates(kernel, width, threads, number))
+                    except UnsupportedError as error:  # the simulator can't be run here
+                        name, why = _name(f"l{number}", kernel.name, width, threads), str(error)
+                        yield Finding(parameter=name, unit="GB/s", outcome=Outcome.UNAVAILABLE, reason=why)
                 else:
                     yield from _rates_of(stream)
 

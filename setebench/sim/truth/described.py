@@ -20,7 +20,6 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Space
 from setebench.sim.build_prefetchers import lay_out_prefetchers
-from setebench.sim.interpreted import interpreted
 from setebench.sim.prefetchers import KINDS
 
 SCATTERED = 5300
@@ -102,7 +101,7 @@ class Level:
         self.here.add(line)
         out, asked, fresh = self.c[at.C_OUT], 0, []
         for number, p, q, fills_here, most in self.trains:
-            before, asked = asked, interpreted(KINDS[number].train)(self.c, s, p, q, asked)
+            before, asked = asked, KINDS[number].train(self.c, s, p, q, asked)
             lines = dict.fromkeys(each for each in s[out + before : out + asked] if each >= 0)
             came = [each for each in lines if each not in self.there][: max(most - misses, 0)]
             fresh += came
