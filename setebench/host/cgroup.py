@@ -1,5 +1,8 @@
 """Limits that control groups put on this process: CPU quota and memory, under cgroup version 1 and 2.
 
+Past a memory limit the kernel kills some process of the group. What counts is what all of them use, less page cache
+that nobody used lately, which the kernel takes back first.
+
 A quota is no share: when it is used up the process stands still for tens of milliseconds, in the middle of a timing.
 """
 
@@ -22,10 +25,12 @@ NO_LIMIT_BYTES = 1 << 60
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """`cpu_quota` is in CPUs (0.5 is half of one); "unlimited" where groups were read and none limits."""
+    """`cpu_quota` is in CPUs (0.5 is half of one); `memory_left_bytes` is what the groups may still take of the memory
+    they are limited to; "unlimited" where groups were read and none limits."""
 
     cpu_quota: float | Unlimited | None = None
     memory_bytes: int | Unlimited | None = None
+    memory_left_bytes: int | Unlimited | None = None
 
 
 def read_limits(tree: Tree) -> Limits:
@@ -41,11 +46,29 @@ def _limits(tree: Tree) -> Limits:
     groups = _groups(tree.text("proc/self/cgroup") or "")
     if "" in groups and tree.exists(f"{MOUNT}/cgroup.controllers"):
         folders = _upwards(MOUNT, groups[""])
-        return Limits(
-            cpu_quota=_narrowest(tree, [f"{folder}/cpu.max" for folder in folders], parse_quota),
-            memory_bytes=_whole(_narrowest(tree, [f"{folder}/memory.max" for folder in folders], _parse_memory)),
-        )
-    return Limits(cpu_quota=_quota_1(tree, groups), memory_bytes=_memory_1(tree, groups))
+        quota = _narrowest(tree, [f"{folder}/cpu.max" for folder in folders], parse_quota)
+        names = ("memory.max", "memory.current", "inactive_file")
+    else:
+        quota = _quota_1(tree, groups)
+        there = "memory" in groups and tree.exists(f"{MOUNT}/memory")
+        folders = _upwards(f"{MOUNT}/memory", groups["memory"]) if there else []
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    if not folders:
+        return Limits(cpu_quota=quota)
+    memory = _narrowest(tree, [f"{folder}/{names[0]}" for folder in folders], _parse_memory)
+    left = _least([_left(tree, folder, names) for folder in folders])
+    return Limits(cpu_quota=quota, memory_bytes=_whole(memory), memory_left_bytes=_whole(left))
+
+
+def _left(tree: Tree, folder: str, names: tuple[str, str, str]) -> float | None:
+    """What the group of a folder may still take, infinity where it isn't limited; `names` are the files of its limit
+    and of its use, and the line of its statistics that counts page cache to be taken back."""
+    limit = tree.value(f"{folder}/{names[0]}", _parse_memory) if tree.text(f"{folder}/{names[0]}") else inf
+    if limit is None or limit == inf:
+        return limit
+    cache = re.search(rf"^{names[2]} (\d+)$", tree.text(f"{folder}/memory.stat") or "", re.MULTILINE)
+    used = (tree.value(f"{folder}/{names[1]}", parse_number) or 0) - (int(cache[1]) if cache else 0)
+    return max(0.0, limit - max(0, used))
 
 
 def _quota_1(tree: Tree, groups: dict[str, str]) -> float | Unlimited | None:
@@ -57,13 +80,6 @@ def _quota_1(tree: Tree, groups: dict[str, str]) -> float | Unlimited | None:
         if quota is not None and period is not None:
             quotas.append(tree.parsed(folder, f"{quota} {period}", parse_quota))
     return _least(quotas)
-
-
-def _memory_1(tree: Tree, groups: dict[str, str]) -> int | Unlimited | None:
-    if "memory" not in groups or not tree.exists(f"{MOUNT}/memory"):
-        return None
-    folders = _upwards(f"{MOUNT}/memory", groups["memory"])
-    return _whole(_narrowest(tree, [f"{folder}/memory.limit_in_bytes" for folder in folders], _parse_memory))
 
 
 def _narrowest(tree: Tree, paths: list[str], parse: Callable[[str], float]) -> float | Unlimited | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import re
 from contextlib import suppress
@@ -19,6 +20,7 @@ from setebench.machine import Region
 
 SMALL_PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
+_TRANSPARENT = "sys/kernel/mm/transparent_hugepage/enabled"
 _MAP_HUGETLB = 0x40000
 _MAP_HUGE_2MB = 21 << 26
 
@@ -79,19 +81,16 @@ class NativeRegion(Region):
 
 def available_bytes(root: Path = Path("/")) -> int:
     """Memory that can be had without swapping, as the kernel estimates it, and within what the control groups of this
-    process leave it: past their limit the kernel kills, and never says no before."""
-    available = _kilobytes(root / "proc/meminfo", "MemAvailable")
-    limit = read_limits(Tree(root)).memory_bytes
-    if not isinstance(limit, int):
-        return available
-    used = _kilobytes(root / "proc/self/status", "VmRSS")
-    return max(0, min(available, limit - used))
+    process leave it: past their limit the kernel kills, and never says no before.
 
-
-def _kilobytes(path: Path, name: str) -> int:
-    """A "NAME: 123 kB" line of a file of the kernel's, in bytes; 0 where there is none."""
-    match = re.search(rf"^{name}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
+    Raises `UnsupportedError` where the kernel doesn't say."""
+    tree = Tree(root)
+    said = re.findall(r"^(MemAvailable|MemFree):\s+(\d+) kB", tree.text("proc/meminfo") or "", re.MULTILINE)
+    if not said:
+        raise UnsupportedError("how much memory is free isn't known: /proc/meminfo can't be read; mount /proc")
+    left = read_limits(tree).memory_left_bytes
+    available = int(min(said)[1]) * 1024  # kernels before 3.14 have MemFree only
+    return min(available, left) if isinstance(left, int) else available
 
 
 def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
@@ -125,7 +124,15 @@ def _map(size: int, flags: int) -> mmap.mmap:
 def _small_region(size: int) -> NativeRegion:
     memory = _map(size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     # transparent huge pages would quietly turn a measurement of small pages into one of large ones
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    try:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    except OSError as error:  # EINVAL: this kernel has no such pages
+        if error.errno != errno.EINVAL and "[always]" in (Tree(Path("/")).text(_TRANSPARENT) or ""):
+            memory.close()
+            how = f"allow madvise, or write madvise into /{_TRANSPARENT}"
+            raise UnsupportedError(
+                f"no 4 KiB pages: the kernel refuses that advice ({error.strerror}); {how}"
+            ) from error
     return NativeRegion(memory, size, SMALL_PAGE, "none")
 
 

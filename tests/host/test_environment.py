@@ -199,7 +199,7 @@ def test_the_narrowest_surrounding_group_counts(tmp_path: Path) -> None:
             f"{group}/a/memory.max": "max",
         },
     ).limits
-    assert (limits.cpu_quota, limits.memory_bytes) == (2.0, "unlimited")
+    assert (limits.cpu_quota, limits.memory_bytes, limits.memory_left_bytes) == (2.0, "unlimited", "unlimited")
 
 
 def test_stolen_time_is_a_share_of_wanted_time(tmp_path: Path) -> None:

@@ -62,24 +62,48 @@ def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int,
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("MemTotal: 9 kB\nMemAvailable:    2048 kB\n", 2 << 20), ("MemTotal: 9 kB\n", 0), ("XMemAvailable: 1 kB\n", 0)],
+    [
+        ("MemTotal: 9 kB\nMemFree: 7 kB\nMemAvailable:    2048 kB\n", 2 << 20),
+        ("MemTotal: 9 kB\nMemFree:    1024 kB\nXMemAvailable: 1 kB\n", 1 << 20),
+    ],
 )
 def test_available_memory(tmp_path: Path, text: str, expected: int) -> None:
     write_tree(tmp_path, {"proc/meminfo": text})
     assert available_bytes(tmp_path) == expected
 
 
-def test_a_control_group_leaves_less(tmp_path: Path) -> None:
-    """A container's limit counts where it is below what the whole system has, less what this process uses already."""
+def test_a_system_that_says_nothing_of_its_memory_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="mount /proc") as caught:
+        available_bytes(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+LIMITS = (("536870912", 448 << 20), ("1048576", 0), ("max", 8 << 30), (str(1 << 40), 8 << 30))
+"""A group's limit, and what its 72 MiB, of which 8 are page cache to be taken back, leave of that and of 8 GiB."""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("limited", ["", "/pod/box", "/pod"])
+@pytest.mark.parametrize(("limit", "expected"), LIMITS)
+def test_what_all_processes_of_a_control_group_use_is_not_left(
+    tmp_path: Path, version: int, limited: str, limit: str, expected: int
+) -> None:
+    """Also of a group around this process's own: the kernel kills any process of it, whoever took the last page."""
+    mount = "sys/fs/cgroup" if version == 2 else "sys/fs/cgroup/memory"
+    names = ("max", "current") if version == 2 else ("limit_in_bytes", "usage_in_bytes")
+    cache = "inactive_file" if version == 2 else "inactive_file 1\ntotal_inactive_file"
     files = {
         "proc/meminfo": "MemAvailable:   8388608 kB\n",
-        "proc/self/cgroup": "0::/box\n",
-        "proc/self/status": "Name:\tpython\nVmRSS:\t   65536 kB\n",
-        "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+        "proc/self/cgroup": "0::/pod/box\n" if version == 2 else "4:memory:/pod/box\n0::/\n",
+        f"{mount}/pod/box/memory.{names[1]}": "1",
+        f"{mount}{limited}/memory.{names[0]}": limit if version == 2 or limit != "max" else str((1 << 63) - 4096),
+        f"{mount}{limited}/memory.{names[1]}": str(72 << 20),
+        f"{mount}{limited}/memory.stat": f"anon 5\n{cache} {8 << 20}\nactive_file 3\n",
     }
-    for limit, expected in (("536870912", 448 << 20), ("1048576", 0), ("max", 8 << 30), (str(1 << 40), 8 << 30)):
-        write_tree(tmp_path, {**files, "sys/fs/cgroup/box/memory.max": limit})
-        assert available_bytes(tmp_path) == expected, limit
+    if version == 2:
+        files["sys/fs/cgroup/cgroup.controllers"] = "cpu memory\n"
+    write_tree(tmp_path, files)
+    assert available_bytes(tmp_path) == expected
 
 
 @pytest.mark.parametrize("page_size", [SMALL_PAGE, HUGE_PAGE])
