@@ -8,9 +8,13 @@ from setebench.errors import INTERRUPTED
 def main() -> None:
     """The program. Its commands are imported in here, so that an interrupt while they are has no traceback either."""
     try:
-        from setebench.cli.apart import Apart
-        from setebench.cli.main import setebench
-
+        try:
+            from setebench.cli.apart import Apart
+            from setebench.cli.main import setebench
+        except OSError as error:
+            sys.exit(
+                f"Error: the system refuses what Python itself needs to begin ({error}); run this outside the sandbox"
+            )
         setebench(prog_name="setebench", obj=Apart())
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)

@@ -177,8 +177,8 @@ def _end_alike(status: int) -> None:
 
 
 def _nameless_file() -> int:
-    """A file that no folder holds: in memory, or a temporary one where Python was built without those."""
-    if hasattr(os, "memfd_create"):
+    """A file that no folder holds: in memory, or a temporary one where there are none of those."""
+    with suppress(AttributeError, OSError):  # Python was built without them, or the system refuses them
         return os.memfd_create("setebench")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

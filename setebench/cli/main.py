@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 from typing import Any
 
 import click
@@ -109,7 +110,13 @@ class LazyGroup(click.Group):
         except SetebenchError as error:
             failure = _BadUse if isinstance(error, UsageError) else _CouldNotRun
             raise failure(visible(" ".join(str(error).split()))) from error
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            try:
+                threading.Thread(target=int).start()
+            except RuntimeError:  # linear algebra that can't begin its threads interrupts its own process
+                raise _CouldNotRun("no thread can be begun: raise ulimit -u and -v, or let clone3 pass") from error
+            if isinstance(error, RuntimeError):
+                raise
             click.echo("\nInterrupted.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 

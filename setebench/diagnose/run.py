@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -31,6 +30,7 @@ from setebench.native.perf.plans import SYSTEM_PLANS
 from setebench.native.perf.program.native import native_resolver
 from setebench.native.perf.program.wanted import Wanted, system_event
 from setebench.native.perf.trust import this_key
+from setebench.native.threads import allowed_cpus
 from setebench.results import Document, MachineRecord
 
 Observe = Callable[[], tuple[Timeline, Run]]
@@ -125,7 +125,7 @@ def settings(options: Options) -> dict[str, Any]:
 def this_machine() -> MachineRecord:
     """What the system says of this machine; nothing is measured."""
     environment = read_environment()
-    facts = {"name": environment.cpu.name or "this CPU", "kind": "native", "cpus": sorted(os.sched_getaffinity(0))}
+    facts = {"name": environment.cpu.name or "this CPU", "kind": "native", "cpus": list(allowed_cpus())}
     return MachineRecord(
         kind="native",
         name=str(facts["name"]),

@@ -6,8 +6,11 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from setebench.errors import UsageError
+from setebench.errors import UnsupportedError, UsageError
+from setebench.host.environment import parse_fields
+from setebench.host.tree import Tree, parse_cpu_list
 
 _lock = threading.Lock()
 _held: dict[int, tuple[set[int], int]] = {}
@@ -18,15 +21,45 @@ def allowed_cpus() -> tuple[int, ...]:
     """CPUs that the calling thread may run on, were it not for machines that keep it, or the thread that started it,
     pinned."""
     with _lock:
-        return tuple(sorted(os.sched_getaffinity(0).union(*(before for before, _ in _held.values()))))
+        return tuple(sorted(own_cpus().union(*(before for before, _ in _held.values()))))
+
+
+def own_cpus() -> set[int]:
+    """CPUs that the calling thread may run on now. Raises `UnsupportedError` where nobody says."""
+    try:
+        return os.sched_getaffinity(0)
+    except OSError as error:
+        said = parse_fields(Tree(Path("/")).text("proc/thread-self/status") or "").get("Cpus_allowed_list")
+        if not said:
+            raise UnsupportedError("its CPUs aren't known: allow sched_getaffinity, or mount /proc") from error
+        return set(parse_cpu_list(said))
+
+
+def _pin(cpu: int) -> set[int]:
+    """Keep the calling thread on a CPU; where it could run before. Raises `UnsupportedError` where that is refused."""
+    before = own_cpus()
+    try:
+        if before != {cpu}:
+            os.sched_setaffinity(0, {cpu})
+        return before
+    except OSError as error:
+        how = "allow it (SystemCallFilter=, snap: process-control), or leave it one CPU (CPUAffinity=, taskset)"
+        raise UnsupportedError(f"no thread may be pinned to CPU {cpu}: sched_setaffinity is refused; {how}") from error
+
+
+def _unpin(cpus: set[int], thread: int = 0) -> None:
+    """Let a thread run on these CPUs again. Where that is refused, or it has ended, it stays where it is: what it has
+    measured must not be lost for that."""
+    with suppress(OSError):
+        os.sched_setaffinity(0 if thread == threading.get_native_id() else thread, cpus)
 
 
 def hold(cpu: int) -> int:
     """Pin the calling thread to `cpu` until as many calls of `let_go` with the returned thread."""
     thread = threading.get_native_id()
     with _lock:
-        before, holders = _held.get(thread, (os.sched_getaffinity(0), 0))
-        os.sched_setaffinity(0, {cpu})
+        now = _pin(cpu)
+        before, holders = _held.get(thread, (now, 0))
         _held[thread] = (before, holders + 1)
     return thread
 
@@ -38,8 +71,7 @@ def let_go(thread: int) -> None:
         if holders > 1:
             _held[thread] = (before, holders - 1)
             return
-        with suppress(ProcessLookupError):  # the thread has ended
-            os.sched_setaffinity(thread, before)
+    _unpin(before, thread)
 
 
 def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
@@ -57,11 +89,9 @@ def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
 @contextmanager
 def pinned(cpu: int) -> Iterator[None]:
     """Keep the calling thread on `cpu`; afterwards it may run where it could before."""
-    before = os.sched_getaffinity(0)
-    if before != {cpu}:
-        os.sched_setaffinity(0, {cpu})
+    before = _pin(cpu)
     try:
         yield
     finally:
         if before != {cpu}:
-            os.sched_setaffinity(0, before)
+            _unpin(before)

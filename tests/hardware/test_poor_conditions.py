@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import signal
@@ -13,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from native_fixture import ENVIRONMENT, in_python, setebench
+from native_fixture import ENVIRONMENT, command, in_python, setebench
+from sandbox import error_of, refused, without
 
 NOBODY = 65534
 
@@ -91,6 +93,47 @@ def test_without_huge_pages_it_measures() -> None:
     reserved = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     if not reserved.exists() or int(reserved.read_text()) == 0:
         assert "2097152" not in done.stdout
+
+
+def behind(front: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program behind these words."""
+    return command([*front, sys.executable, "-m", "setebench", *arguments])
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        pytest.param(lambda: without("HUGE_PAGES"), id="a kernel without transparent huge pages"),
+        pytest.param(lambda: refused("madvise"), id="no advice on memory"),
+        pytest.param(lambda: without("PINNING_OTHERS"), id="a thread pins itself alone"),
+        pytest.param(lambda: refused("sched_getaffinity"), id="only /proc says which CPUs there are"),
+        pytest.param(lambda: ["taskset", "-c", "0", *refused("sched_setaffinity")], id="pinned from outside"),
+    ],
+)
+def test_it_measures_without(front: Callable[[], list[str]]) -> None:
+    done = command([*front(), sys.executable, "-c", MEASURE])
+    assert done.stdout.split()[:2] == ["True", "True"], done.stdout + done.stderr
+
+
+def test_what_was_measured_is_written_though_no_thread_can_be_let_go(tmp_path: Path) -> None:
+    target = tmp_path / "found.json"
+    done = behind(without("PINNING_OTHERS"), "latency", "--fast", "-o", str(target))
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert json.loads(target.read_text())["findings"]
+
+
+@pytest.mark.parametrize(
+    ("front", "says"),
+    [
+        pytest.param(lambda: without("PINNING"), "sched_setaffinity is refused", id="pinning"),
+        pytest.param(lambda: refused("sched_setaffinity"), "sched_setaffinity is refused", id="the call"),
+        pytest.param(lambda: refused("code"), "no probe can be run on this CPU.*deny_execmem", id="code"),
+    ],
+)
+def test_what_it_can_not_do_without_it_says_in_one_line(front: Callable[[], list[str]], says: str) -> None:
+    if says.startswith("sched") and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("pinned to the one CPU that there is already")
+    assert re.search(says, error_of(behind(front(), "latency", "--fast")))
 
 
 def test_with_little_address_space_it_measures_or_says_so_in_one_line(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ needs no PMU, and it says of the whole memory what counters say of one program.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -22,6 +21,7 @@ from setebench.diagnose.records import Timeline, Watched
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import Machine, Region
+from setebench.native.threads import allowed_cpus
 from setebench.probe import Base, Probe
 
 PARAMS = WatchParams()
@@ -35,7 +35,7 @@ def idle_core(tree: Tree | None = None, seconds: float = PARAMS.look_seconds) ->
     before = _idle_ticks(files)
     time.sleep(seconds)
     after = _idle_ticks(files)
-    allowed = os.sched_getaffinity(0)
+    allowed = allowed_cpus()
     cores = {_siblings(files, cpu) for cpu in after}
     idle = [core for core in cores if all(_percent(before, after, cpu) >= PARAMS.least_idle_percent for cpu in core)]
     usable = sorted(cpu for core in idle for cpu in core if cpu in allowed)

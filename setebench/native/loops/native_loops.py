@@ -21,6 +21,7 @@ from setebench.native.loops._loops import Operands, Version
 from setebench.native.loops.prepared import RESIDENT_BYTES, Memory, Prepared, Size
 from setebench.native.memory import SMALL_PAGE, available_bytes
 from setebench.native.prefetchers import NativeSwitches
+from setebench.native.threads import own_cpus
 
 Builder = Callable[[Memory, np.random.Generator, Size], Prepared]
 
@@ -175,7 +176,7 @@ class NativeLoops:
 
     def _hardware_off(self) -> AbstractContextManager[None]:
         """Every switch of this CPU's prefetchers off. Raises `UnsupportedError` where they can't be used."""
-        cpu = min(os.sched_getaffinity(0))
+        cpu = min(own_cpus())
         return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
 
     def _in_turn(
