@@ -273,17 +273,17 @@ class CountsBusyTime(Protocol):
 ENTRY_POINT_GROUP = "setebench.machines"
 
 
-def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1) -> Machine:
+def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1, msr: bool = False) -> Machine:
     """Open a machine by name: `native`, `sim:...`, `module:factory`, or a name of the entry-point group
     `setebench.machines`.
 
-    A factory is called with the keyword arguments `cpu` and `seed` and returns a `Machine`. Raises `UsageError` for a
-    name that leads nowhere.
+    A factory is called with the keyword arguments `cpu` and `seed` and returns a `Machine`. `msr` lets this CPU's
+    prefetchers be switched off by its registers. Raises `UsageError` for a name that leads nowhere.
     """
     if name == "native":
         from setebench.native.machine import NativeMachine  # the extension is only loaded where it is used
 
-        return NativeMachine(cpu=cpu)
+        return NativeMachine(cpu=cpu, msr=msr)
     if name.startswith("sim:"):
         from setebench.sim import open_simulated
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,7 @@ def run(
     seed: int = 1,
     cpu: int | None = None,
     fast: bool = False,
+    msr: bool = False,
     progress: Progress = _ignore,
     on_finding: OnFinding = _ignore,
     raw: bool = False,
@@ -44,14 +45,13 @@ def run(
     """Ask one question of a machine and return findings, settings and evidence as a document.
 
     `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
-    `options` are the scenario's own, by their names; `progress` hears what is done next, `on_finding` each finding as
-    it comes. With `raw` the document keeps what the machine answered, so that `infer` can be run on it later. Raises
-    `UsageError` for unknown names and options, and what the machine raises.
+    `options` are the scenario's own, by their names; `msr` is `open_machine`'s; `progress` hears what is done
+    next, `on_finding` each finding as it comes. With `raw` the document keeps what the machine answered, so that
+    `infer` can be run on it later. Raises `UsageError` for unknown names and options, and what the machine raises.
     """
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
-    return ask(
-        chosen, machine, options, seed=seed, cpu=cpu, fast=fast, progress=progress, on_finding=on_finding, raw=raw
-    )
+    listeners: dict[str, Any] = {"progress": progress, "on_finding": on_finding}
+    return ask(chosen, machine, options, seed=seed, cpu=cpu, fast=fast, msr=msr, raw=raw, **listeners)
 
 
 def ask(
@@ -62,6 +62,7 @@ def ask(
     seed: int = 1,
     cpu: int | None = None,
     fast: bool = False,
+    msr: bool = False,
     progress: Progress = _ignore,
     on_finding: OnFinding = _ignore,
     noted: Progress = _ignore,
@@ -72,7 +73,7 @@ def ask(
 
     `noted` hears what a machine that is opened here says of itself; `environment` is what the operating system said of
     one that is not here."""
-    with opened(machine, cpu, seed, noted) as open_one:
+    with opened(machine, cpu, seed, noted, msr) as open_one:
         values = complete_options(scenario, options)
         check_cpu(open_one.facts, cpu)
         cpu = open_one.facts.cpu if cpu is None else cpu
@@ -184,17 +185,26 @@ def beside(findings: Iterable[Finding], said: Mapping[str, int]) -> Iterator[Fin
 
 
 @contextmanager
-def opened(machine: str | Machine, cpu: int | None, seed: int, noted: Progress = _ignore) -> Iterator[Machine]:
+def opened(
+    machine: str | Machine, cpu: int | None, seed: int, noted: Progress = _ignore, msr: bool = False
+) -> Iterator[Machine]:
     """The machine of that name, closed afterwards; one that is an object already stays as it is.
 
-    `noted` hears what a machine that is opened here says of itself."""
-    if isinstance(machine, str):
-        with closing(open_machine(machine, cpu=cpu, seed=seed)) as fresh:
-            for note in fresh.facts.notes:
-                noted(note)
-            yield fresh
-    else:
+    `noted` hears what a machine that is opened here says of itself, and why it could not be closed: what was measured
+    must not be lost for that."""
+    if not isinstance(machine, str):
         yield machine
+        return
+    fresh = open_machine(machine, cpu=cpu, seed=seed, msr=msr)
+    try:
+        for note in fresh.facts.notes:
+            noted(note)
+        yield fresh
+    finally:
+        try:
+            fresh.close()
+        except Exception as error:  # another author's machine may raise anything
+            noted(f"the machine could not be closed: {error!r}")
 
 
 def check_cpu(facts: Facts, cpu: int | None) -> None:
@@ -225,7 +235,7 @@ def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, 
     """The scenario's own options with defaults for those that are not given. Raises `UsageError` for one that it does
     not have, or a value that it does not take."""
     own = {option.name: option for option in scenario.options}
-    unknown = sorted(set(given) - set(own))
+    unknown = sorted(set(given) - {"no_msr", *own})  # an option of earlier versions that changes nothing any more
     if unknown:
         known = ", ".join(own) or "none"
         raise UsageError(f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {known}")

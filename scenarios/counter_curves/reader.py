@@ -125,7 +125,8 @@ def _switches(context: Context, cpus: Sequence[int]) -> Iterator[tuple[bool, Abs
         return
     try:
         names = [switch.name for switch in machine.prefetcher_switches()]
-    except UnsupportedError:
+    except UnsupportedError as error:
+        context.progress(str(error))
         return
     if names:
         yield False, machine.prefetchers_off(names, cpus)

@@ -7,6 +7,7 @@ point.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import UnsupportedError, UsageError
+from setebench.errors import SetebenchError, UsageError
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.machine import SwitchesPrefetchers
@@ -29,7 +30,7 @@ from setebench.stats.estimate import Interval
 
 from .chase import NOTHING, LoadedChase, Reading
 from .params import PARAMS
-from .switched import Traversal, all_switches, had_effect
+from .switched import Traversal, had_effect
 
 CURVE = CurveParams()
 
@@ -82,7 +83,7 @@ def answer(context: Context) -> Iterator[Finding]:
     chase = LoadedChase(context, loaders)
     try:
         idle, curve = _in_rounds(context, chase, loaders, steps)
-        off = None if context.options.get("no_msr") else _without_prefetchers(context, chase, loaders)
+        off = _without_prefetchers(context, chase, loaders)
     finally:
         chase.close()
     curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
@@ -126,24 +127,24 @@ def _in_rounds(
 
 def _without_prefetchers(context: Context, chase: LoadedChase, loaders: tuple[int, ...]) -> Unprefetched | None:
     """The curve of reads with all prefetchers of all CPUs concerned off; None where the machine has no switches."""
-    machine, switches = context.machine, all_switches(context.machine)
-    if not isinstance(machine, SwitchesPrefetchers) or switches.reason or not switches.names:
-        return Unprefetched(switches.reason) if switches.reason else None
-    traversal = Traversal(context, chase.cpu)
+    machine = context.machine
     try:
-        before = traversal.ticks()
-        context.progress(
-            f"prefetchers of CPUs {', '.join(map(str, (chase.cpu, *loaders)))} are switched off for a while"
+        names = (
+            [each.name for each in machine.prefetcher_switches()] if isinstance(machine, SwitchesPrefetchers) else []
         )
-        with machine.prefetchers_off(switches.names, (chase.cpu, *loaders)):
-            off = traversal.ticks()
-            idle, curve = _in_rounds(context, chase, loaders, _steps(context, len(loaders), 0), ", prefetchers off")
-        context.progress("prefetchers are as they were")
-        return Unprefetched("", had_effect(before, off, traversal.ticks()), idle, curve)
-    except UnsupportedError as error:
+        if not isinstance(machine, SwitchesPrefetchers) or not names:
+            return None
+        cpus = (chase.cpu, *loaders)
+        with closing(Traversal(context, chase.cpu)) as traversal:
+            before = traversal.ticks()
+            context.progress(f"prefetchers of CPUs {', '.join(map(str, cpus))} are switched off for a while")
+            with machine.prefetchers_off(names, cpus):
+                off = traversal.ticks()
+                idle, curve = _in_rounds(context, chase, loaders, _steps(context, len(loaders), 0), ", prefetchers off")
+            context.progress("prefetchers are as they were")
+            return Unprefetched("", had_effect(before, off, traversal.ticks()), idle, curve)
+    except SetebenchError as error:  # also where they could not be switched on again: the first curve stays
         return Unprefetched(str(error))
-    finally:
-        traversal.close()
 
 
 def _findings_off(off: Unprefetched, loaders: int) -> Iterator[Finding]:
@@ -307,11 +308,6 @@ SCENARIO = Scenario(
             help="Of four lines, how many are read and written; may be repeated. Default: what the budget allows.",
             choices=tuple(MIXES),
             multiple=True,
-        ),
-        Option(
-            name="no_msr",
-            help="Don't switch prefetchers off for a second curve, where the kernel would allow it.",
-            flag=True,
         ),
     ),
     plot=loaded_latency_figure,

@@ -3,34 +3,13 @@ register, read it back, and do nothing."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from setebench.errors import UnsupportedError
 from setebench.experiments.lines.placing import flushed
-from setebench.machine import Machine, SwitchesPrefetchers
 from setebench.probe import Base
 from setebench.scenario import Context
 
 from .params import PARAMS
-
-
-class Switches(NamedTuple):
-    """The names of all switches, none where there are none, or why they can't be used."""
-
-    names: tuple[str, ...]
-    reason: str = ""
-
-
-def all_switches(machine: Machine) -> Switches:
-    """The machine's prefetcher switches; nothing is changed."""
-    if not isinstance(machine, SwitchesPrefetchers):
-        return Switches(())
-    try:
-        return Switches(tuple(switch.name for switch in machine.prefetcher_switches()))
-    except UnsupportedError as error:
-        return Switches((), str(error))
 
 
 class Traversal:

@@ -43,7 +43,7 @@ def answer(context: Context) -> Iterator[Finding]:
         if pattern:
             yield from ask(Lab(context, region, references()), pattern)
             return
-        lab, findings = repeated_survey(context, region, references, switches=not context.options.get("no_msr"))
+        lab, findings = repeated_survey(context, region, references)
         yield from findings
         context.progress("charts")
         context.evidence["prefetchers"] = charts(lab)
@@ -63,14 +63,7 @@ SCENARIO = Scenario(
     summary="hardware data prefetchers: which there are, what starts them, how far they run",
     answer=answer,
     parameters=("prefetcher.", "pattern."),
-    options=(
-        Option(name="pattern", help=HELP),
-        Option(
-            name="no_msr",
-            help="Don't switch prefetchers off to confirm what was found, where the kernel would allow it.",
-            flag=True,
-        ),
-    ),
+    options=(Option(name="pattern", help=HELP),),
     plot=plot,
     order=50,
     seconds=40.0,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from setebench.errors import UnsupportedError
+from setebench.errors import SetebenchError
 from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
@@ -59,7 +59,7 @@ def confirmed(context: Context, lab: Lab, finds: Mapping[str, Found], findings: 
             return list(findings)
         context.progress("prefetchers are switched off one by one, and on again")
         tried = _try_all(lab, machine, switches, asked)
-    except UnsupportedError as error:
+    except SetebenchError as error:  # also where they could not be switched on again: what was found stays
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
         return list(findings)
@@ -125,7 +125,7 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
             value=None,
             outcome=Outcome.UNRESOLVED,
             reason=f"timing finds it at level {level}, but switching {names} off removes it, which is another level's; "
-            "switch that off by hand, run again with --no-msr, and look at the chart",
+            "switch that off by hand, run again without --msr, and look at the chart",
         )
     what = f"confirmed: switching {names} off removes it" if removing else ""
     if together and not what:

@@ -40,12 +40,12 @@ BUSY = (
 
 
 def repeated_survey(
-    context: Context, region: Region, references: Callable[[], References], *, switches: bool = False
+    context: Context, region: Region, references: Callable[[], References]
 ) -> tuple[Lab, list[Finding]]:
     """Survey the machine several times, with `references` taken anew for each, and report what the surveys agree on.
 
-    `switches`: the machine's prefetchers may be switched off for a while, to confirm what was found. Returns the
-    laboratory of the last survey too, for questions that are asked once."""
+    Where prefetchers may be switched off for a while, that confirms what was found. Returns the laboratory of the last
+    survey too, for questions that are asked once."""
     huge_region = _huge_region(context)
     surveys: list[list[Finding]] = []
     wanted: Collection[str] = EVERY
@@ -69,7 +69,7 @@ def repeated_survey(
                 break
         findings = agreed(surveys)
         # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
-        return lab, confirmed(context, lab, finds, findings) if switches else findings
+        return lab, confirmed(context, lab, finds, findings)
     finally:
         if huge_region is not None:
             context.machine.release(huge_region)

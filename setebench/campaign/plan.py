@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from setebench import registry
 from setebench.errors import UsageError
@@ -13,21 +12,16 @@ from setebench.scenario import Scenario
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked: which scenarios, in this order, and with which settings. `no_msr` is given to those that have that
-    option: no registers of prefetchers are written. For `patience` seconds what is still open at the end is asked
-    again."""
+    """What is asked: which scenarios, in this order, and with which settings. With `msr` prefetchers' registers may
+    be written. For `patience` seconds what is still open at the end is asked again."""
 
     scenarios: tuple[str, ...]
     machine: str = "native"
     seed: int = 1
     cpu: int | None = None
     fast: bool = False
-    no_msr: bool = False
+    msr: bool = False
     patience: float = 0.0
-
-    def options(self, scenario: Scenario) -> dict[str, Any]:
-        """Those of the settings that this scenario has an option for."""
-        return {"no_msr": self.no_msr} if any(option.name == "no_msr" for option in scenario.options) else {}
 
 
 def runs_code(machine: str) -> bool:

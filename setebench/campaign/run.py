@@ -48,7 +48,7 @@ def characterize(
     seed: int = 1,
     cpu: int | None = None,
     fast: bool = False,
-    no_msr: bool = False,
+    msr: bool = False,
     patience: float | None = None,
     listener: Listener | None = None,
     raw: bool = False,
@@ -64,10 +64,10 @@ def characterize(
         seed=seed,
         cpu=cpu,
         fast=fast,
-        no_msr=no_msr,
+        msr=msr,
         patience=default_patience(fast) if patience is None else patience,
     )
-    with session.opened(machine, cpu, seed) as open_one:
+    with session.opened(machine, cpu, seed, msr=msr) as open_one:
         return carry_out(plan, open_one, listener or Listener(), raw=raw)
 
 
@@ -184,7 +184,7 @@ def _take(state: State, asking: Asking, context: Context, listener: Listener, cl
     name = asking.scenario
     try:
         scenario = registry.catalogue()[name].load()
-        context.options = session.complete_options(scenario, state.plan.options(scenario))
+        context.options = session.complete_options(scenario, {})
         said = reported_caches(state.base.machine.environment)
         for finding in session.beside(scenario.answer(context), said):
             store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable

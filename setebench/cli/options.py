@@ -120,6 +120,7 @@ def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any])
         cpu=values["cpu"],
         seed=values["seed"],
         fast=values["fast"],
+        msr=values["msr"],
         options={option.name: list(values[key]) if option.multiple else values[key] for key, option in own.items()},
         output=Output.choose(values["output"], values["form"], values["force"]),
         plot=values.get("plot"),
@@ -143,7 +144,7 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
         else []
     )
     raw = click.Option(["--raw"], is_flag=True, help="Record the machine's answers in the JSON, for setebench infer.")
-    return [*machine_parameters(), *output_parameters(), raw, *plot, *talk_parameters()]
+    return [*machine_parameters(), *register_parameters(), *output_parameters(), raw, *plot, *talk_parameters()]
 
 
 def machine_parameters() -> list[click.Option]:
@@ -172,6 +173,13 @@ def machine_parameters() -> list[click.Option]:
         ),
         click.Option(["--fast"], is_flag=True, help="Take fewer samples: faster, with wider intervals."),
     ]
+
+
+def register_parameters() -> list[click.Option]:
+    """--msr, and --no-msr of earlier versions, which changes nothing."""
+    wanted = "Let prefetchers be switched off for a while, where that adds something: writes registers (MSRs)."
+    old = click.Option(["--no-msr"], is_flag=True, hidden=True, expose_value=False)
+    return [click.Option(["--msr"], is_flag=True, help=wanted), old]
 
 
 def talk_parameters() -> list[click.Option]:

@@ -47,8 +47,9 @@ class NativeMachine:
 
     The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe."""
 
-    def __init__(self, cpu: int | None = None) -> None:
-        """Find out what this CPU offers and which clock bracket serves best (about 50 ms).
+    def __init__(self, cpu: int | None = None, msr: bool = False) -> None:
+        """Find out what this CPU offers and which clock bracket serves best (about 50 ms). With `msr` its
+        prefetchers may be switched off, which writes model-specific registers.
 
         Raises `UnsupportedError` off x86-64 Linux, `UsageError` for a CPU that this process may not use."""
         if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
@@ -58,7 +59,7 @@ class NativeMachine:
         self._cpus = allowed_cpus()
         self._cpu = choose_cpu(cpu, self._cpus)
         environment = read_environment()
-        self._switches = NativeSwitches(environment.cpu, environment.topology)
+        self._switches = NativeSwitches(environment.cpu, environment.topology, allowed=msr)
         _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
@@ -213,8 +214,7 @@ class NativeMachine:
             self.stitch(probe, together=True)
         threads = [threading.Thread(target=work, args=item) for item in probes.items()]
         with counting.around_joint_run() if counting is not None else nullcontext():
-            for thread in threads:
-                thread.start()
+            _start_all(threads, meeting)
             for thread in threads:
                 thread.join()
         if errors:
@@ -293,6 +293,15 @@ class NativeMachine:
         ]
         thousand_ticks = float(np.median([long - short for short, long in blocks]))
         return 1000.0 / max(thousand_ticks, 1.0)
+
+
+def _start_all(threads: Sequence[threading.Thread], meeting: _engine.Meeting) -> None:
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:
+        meeting.abandon()  # or those that have begun would wait for ever
+        raise
 
 
 def _own(region: Region) -> NativeRegion:

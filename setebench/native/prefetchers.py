@@ -18,22 +18,31 @@ AMD_LEAF, AMD_BIT = 0x8000_0021, 13
 
 
 class NativeSwitches:
-    """See `setebench.machine.SwitchesPrefetchers`. `root` is for tests: plain files in place of devices."""
+    """See `setebench.machine.SwitchesPrefetchers`. Registers are only written where the user has `allowed` that; `root`
+    is for tests: plain files in place of devices."""
 
-    def __init__(self, processor: Processor, topology: Topology, root: Path = Path("/")) -> None:
-        self._processor, self._topology, self._root = processor, topology, root
+    def __init__(self, processor: Processor, topology: Topology, root: Path = Path("/"), allowed: bool = False) -> None:
+        self._processor, self._topology, self._root, self._allowed = processor, topology, root, allowed
 
     def offered(self, cpu: int) -> tuple[PrefetcherSwitch, ...]:
         """The switches of this CPU's kind of core. Raises `UnsupportedError` where its registers can't be used."""
         with _user_errors():
             self._registers((cpu,)).check((cpu,))
+        self._ask_leave()
         return tuple(PrefetcherSwitch(name=bit.name, level=bit.level) for bit in self._layout(cpu).bits)
 
     @contextmanager
     def off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
         """See `setebench.machine.SwitchesPrefetchers.prefetchers_off`."""
+        self._ask_leave()
         with _user_errors(), self._registers(cpus).off(names, cpus):
             yield
+
+    def _ask_leave(self) -> None:
+        if not self._allowed:
+            raise UnsupportedError(
+                "prefetchers are switched off only with --msr, which writes model-specific registers"
+            )
 
     def _registers(self, cpus: Collection[int]) -> PrefetchRegisters:
         return PrefetchRegisters({cpu: self._layout(cpu) for cpu in cpus}, self._root)

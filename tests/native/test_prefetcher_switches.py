@@ -220,7 +220,9 @@ def test_a_write_that_is_refused_is_reported_and_undone(
 def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(
     tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    switches = NativeSwitches(
+        Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path, allowed=True
+    )
     written = register_guard.write_register
 
     def lose_second(descriptor: int, register: int, value: int) -> None:
@@ -237,18 +239,31 @@ def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(
 
 
 def test_a_machine_offers_the_switches_of_its_processor(tmp_path: Path, devices: list[Path]) -> None:
-    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    switches = NativeSwitches(
+        Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path, allowed=True
+    )
     assert [(switch.name, switch.level) for switch in switches.offered(0)] == [(b.name, b.level) for b in SINCE_NEHALEM]
     with switches.off(["L2 stream"], [0]):
         assert value_of(devices[0]) == 0x21
     assert value_of(devices[0]) == 0x20
 
 
+def test_without_leave_no_register_is_written(tmp_path: Path, devices: list[Path]) -> None:
+    before = [path.read_bytes() for path in devices]
+    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    with pytest.raises(UnsupportedError, match="only with --msr") as reported:
+        switches.offered(0)
+    assert "\n" not in str(reported.value)
+    with pytest.raises(UnsupportedError, match="only with --msr"):
+        switches.off(ALL, (0, 1)).__enter__()
+    assert [path.read_bytes() for path in devices] == before
+
+
 def test_why_a_machine_offers_none_is_one_line(tmp_path: Path) -> None:
-    unknown = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0xFE), Topology(), tmp_path)
+    unknown = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0xFE), Topology(), tmp_path, allowed=True)
     with pytest.raises(UnsupportedError, match="no documented switches are known"):
         unknown.offered(0)
-    bare = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    bare = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path, allowed=True)
     with pytest.raises(UnsupportedError, match=r"can't be switched off: .*modprobe msr") as reported:
         bare.offered(0)
     assert "\n" not in str(reported.value)
@@ -256,6 +271,6 @@ def test_why_a_machine_offers_none_is_one_line(tmp_path: Path) -> None:
 
 def test_cores_of_both_kinds_are_switched_by_their_own_bits(tmp_path: Path, devices: list[Path]) -> None:
     topology = Topology(kinds={"big core": (0,), "small core": (1,)})
-    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x97), topology, tmp_path)
+    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x97), topology, tmp_path, allowed=True)
     with switches.off([switch.name for switch in switches.offered(0)], (0, 1)):
         assert [value_of(path) for path in devices] == [0x2F, 0x27]

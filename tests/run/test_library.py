@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from documents import make_document
 from scenario_files import HEAD, MACHINE, Write, runs
 
 import setebench
-from setebench import registry, store
+from setebench import registry, session, store
+from setebench.results import Finding
+from setebench.scenario import Scenario
 
 OWN = """
 def answer(context):
@@ -131,3 +134,19 @@ def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: 
         assert missing.exit_code == 2 and "'nowhere' is no directory" in missing.stderr
     finally:
         registry.catalogue.cache_clear()
+
+
+def test_what_was_measured_stays_though_the_machine_can_not_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(BareMachine):
+        def close(self) -> None:
+            raise ValueError("it is stuck")
+
+    module = ModuleType("stuck")
+    module.machine = Stuck  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stuck", module)
+    finding = Finding(parameter="stuck.answer", value=1, unit="lines")
+    asked = Scenario(name="stuck", summary="an answer", answer=lambda _: [finding], parameters=("stuck.",))
+    noted: list[str] = []
+    document = session.ask(asked, "stuck:machine", {}, noted=noted.append)
+    assert document.findings == [finding]
+    assert [line for line in noted if "it is stuck" in line]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from bare_machine import BareMachine
 
-from setebench.campaign import Plan
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops import Loop, Policy, RunsLoops, Stream
@@ -30,7 +29,6 @@ from setebench.machine import (
 )
 from setebench.probe import Probe, placement_table
 from setebench.recording import Recorder, Recording, Replay, recorder_of, replay_of
-from setebench.registry import scenario
 
 SWITCHES = (PrefetcherSwitch(name="L1 IP", level=1), PrefetcherSwitch(name="LLC page"))
 
@@ -71,15 +69,6 @@ def test_a_replay_switches_as_the_machine_did() -> None:
     assert [use(replay, name) for name in ("L1 IP", "LLC page", "L1 IP")] == then == ["off", "refused", "off"]
     with pytest.raises(SetebenchError, match="no answer to the prefetchers L1 IP switched off"):
         use(replay, "L1 IP")
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("prefetcher-map", {"no_msr": True}), ("loaded-latency", {"no_msr": True}), ("latency", {})]
-)
-def test_a_run_of_all_scenarios_forbids_registers_to_those_that_would_write_them(
-    name: str, options: dict[str, bool]
-) -> None:
-    assert Plan(scenarios=(name,), no_msr=True).options(scenario(name)) == options
 
 
 # -- recordings of machines that count events ------------------------------------------------------------------------

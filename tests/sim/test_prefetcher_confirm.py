@@ -71,10 +71,10 @@ class Refusing(Altered):
         yield
 
 
-def surveyed(machine: Any, switches: bool = True) -> tuple[dict[str, Finding], dict[str, Any]]:
+def surveyed(machine: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
     context = swept(machine, fast=True)
     region = working_memory(context)
-    findings = repeated_survey(context, region, lambda: measure_references(context, region), switches=switches)[1]
+    findings = repeated_survey(context, region, lambda: measure_references(context, region))[1]
     return {finding.parameter: finding for finding in findings}, context.evidence
 
 

@@ -17,7 +17,7 @@ from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.commands.run import report_finding, warn_of_kinds
-from setebench.cli.options import FORMS, machine_parameters, talk_parameters
+from setebench.cli.options import FORMS, machine_parameters, register_parameters, talk_parameters
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
@@ -145,14 +145,14 @@ def _new_plan(values: dict[str, Any]) -> Plan:
         seed=values["seed"],
         cpu=values["cpu"],
         fast=values["fast"],
-        no_msr=values["no_msr"],
+        msr=values["msr"],
         patience=campaign.default_patience(values["fast"]) if values["patience"] is None else values["patience"],
     )
 
 
 def _resumed_plan(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused."""
-    fixed = ("cpu", "seed", "fast", "only", "no_msr")
+    fixed = ("cpu", "seed", "fast", "only", "msr")
     if given := [name for name in fixed if _is_given(name)]:
         raise UsageError(
             f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0].replace('_', '-')}"
@@ -201,9 +201,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
         request.logbook.keep(document)
         try:
             saver.save(document)
-        except (
-            SetebenchError
-        ) as error:  # a full disk now need not be full at the end, and the table can still be printed
+        except SetebenchError as error:  # a full disk need not be full at the end, and the table can still be printed
             progress.result(f"not saved yet: {error}")
 
     def fail(scenario: str, error: BaseException) -> None:
@@ -221,7 +219,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
     if request.casualty is not None:
         progress.take_over()
         progress.result(f"{request.casualty.scenario} failed: {request.casualty.reason}")
-    with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail) as machine:
+    with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail, plan.msr) as machine:
         document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw, request.left_out)
     return document, saver
 
@@ -265,10 +263,10 @@ class _Saver:
 def _deliver(request: Request, document: Document, saver: _Saver, progress: Progress) -> None:
     shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
     warn_of_kinds(document, progress)
-    request.output.deliver(shown, beside.chosen_references(document, request.reference))
     if request.saved is not None:
-        saver.save(document)
+        saver.save(document)  # first: standard output may take no more
         progress.result(f"wrote {len(document.findings)} findings to {request.saved}")
+    request.output.deliver(shown, beside.chosen_references(document, request.reference))
     if request.report is not None:
         name = request.saved.name if request.saved is not None else document.machine.name
         store.write(request.report, beside.report({name: shown}, request.reference), request.force)
@@ -279,14 +277,10 @@ def _parameters() -> list[click.Parameter]:
     path = click.Path(path_type=Path)
     return [
         *machine_parameters(),
+        *register_parameters(),
         click.Option(["--only"], metavar="SCENARIO", multiple=True, help="Run this one (may be given several times)."),
         click.Option(
             ["--skip"], metavar="SCENARIO", multiple=True, help="Leave this one out (may be given several times)."
-        ),
-        click.Option(
-            ["--no-msr"],
-            is_flag=True,
-            help="Don't switch prefetchers off, even where the kernel allows it (see prefetcher-map).",
         ),
         click.Option(
             ["--patience"],

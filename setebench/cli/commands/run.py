@@ -27,6 +27,7 @@ class Request:
     cpu: int | None = None
     seed: int = 1
     fast: bool = False
+    msr: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=lambda: Output("table", None))
     plot: Path | None = None
@@ -84,6 +85,7 @@ def measure(request: Request, progress: Progress) -> Document:
         seed=request.seed,
         cpu=request.cpu,
         fast=request.fast,
+        msr=request.msr,
         progress=progress,
         on_finding=lambda finding: report_finding(finding, progress),
         raw=request.raw,

@@ -185,7 +185,7 @@ def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.Mo
     monkeypatch.setattr(LoadedChase, "measure", measure)
     monkeypatch.setattr(LoadedChase, "lay_out", lambda _self: None)
     monkeypatch.setattr(LoadedChase, "close", lambda _self: None)
-    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), fast=True, options={"no_msr": True})
+    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), fast=True)
     found = {each.parameter: each for each in scenario("loaded-latency").answer(context)}
     whole, last = divmod(len(asked), LOADED.rounds)
     assert last == 1  # latency without load once more at the end

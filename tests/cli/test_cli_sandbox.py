@@ -1,0 +1,95 @@
+"""Where the system refuses something: what doesn't need it works, and the rest says in one line what lacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sandbox import CALLS, error_of, refused, setebench
+
+NO_CODE = ("code",)
+PROBE = "load a ip=A ip_bits=0x5c0; start; load a+64; stop"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("sim", "list"), ("sim", "show", "plain"), ("sim", "new", "-"), ("show-asm", PROBE)]
+)
+def test_what_runs_no_code_of_its_own_making_does_not_need_it(arguments: tuple[str, ...]) -> None:
+    done, usual = setebench(refused(*NO_CODE), *arguments), setebench([], *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (0, usual.stdout, usual.stderr)
+    assert len(done.stdout.splitlines()) > 3
+
+
+def test_truth_lacks_only_what_the_simulator_itself_says(tmp_path: Path) -> None:
+    found = {}
+    for name, front in (("usual", []), ("refused", refused(*NO_CODE))):
+        file = tmp_path / f"{name}.json"
+        done = setebench(front, "sim", "truth", "zen-like", "--format", "json", "-o", str(file))
+        assert done.returncode == 0, done.stderr
+        found[name] = {each["parameter"]: each for each in json.loads(file.read_text())["findings"]}
+    lacking = {name for name, each in found["refused"].items() if each["outcome"] == "unavailable"}
+    assert lacking and all(name.startswith("bandwidth.") for name in lacking)
+    assert all("make no memory executable" in found["refused"][name]["reason"] for name in lacking)
+    same = [name for name in found["refused"] if name not in lacking]
+    assert len(same) > 50 and all(found["refused"][name] == found["usual"][name] for name in same)
+    twin = tmp_path / "twin.toml"
+    assert setebench(refused(*NO_CODE), "twin", str(tmp_path / "usual.json"), "-o", str(twin)).returncode == 0
+    assert "[[levels]]" in twin.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("latency", "--fast", "--machine", "sim:plain"),
+        ("score", "--machines", "1", "--no-presets", "--scenario", "latency"),
+        ("score", "--machines", "2", "--no-presets", "--scenario", "latency", "--workers", "2"),
+    ],
+)
+def test_a_simulated_machine_that_may_not_run_says_so(arguments: tuple[str, ...]) -> None:
+    line = error_of(setebench(refused(*NO_CODE), *arguments))
+    assert "a simulated machine can't be run" in line and "deny_execmem" in line
+
+
+def test_the_doctor_shows_that_code_is_refused() -> None:
+    for front, status in ((refused(*NO_CODE), "bad"), ([], "good")):
+        done = setebench(front, "doctor", "--machine", "sim:plain", "--format", "json")
+        assert done.returncode == 0, done.stderr
+        checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+        assert checks["machine code"]["status"] == status
+        assert "latency" not in done.stderr
+
+
+def test_a_simulated_machine_is_compiled_when_it_is_first_run() -> None:
+    code = """
+import sys
+from setebench.probe import Probe
+from setebench.sim import open_simulated
+machine = open_simulated("plain")
+print(machine.facts.name, "numba" in sys.modules)
+machine.run(Probe().start().stop(), 1)
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["plain", "False", "True"]
+
+
+@pytest.mark.parametrize("call", sorted(set(CALLS) - {"uname"}))
+def test_a_refused_call_costs_no_command_that_can_do_without(call: str) -> None:
+    done = setebench(refused(call), "sim", "list")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_python_itself_can_not_do_without_is_said() -> None:
+    assert "Operation not permitted" in error_of(setebench(refused("uname"), "sim", "list"))
+
+
+@pytest.mark.parametrize("command", ["latency", "prefetcher-map", "loaded-latency", "advise-prefetch", "characterize"])
+def test_registers_are_opt_in_and_the_old_option_stays(command: str) -> None:
+    told = setebench([], command, "--help").stdout
+    assert "--msr" in told and "--no-msr" not in told
+    for option in ("--msr", "--no-msr"):
+        done = setebench([], command, option, "--machine", "nowhere")
+        assert done.returncode == 2 and "unknown machine 'nowhere'" in done.stderr
