@@ -7,7 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from setebench.stats.estimate import Interval
 
 MEMORY = "memory"
 
@@ -45,18 +48,27 @@ class Walk:
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The levels of the hierarchy by name, nearest first, as the size sweep found them.
+    """The levels of the hierarchy by name, nearest first and memory last, as rounds of the size sweep found them.
 
-    `walks` brings lines to each; `cycles` is about what a load from each takes. A cache ends at `ends_bytes`: half the
-    loads from a working set of so many bytes are served by it and the nearer ones; a last one that was not outgrown is
-    not there. `sweep` is the evidence of it. Something may answer in `hidden_cycles` that is a level of its own: those
-    further out can't be numbered."""
+    `walks` are the traversals that bring lines to each; `cycles` is about what a load from each takes, `latency` the
+    same with its interval, `ns` in nanoseconds, `sete` cycles of single loads. A cache has a `capacity` in bytes: half
+    the loads from a working set of so many are served further out; a last one that was not outgrown has none. Something
+    may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered. `sweep` is the
+    evidence."""
 
     walks: dict[str, Walk]
     cycles: dict[str, float]
-    ends_bytes: dict[str, float] = field(default_factory=dict)
+    latency: dict[str, Interval] = field(default_factory=dict)
+    ns: dict[str, Interval] = field(default_factory=dict)
+    sete: dict[str, Interval] = field(default_factory=dict)
+    capacity: dict[str, Interval] = field(default_factory=dict)
     hidden_cycles: float = math.inf
     sweep: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ends_bytes(self) -> dict[str, float]:
+        """About where each cache ends, of those that were outgrown."""
+        return {name: capacity.value for name, capacity in self.capacity.items()}
 
     @property
     def caches(self) -> tuple[str, ...]:

@@ -292,11 +292,11 @@ def _read(where: str) -> bytes:
         with files.opened(where) as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            data = (gzip.GzipFile(fileobj=file) if packed else file).read(LARGEST_FILE_BYTES + 1)
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(files.MOST_BYTES + 1)
     except (OSError, ValueError, EOFError, zlib.error) as error:  # ValueError: a null character in the name
         raise UsageError(f"can't read {where!r}: {getattr(error, 'strerror', None) or error}") from error
-    if len(data) > LARGEST_FILE_BYTES:
-        raise UsageError(f"{where!r} is larger than {LARGEST_FILE_BYTES >> 20} MiB; that is no result file")
+    if len(data) > files.MOST_BYTES:
+        raise UsageError(f"{where!r} is larger than {files.MOST_BYTES >> 20} MiB; that is no result file")
     if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise UsageError(f"{where!r} holds more than {MOST_VALUES:,} values; that is no result file")
     if not data.strip():

@@ -1,84 +1,96 @@
 """How many cycles a load takes from each level of the memory hierarchy.
 
-Two ways in the same rounds, which should agree. The SETE way (Fang et al. 2014, 3.1 and 5.1.1): one load is timed,
-dithered, with the line placed in the level by its reuse distance and its TLB entry warmed by another line of the page.
-The classical way: chains of dependent loads over such lines, of several lengths, so that no overhead is left in their
-slope. Lines that another level served are no reason to give up: a level's latency is a component of the mixture
-(`stats.served`). A sweep of chases over growing working sets shows first where the levels end.
+Two ways from the same rounds: chains of dependent loads round working sets of growing size, and single loads (the SETE
+way: Fang et al. 2014, 3.1 and 5.1.1), every sample between two references of its own. Memory is what chases over
+flushed lines cost, a page each, so that no prefetcher knows what is next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from setebench.calibration import MEMORY, Levels
-from setebench.experiments.alone import watch
-from setebench.experiments.calibrate import step_ticks
+from setebench.calibration import MEMORY, Kind, Levels, kind_of
+from setebench.experiments.calibrate import overheads, step_ticks
 from setebench.experiments.levels import find_levels, working_memory
-from setebench.experiments.lines.placing import Place
+from setebench.experiments.memory import MemoryRound, memory_once
+from setebench.experiments.paired import RoundsParams, rounds
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
-from setebench.stats.drift import over_time
-from setebench.stats.ticks.location import histogram
+from setebench.stats.estimate import Interval
+from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
 
-from .infer import counted, findings, settled
-from .params import Params
-from .rounds import Round, measure_round, steps_of
+from .vectors import VectorRound, vector_findings, vectors_once
+
+OVERHEAD_SAMPLES = 200
+"""Empty intervals of each bracket in a round: a mean on steps of 36 ticks is good to a tick."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the clock's findings, then those of every level."""
-    params = Params().quicker() if context.fast else Params()
     context.progress("clock")
-    step_ticks(context)
-    watch(context)
+    step = step_ticks(context)
     region = working_memory(context)
+    brackets: list[dict[str, float]] = []
+    memory: list[MemoryRound] = []
+    vectors: list[VectorRound] = []
     try:
-        context.progress("size sweep")
         levels = find_levels(context, region)
-        rounds: list[Round] = []
-        places: dict[str, Place] = {}
-        fewest, most = params.rounds
-        steps = 0
-        while len(rounds) < fewest or (
-            len(rounds) < most and steps < params.steps and not settled(rounds, levels, params)
-        ):
-            context.progress(f"latency, round {len(rounds) + 1} of at most {most}")
-            for name, walk in levels.walks.items():
-                if name != MEMORY:
-                    places[name] = Place(context, region, name, walk)
-            rounds.append(measure_round(context, region, places.values(), len(rounds), params))
-            steps += steps_of(places.values(), params)
+        for number in rounds(context, RoundsParams(apart_seconds=0.0)):
+            context.progress(f"memory and vector loads, round {number + 1}")
+            brackets.append(overheads(context, OVERHEAD_SAMPLES))
+            memory.append(memory_once(context, region))
+            vectors.append(vectors_once(context, region))
     finally:
         context.machine.release(region)
-    chosen = counted(rounds, params)
-    yield from _clock_findings(context, chosen, len(rounds))
-    yield from _level_findings(context, chosen, levels, params)
-
-
-def _clock_findings(context: Context, rounds: Sequence[Round], all_rounds: int) -> Iterator[Finding]:
-    """Step and overheads of the clock, and core cycles per tick."""
-    how = f"{len(rounds)} of {all_rounds} rounds"
-    step = round(step_ticks(context), 3)
-    yield decide.chosen("clock.step", step, "ticks", "largest period that all elapsed times share")
+    how = _how(context)
+    yield decide.chosen("clock.step", round(step, 3), "ticks", "largest period that all elapsed times share")
     for bracket in context.machine.facts.brackets:
-        overhead = over_time([each.overheads[bracket] for each in rounds], shared=True)
+        overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
         yield decide.measured(f"clock.overhead.{bracket}", overhead, "ticks", f"empty interval, {how}")
-    per_tick = over_time([each.tick_rate.cycles_per_tick for each in rounds], shared=True)
-    yield decide.measured("clock.cycles_per_tick", per_tick, "cycles/tick", f"chained additions, {how}")
-    context.evidence["cycles"] = {"cycles_per_ns": per_tick.value * context.machine.facts.ticks_per_second / 1e9}
+    pace = quantile_of_rounds([each.cycles_per_tick for each in memory], MIDDLE)
+    yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", f"references of paired samples, {how}")
+    context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
+    yield from _findings(levels, memory, vectors, how)
 
 
-def _level_findings(context: Context, rounds: Sequence[Round], levels: Levels, params: Params) -> Iterator[Finding]:
-    context.evidence["single_load_ticks"] = {
-        name: histogram(np.concatenate([each.singles.loads for each in rounds[-1].levels[name]]))
-        for name in levels.walks
+def _how(context: Context) -> str:
+    """Rounds and the seconds over which they lie, in words."""
+    seen = context.evidence.get("rounds", {})
+    return f"{seen.get('rounds', 0)} rounds in {context.evidence.get('sweep_seconds', seen.get('seconds', 0.0)):.1f} s"
+
+
+def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[VectorRound], how: str) -> Iterator[Finding]:
+    """Latencies of all levels, nearest first and memory last, by the two ways, in nanoseconds, and of vector loads."""
+    flushed = {
+        "cycles": quantile_of_rounds([each.cycles for each in memory], LATENCY),
+        "ns": quantile_of_rounds([each.ns for each in memory], LATENCY),
     }
-    yield from findings(rounds, levels, step_ticks(context), params)
+    for name in (*levels.caches, MEMORY):
+        chased = flushed["cycles"] if name == MEMORY else levels.latency[name]
+        in_ns = flushed["ns"] if name == MEMORY else levels.ns[name]
+        if levels.cycles[name] > levels.hidden_cycles and name != MEMORY:
+            why = f"some loads took {levels.hidden_cycles:.1f} cycles, which may be a level of its own before {name}"
+            yield decide.unresolved(f"latency.{name}", "cycles", f"{why}: {chased.low:.4g} to {chased.high:.4g}")
+            continue
+        chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
+        yield _measured(f"latency.{name}.sete", levels.sete[name], "cycles", f"dithered single loads, {how}")
+        yield _measured(f"latency.{name}.chase", chased, "cycles", f"{chains}, {how}")
+        agreed = _measured(f"latency.{name}", chased, "cycles", f"{chains}, {how}")
+        yield agreed
+        if kind_of(name, levels.caches) is not Kind.PRIVATE:
+            yield _measured(f"latency.{name}.ns", in_ns, "ns", f"the same samples, by the counter's rate, {how}")
+        yield from vector_findings(name, agreed, vectors)
+
+
+def _measured(parameter: str, value: Interval, unit: str, method: str) -> Finding:
+    """A latency with its interval; unresolved where too few samples were undisturbed or it is not positive."""
+    if not np.isfinite(value.value) or value.low <= 0:
+        return decide.unresolved(parameter, unit, "too few undisturbed samples; run again on a quieter machine", method)
+    return decide.measured(parameter, value, unit, method, "sweep")
 
 
 def plot(document: dict[str, Any]) -> Any:
@@ -95,5 +107,5 @@ SCENARIO = Scenario(
     parameters=("clock.", "latency.l", "latency.memory"),
     plot=plot,
     order=10,
-    seconds=6.0,
+    seconds=4.0,
 )

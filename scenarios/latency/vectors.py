@@ -1,66 +1,97 @@
-"""How long a vector load takes until its value can be used, from what it takes longer than an 8-byte load."""
+"""How long a vector load takes until its value can be used, from what it takes longer than an 8-byte load in L1."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+import numpy as np
+
+from setebench.experiments.chases import LINE
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.paired import run_paired
+from setebench.machine import Region
+from setebench.probe import Probe
 from setebench.results import Finding, Outcome
+from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.drift import over_time
-from setebench.stats.estimate import Estimate, Interval
+from setebench.stats.estimate import Interval
+from setebench.stats.pairs import located
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
-from .params import Params
-from .rounds import Round
-
-METHOD = "8-byte latency, plus what fenced vector loads take longer than fenced 8-byte loads"
+METHOD = "8-byte latency, plus what fenced vector loads take longer than fenced 8-byte loads in L1"
 
 
-def vector_surplus(
-    rounds: Sequence[Round], level: str, size: int, round_trip: Estimate, params: Params
-) -> tuple[float, float, float] | str:
-    """Cycles that a vector load takes longer than an 8-byte load until its value is in its register, with the ends of
-    its interval; or why that isn't known.
+class VectorParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How vector loads are compared with 8-byte loads."""
 
-    A fence behind each load waits until the value has arrived. Behind L1 a level's own surplus is stated where it is
-    precise, else the first level's, unless the two differ: what takes longer is the way from L1 to the register.
-
-    A core may call a load done when the value has arrived, cycles before an instruction of the vector unit can use
-    it. A vector chase has all of that in each step, and a transfer back to an integer register: a cycle at least, and
-    no more than a round trip but for the cycle of its other half. So chase and round trip bound the surplus on both
-    ends."""
-    own, first = (
-        over_time([each.longer[name, size] for each in rounds if (name, size) in each.longer]) for name in (level, "l1")
-    )
-    chase = over_time([each.chase_longer[size] for each in rounds if size in each.chase_longer])
-    if not all(math.isfinite(each.half_width) for each in (first, chase, round_trip)):
-        return "too few undisturbed rounds"
-    least, most = chase.low - max(round_trip.high - 1.0, 1.0), chase.high - 1.0
-    if first.high < least - 1.0 or first.low > most + 1.0:
-        apart = f"but a chase {least:.1f} to {most:.1f}"
-        return f"fenced loads take {first.value:.1f} cycles longer than 8-byte loads, {apart}"
-    precise = own.half_width <= params.precise_cycles
-    if level != "l1" and precise and own.low > first.high + 1.0:
-        surplus = own
-    elif level != "l1" and precise and own.high < first.low - 1.0:
-        return f"fenced loads take {own.value:.1f} cycles longer than 8-byte loads, {first.value:.1f} in L1"
-    else:
-        surplus = first
-    later = max(chase.value - 1.0 - first.value, 0.0)
-    return surplus.value + later / 2, surplus.low, surplus.high + later
+    lines: int = 8  # of a ring that any first cache holds
+    fenced: int = 48  # loads of a question, a fence behind each
+    steps: int = 512  # loads of a chase
+    transfers: int = 100  # round trips between register files of a question
+    samples: int = 24  # paired samples of each size in a round
+    precise_cycles: float = 1.0  # half width up to which a vector latency is a value and not a bound
 
 
-def vector_finding(
-    parameter: str, agreed: Finding, surplus: tuple[float, float, float] | str, params: Params
-) -> Finding:
-    """Vector load to use in a vector register: the level's latency, and what a vector load takes longer. The way from
-    the load unit into a vector register can't be timed apart from the way back: the interval holds both, and where that
-    is wide its lower end is a bound, as its middle is no more likely than its ends."""
-    if agreed.outcome is not Outcome.MEASURED or not isinstance(agreed.value, float):
-        why = "the 8-byte latency that it is compared with is no value"
-        return decide.unresolved(parameter, "cycles", why, METHOD)
-    if isinstance(surplus, str):
-        return decide.unresolved(parameter, "cycles", f"{surplus}; run again on a quieter machine", METHOD)
-    value, low, high = agreed.value + surplus[0], (agreed.low or 0.0) + surplus[1], (agreed.high or 0.0) + surplus[2]
-    room = max(params.precise * value, params.precise_cycles)
-    return decide.as_precise(decide.measured(parameter, Interval(value, low, high), "cycles", METHOD), room)
+class VectorRound(msgspec.Struct, frozen=True, kw_only=True):
+    """One round, cycles: what a fenced load and a step of a chase take longer, by size in bytes, and a round trip from
+    an integer register to a vector register and back."""
+
+    fenced: Mapping[int, float]
+    chase: Mapping[int, float]
+    round_trip: float
+
+
+def vectors_once(context: Context, region: Region) -> VectorRound:
+    """One round in L1."""
+    params, line = VectorParams(), region.line_size
+    lines = region.address + TLB_PAGE_BYTES + np.arange(params.lines) * line
+    context.machine.link(region, lines)
+    fenced, chase, trips = {}, {}, []
+    for size in (each for each in context.machine.facts.access_sizes if each > 8):
+        loads = {width: _fenced(width, line, params) for width in (8, size)}
+        # the wide loads once before the first reference: they may change the core's clock
+        probe = loads[size].paired(
+            loads[8],
+            loads[size],
+            Probe().chase(LINE, params.steps),
+            Probe().chase(LINE, params.steps, size),
+            Probe().transfer(params.transfers),
+        )
+        found = run_paired(context, probe, {LINE: np.full(params.samples, lines[0])}, accesses=params.steps, warmup=0)
+        costs = [located(found, number) for number in range(found.questions)]
+        fenced[size] = (costs[1] - costs[0]) / params.fenced
+        chase[size] = (costs[3] - costs[2]) / params.steps
+        trips.append(costs[4] / params.transfers)
+    return VectorRound(fenced=fenced, chase=chase, round_trip=float(np.median(trips)) if trips else 0.0)
+
+
+def _fenced(size: int, line: int, params: VectorParams) -> Probe:
+    probe = Probe()
+    for number in range(params.fenced):
+        probe = probe.load(LINE + number % params.lines * line, size).fence("l")
+    return probe
+
+
+def vector_findings(name: str, agreed: Finding, rounds: Sequence[VectorRound]) -> Iterator[Finding]:
+    """Vector load to use in a vector register, of a level whose 8-byte latency is given.
+
+    A core may call a load done when the value has arrived, cycles before an instruction of the vector unit can use it.
+    A vector chase has all of that in each step, and a transfer back to an integer register: a cycle at least. So a
+    fence's surplus bounds it from below and the chase's, less that cycle, from above. The way from the load unit into
+    a vector register can't be timed apart from the way back: where that leaves more than a cycle, the lower end is a
+    bound."""
+    for size in sorted(rounds[0].fenced):
+        parameter = f"latency.{name}.vector{size}"
+        if agreed.outcome is not Outcome.MEASURED or not isinstance(agreed.value, float):
+            why = "the 8-byte latency that it is compared with is no value"
+            yield decide.unresolved(parameter, "cycles", why, METHOD)
+            continue
+        least = quantile_of_rounds([each.fenced[size] for each in rounds], MIDDLE)
+        chase = quantile_of_rounds([each.chase[size] for each in rounds], MIDDLE)
+        later = max(chase.value - 1.0 - least.value, 0.0)
+        low, high = (agreed.low or 0.0) + least.low, (agreed.high or 0.0) + least.high + later
+        value = Interval(agreed.value + least.value + later / 2, low, high)
+        yield decide.as_precise(
+            decide.measured(parameter, value, "cycles", METHOD), max(VectorParams().precise_cycles, 0.05 * value.value)
+        )

@@ -1,10 +1,13 @@
-"""The levels of the memory hierarchy, found once per run, each with the traversal that leaves lines in it.
+"""The levels of the memory hierarchy, found once per run from several rounds of the size sweep.
 
-What the operating system says of caches is never asked.
+How many there are, what a load from each takes and how much it holds, with intervals. What the operating system says
+of caches is never asked.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -13,35 +16,39 @@ from numpy.typing import NDArray
 
 from setebench.calibration import MEMORY, Levels, Walk
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.experiments.alone import PARAMS as ALONE
-from setebench.experiments.alone import Alone
 from setebench.experiments.lines.layout import span_bytes
-from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, more, pooled, sized
+from setebench.experiments.paired import RoundsParams, rounds
+from setebench.experiments.size_sweep import SHORT, Sized, SizeSweepParams, per_load, sweep_once
 from setebench.machine import Region
 from setebench.scenario import Context
-from setebench.stats.levels import Level, LevelsParams, Source, levels, mean_cycles, mixture
+from setebench.stats import levels as mixtures
+from setebench.stats.estimate import Interval
+from setebench.stats.levels import Level, LevelsParams, Source
+from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
+from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
+from setebench.stats.served import Intervals, quantised_variance
+
+Numbers = NDArray[np.float64]
 
 
 class FindParams(msgspec.Struct, frozen=True, kw_only=True):
-    """`least_memory` bytes are asked for at least. A sweep ends once `slow` sizes in a row take `outgrown` of what
-    memory does, twice as many of the small ones, which another program may have evicted. Sizes are alike that differ by
-    less than `alike` in what a level serves of them; of these the smallest is taken: lines that are brought to the
-    level besides push out the fewest. It goes round `turns` times where nearer levels serve more than `kept` of it. A
-    level ends where those behind it serve `ends` of a working set: half, which is where a cache is as large as what is
-    used of it. A traversal of lines that lie at random loses half of them to oversubscribed sets just then under LRU
-    (0.96 of 8 ways), and with random replacement somewhat later (ln 2 / 0.5 = 1.39 of it); and half is furthest from
-    what conflicts lose before and what nearer levels keep behind. A size was disturbed that takes `slower` times what
-    a larger one does and `slower_cycles` more: means of so many loads on a coarse clock are uncertain by as much."""
+    """What of the sweeps counts, and where."""
 
-    least_memory: int = 8 << 20
-    slow: int = 2
-    outgrown: float = 0.9
-    slower: float = 1.1
-    slower_cycles: float = 1.0
-    alike: float = 0.05
-    turns: int = 3
-    kept: float = 0.2
-    ends: float = 0.5
+    least_memory: int = 8 << 20  # bytes without which nothing is asked
+    lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
+    disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
+    disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
+    counts: tuple[int, ...] = (1, 3)  # lengths of the chains that enter the mixture: longer ones take long to explain
+    most: int = 400  # intervals of a size and length that enter it; more say little and take long
+    pure: float = 0.9  # part of a size that a level must serve for the chains to state its latency
+    ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
+    alike: float = 0.05  # sizes that differ by less in what a level serves of them are as good for its lines
+    turns: int = 3  # times that a traversal goes round where nearer levels serve more than `kept` of it
+    kept: float = 0.2  # part of a traversal that a nearer level that replaces at random may keep
+    apart: float = 1.25  # least ratio of a level to the first: closer components are what conflicts make of that
+    agree: float = 0.15  # part by which chains may take longer than the mixture of short ones says: fences overlap less
+    early: float = 0.02  # part by which they may take less: more is what prefetchers brought nearer
+    bias_cycles: float = 4.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
 
 def working_memory(context: Context) -> Region:
@@ -65,7 +72,7 @@ def find_levels(context: Context, region: Region) -> Levels:
     """The levels, nearest first; those that a scenario of the run found before, if one did."""
     found = context.calibration.levels
     if found is None:
-        found = _found(context, region)  # first, for it calibrates as well: how fast the core is when it is alone
+        found = levels_of(swept(context, region), context.machine.facts.ticks_per_second)
         context.calibration = replace(context.calibration, levels=found)
     context.evidence["sweep"] = found.sweep
     return found
@@ -77,90 +84,170 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
     return dict(find_levels(context, region).walks)
 
 
-def _found(context: Context, region: Region) -> Levels:
+def swept(context: Context, region: Region) -> list[list[Sized]]:
+    """All rounds of the sweep: flushed lines, then working sets of growing size, in each."""
     params = SizeSweepParams()
-    away = flushed(context, region, params)
-    swept = _sweep(context, region, away, params)
-    swept = undisturbed(swept, FindParams())
-    explained = mixture([_source(each) for each in swept], _source(away), LevelsParams())
+    sizes = params.sizes(region.size * params.largest / span_bytes(params.largest, region.line_size), region.line_size)
+    begin, found = time.monotonic(), []
+    for number in rounds(context, RoundsParams()):
+        context.progress(f"working-set sweep, round {number + 1}")
+        found.append(sweep_once(context, region, sizes, params))
+    context.evidence["sweep_seconds"] = round(time.monotonic() - begin, 2)
+    return found
+
+
+def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Levels:
+    """The levels that rounds of sweeps show. Raises `SetebenchError` where there is none."""
+    params = FindParams()
+    table = _Table(found, params)
+    explained = mixtures.mixture(table.sources[1:], table.sources[0], LevelsParams())
     if len(explained.cycles) < 2:
         raise SetebenchError("flushed lines are loaded as fast as those of the smallest working set: no level is found")
-    found = levels(explained, LevelsParams())
-    sizes = np.array([each.size_bytes for each in swept])
-    walks = [Walk(params.smallest), *(_walk(level, sizes, FindParams()) for level in found.caches[1:])]
-    names = [f"l{number}" for number in range(1, len(walks) + 1)]
-    cycles = dict(zip(names, (level.cycles for level in found.caches), strict=True)) | {MEMORY: found.memory}
-    ends = _ends(dict(zip(names, found.caches, strict=True)), sizes, FindParams())
+    known = mixtures.levels(explained, LevelsParams())
+    first = [msgspec.structs.replace(level, cycles=table.first_cycles) for level in known.caches[:1]]
+    caches = [*first, *(level for level in known.caches[1:] if level.cycles > params.apart * table.first_cycles)]
+    names = [f"l{number}" for number in range(1, len(caches) + 1)]
+    by_name = dict(zip(names, caches, strict=True))
+    latency = {name: table.latency(level) for name, level in by_name.items()} | {MEMORY: table.of_memory()}
+    ns = {
+        name: Interval(*(value / ticks_per_second * 1e9 for value in table.in_ticks(name, latency, by_name)))
+        for name in latency
+    }
+    walks = {name: table.walk(level) for name, level in by_name.items()} | {MEMORY: Walk()}
+    ends = {name: end for name, level in by_name.items() if (end := table.end(level))}
     return Levels(
-        walks=dict(zip(names, walks, strict=True)) | {MEMORY: Walk()},
-        cycles=cycles,
-        ends_bytes=ends,
-        hidden_cycles=found.hidden,
+        walks={**walks, "l1": Walk(float(table.sizes[params.lone[1]]))},
+        cycles={name: each.value for name, each in latency.items()},
+        latency=latency,
+        ns=ns,
+        sete={name: table.single(by_name.get(name)) for name in latency},
+        capacity=ends,
+        hidden_cycles=known.hidden,
         sweep={
-            "size_bytes": sizes.tolist(),
-            "cycles": [mean_cycles(_source(each)) for each in swept],
-            "boundaries_bytes": list(ends.values()),
-            "levels": cycles,
+            "size_bytes": table.sizes.tolist(),
+            "cycles": np.round(table.low(), 3).tolist(),
+            "rounds": np.round(table.cycles, 3).tolist(),
+            "boundaries_bytes": [end.value for end in ends.values()],
+            "levels": {name: each.value for name, each in latency.items()},
             "components": {"cycles": explained.cycles.tolist(), "weights": explained.weights.tolist()},
-            "unexplained": explained.unexplained.tolist(),
         },
     )
 
 
-def undisturbed(swept: list[Sized], params: FindParams) -> list[Sized]:
-    """Those of ascending size that no larger one is faster than: what disturbs a chase evicts or delays, so it is the
-    smaller one that was disturbed."""
-    kept, fastest = [], np.inf
-    for each in reversed(swept):
-        mean = mean_cycles(_source(each))
-        if mean <= params.slower * fastest + params.slower_cycles:
-            kept.append(each)
-        fastest = min(fastest, mean)
-    return kept[::-1]
+class _Table:
+    """The sweeps as arrays: ascending `sizes` in bytes (n,), `cycles` of a load of long chains, shape (rounds, n)."""
 
+    def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
+        self.params = params
+        most = max(len(row) for row in found)
+        self._by_size = [[row[number] for row in found if len(row) > number] for number in range(most)]
+        self._rounds = found
+        self.sizes = np.array([max(each.size_bytes for each in sets) for sets in self._by_size[1:]])
+        self.cycles = np.full((len(found), most - 1), np.nan)
+        for number, row in enumerate(found):
+            self.cycles[number, : len(row) - 1] = [per_load(each) for each in row[1:]]
+        lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
+        by_size = [[per_load(each) for each in sets] for sets in self._by_size[params.lone[0] : params.lone[1]]]
+        self.first_cycles = float(np.nanmin(np.nanmedian(by_size, axis=1)))
+        pace = float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
+        self.step_cycles = lone[0].samples.step_ticks * pace
+        # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
+        self._pools = {length: self._pooled(lone, number) for number, length in enumerate(SHORT)}
+        self.added = {length: float(own.mean()) - length * self.first_cycles for length, own in self._pools.items()}
+        self.sources = [self._source(number) for number in range(most)]
 
-def _source(each: Sized) -> Source:
-    return Source(intervals=each.intervals, overhead=each.overhead)
+    def low(self) -> Numbers:
+        """Cycles of a load by size, as in the quiet rounds."""
+        return np.asarray(np.nanquantile(self.cycles, LATENCY, axis=0))
 
+    @staticmethod
+    def _pooled(sets: Sequence[Sized], question: int) -> Numbers:
+        return np.concatenate([cycles(each.samples, question) for each in sets])
 
-def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> list[Sized]:
-    """Working sets of growing size until memory serves them, several times one after the other, while no co-runner is
-    seen, who would use the same caches. What is missed of one is not there in all epochs of a size: those of which too
-    few agree are asked again."""
-    reach = region.size * params.largest / span_bytes(params.largest, region.line_size)
-    alone = Alone(context, patience=ALONE.little_patience, question="levels")
-    memory, found = FindParams().outgrown * mean_cycles(_source(away)), dict[float, list[Sized]]()
+    def _source(self, number: int) -> Source:
+        """Short chains of a size, of the rounds that were as quiet as the quietest."""
+        sets, params = self._by_size[number], self.params
+        cost = np.array([per_load(each) for each in sets])
+        quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
+        kept = [each for each, keep in zip(sets, quiet, strict=True) if keep or not number] or list(sets)
+        wanted = [(number, length) for number, length in enumerate(SHORT) if length in params.counts]
+        own = {length: self._pooled(kept, question)[: params.most] - self.added[length] for question, length in wanted}
+        return Source(
+            intervals=Intervals(
+                count=np.concatenate([np.full(len(values), length) for length, values in own.items()]),
+                ticks=np.concatenate(list(own.values())),
+                step=self.step_cycles,
+                jitter2=self._jitter2(),
+                cycles_per_tick=1.0,
+            ),
+            overhead=0.0,
+        )
 
-    def ask(size: float) -> Sized:
-        found.setdefault(size, []).append(alone.run(lambda: sized(context, region, size, params)))
-        return found[size][-1]
+    def _jitter2(self) -> float:
+        """Variance of a bracket in cycles, without that of the clock's step."""
+        loads = self._pools[1]
+        usual = loads[loads <= np.median(loads) + 6 * max(self.step_cycles, 2.0)]
+        return max(float(usual.var()) - quantised_variance(float(usual.mean()), self.step_cycles), 1.0)
 
-    for _ in range(params.epochs):
-        slow = 0
-        for size in params.sizes(reach, region.line_size):
-            slow = slow + 1 if mean_cycles(_source(ask(size))) > memory else 0
-            if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
-                break
-    while left := [size for size, epochs in found.items() if more(epochs, params)]:
-        for size in left:
-            ask(size)
-    return [pooled(found[size], params) for size in sorted(found)]
+    def latency(self, level: Level) -> Interval:
+        """Cycles of a load from a level: by the long chains of sizes that it serves nearly alone, where these agree
+        with what the mixture says of single loads (prefetched lines or conflicts change both, but not alike), else as
+        the mixture has it, within what rounds of its best size differ by."""
+        params, pure = self.params, level.weights >= self.params.pure
+        if pure.any():
+            steps = min(self._accesses(number) for number in np.flatnonzero(pure).tolist())
+            by_round = np.nanquantile(self.cycles[:, pure], LATENCY, axis=1) + self._bias(pure)
+            found = quantile_of_rounds(by_round, LATENCY, (params.bias_cycles / steps,) * 2)
+            if -params.early * level.cycles <= found.value - level.cycles <= max(params.agree * level.cycles, 1.0):
+                return found
+        best = self.cycles[:, int(level.weights.argmax())]
+        spread = quantile_of_rounds(best / np.nanmedian(best), MIDDLE)
+        low, high = min(spread.low, 1 - params.alike / 2), max(spread.high, 1 + params.alike / 2)
+        return Interval(level.cycles, level.cycles * low, level.cycles * high)
 
+    def _accesses(self, number: int) -> int:
+        return self._by_size[number + 1][0].samples.accesses
 
-def _walk(level: Level, sizes: NDArray[np.float64], params: FindParams) -> Walk:
-    """The traversal that leaves the most lines in a level."""
-    chosen = int(level.best(params.alike)[0])
-    return Walk(float(sizes[chosen]), params.turns if level.nearer[chosen] > params.kept else 1)
+    def _bias(self, pure: NDArray[np.bool_]) -> float:
+        """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
+        ring of a lone window."""
+        steps = [self._accesses(number) for number in range(len(self.sizes))]
+        inside = [number for number, each in enumerate(steps) if each < max(steps)]
+        low = self.low()
+        first = [number for number in inside if abs(low[number] - self.first_cycles) < 0.05 * self.first_cycles]
+        if not first or min(steps[number] for number in np.flatnonzero(pure).tolist()) == max(steps):
+            return 0.0
+        return self.first_cycles - float(np.median(low[first]))
 
+    def single(self, level: Level | None) -> Interval:
+        """Cycles of single loads from the size that a level serves most of; of flushed lines where it is None."""
+        number = 0 if level is None else int(level.weights.argmax()) + 1
+        by_round = [located(each.samples, 0) - self.added[1] for each in self._by_size[number]]
+        return quantile_of_rounds(by_round, LATENCY)
 
-def _ends(caches: dict[str, Level], sizes: NDArray[np.float64], params: FindParams) -> dict[str, float]:
-    """Bytes at which each level ends, but for a last one that was not outgrown; between two sizes on their logarithmic
-    scale."""
-    found = {}
-    for name, level in caches.items():
+    def of_memory(self) -> Interval:
+        """Cycles of a load of flushed lines."""
+        return quantile_of_rounds([per_load(row[0]) for row in self._rounds], LATENCY)
+
+    def in_ticks(self, name: str, latency: dict[str, Interval], by_name: dict[str, Level]) -> Interval:
+        """Ticks of a load, of the samples that its cycles come from."""
+        number = 0 if name == MEMORY else int(by_name[name].weights.argmax()) + 1
+        found = [(ticks(each.samples, len(SHORT)), located(each.samples, len(SHORT))) for each in self._by_size[number]]
+        pace = quantile_of_rounds([one / other for one, other in found], MIDDLE)
+        return Interval(*(value * pace.value for value in latency[name]))
+
+    def walk(self, level: Level) -> Walk:
+        """The traversal that leaves the most lines in a level."""
+        chosen = int(level.best(self.params.alike)[0])
+        return Walk(float(self.sizes[chosen]), self.params.turns if level.nearer[chosen] > self.params.kept else 1)
+
+    def end(self, level: Level) -> Interval | None:
+        """Bytes at which a level ends, between two sizes on their logarithmic scale; None of one that was not
+        outgrown."""
         beyond = 1.0 - level.weights - level.nearer
-        after = np.flatnonzero((beyond > params.ends) & (sizes > sizes[level.best(params.alike)[0]]))
-        if len(after):
-            around = slice(after[0] - 1, after[0] + 1)
-            found[name] = float(np.exp(np.interp(params.ends, beyond[around], np.log(sizes[around]))))
-    return found
+        after = np.flatnonzero((beyond > self.params.ends) & (self.sizes > self.sizes[int(level.weights.argmax())]))
+        if not len(after):
+            return None
+        around = slice(max(after[0] - 1, 0), after[0] + 1)
+        value = float(np.exp(np.interp(self.params.ends, beyond[around], np.log(self.sizes[around]))))
+        return Interval(value, float(self.sizes[around][0]), float(self.sizes[around][-1]))

@@ -1,22 +1,16 @@
-"""What a load from one level takes, from loads of which other levels served some: a joint mixture likelihood.
+"""Which levels served the loads of timed intervals: the expectation of a mixture, for `stats.levels`.
 
-One interval holds n loads, each served by the level that is asked for or by another one whose latency is known, with
-unknown weights. So its duration is an overhead plus n latencies, multinomially many of each level. Read on a clock with
-steps, begun at random, a duration falls on the two neighbouring readings as its distance from them says (a triangle); a
-normal jitter of the bracket blurs that. The product of these densities over intervals of all lengths is the likelihood;
-expectation maximisation (Dempster, Laird and Rubin 1977, J. R. Stat. Soc. B 39:1) finds overhead, latency and weights.
-On a coarse clock it is the growth of the variance with n that distinguishes a mixture from one level, on a fine one
-each reading does; neither needs a rule of its own. Readings that fit nothing (a stall) have a density of their own,
-alike over all that was read.
-
-`Readings` is the expectation, of `fit` here and of `stats.levels`. Readings closer to each other than any density
-distinguishes count as one. What the weights leave open of the latency comes from the profile of the likelihood.
-Measured on synthetic chains and single loads (`tests/stats/test_served.py`).
+One interval holds n loads, each served by one of the levels with unknown weights. So its duration is an overhead plus n
+latencies, multinomially many of each level. Read on a clock with steps, begun at random, a duration falls on the two
+neighbouring readings as its distance from them says (a triangle); a normal jitter of the bracket blurs that. On a
+coarse clock it is the growth of the variance with n that distinguishes a mixture from one level, on a fine one each
+reading does; neither needs a rule of its own. Readings that fit nothing (a stall) have a density of their own, alike
+over all that was read. Readings closer to each other than any density distinguishes count as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -50,18 +44,6 @@ class LoadsParams(msgspec.Struct, frozen=True, kw_only=True):
     stride: float = 16.0
 
 
-class ServedParams(LoadsParams, frozen=True, kw_only=True):
-    """`most`: weight of the others together. `turns` of expectation maximisation at most, ended where the latency moves
-    by less than `still` of itself. `probe`: relative change of the latency by which its likelihood is differentiated,
-    after `profile_turns` in which weights follow."""
-
-    most: float = 0.98
-    turns: int = 25
-    still: float = 2e-5
-    probe: float = 0.01
-    profile_turns: int = 5
-
-
 class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     """Timed intervals of one epoch: loads in each (`count`), what was read (`ticks`), shape (n,) each; the clock's step
     and the bracket's own jitter (variance) in ticks; and cycles per tick."""
@@ -71,27 +53,6 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     step: float
     jitter2: float
     cycles_per_tick: float
-
-    @staticmethod
-    def of_chains(ticks: Mapping[int, Whole], step: float, jitter2: float, cycles_per_tick: float) -> Intervals:
-        """Chains of dependent loads, by their length."""
-        return Intervals(
-            count=np.concatenate([np.full(len(own), length) for length, own in ticks.items()]),
-            ticks=np.concatenate(list(ticks.values())).astype(np.float64),
-            step=step,
-            jitter2=jitter2,
-            cycles_per_tick=cycles_per_tick,
-        )
-
-
-class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """`cycles` of a load from the level in each epoch (shape (epochs,)), the standard error that all share because the
-    `weights` of the other levels are estimated too, and the weight of the level itself (`own`)."""
-
-    cycles: Numbers
-    shared_error: float
-    weights: Numbers
-    own: float
 
 
 _FAR = 6.0
@@ -290,108 +251,3 @@ def extrapolated(path: Sequence[Numbers], scale: Numbers | float, most: float) -
     stride = min(max(length, 1.0), most)
     found: Numbers = path[0] + 2 * stride * first + stride**2 * change
     return found
-
-
-def fit(
-    epochs: Sequence[Intervals], start: float, others: Numbers, overhead: Numbers | None, params: ServedParams
-) -> Served:
-    """The latency that explains the intervals of some epochs, together with weights of the `others` (cycles).
-
-    `start` is about what a load takes, `overhead` the ticks that an interval without loads takes in each epoch; None
-    where it is to be found, from intervals of several lengths."""
-    one = _Fit(epochs, others, overhead, params)
-    one.begin(start)
-    for blur in params.blurs:  # as vague as the start is, or the first guess of who served what would stay
-        one.turn(blur)
-    for _ in range(params.turns):
-        before = one.cycles.mean()
-        one.leap()
-        if abs(one.cycles.mean() - before) <= params.still * abs(before):
-            break
-    return Served(
-        cycles=one.cycles.copy(),
-        shared_error=one.shared_error(),
-        weights=one.weights,
-        own=float(1.0 - one.weights.sum()),
-    )
-
-
-class _Fit:
-    """The state of expectation maximisation: per epoch `cycles` of a load and ticks of `overhead`, and the weights of
-    the other levels, which all epochs share."""
-
-    def __init__(
-        self, epochs: Sequence[Intervals], others: Numbers, overhead: Numbers | None, params: ServedParams
-    ) -> None:
-        self.epochs, self.others, self.params, self.known = epochs, others, params, overhead
-        self.weights = np.full(len(others), params.stray)
-        self.cycles = np.zeros(len(epochs))
-        self.overhead = np.zeros(len(epochs)) if overhead is None else np.array(overhead, dtype=np.float64)
-        self._per_tick = np.array([one.cycles_per_tick for one in epochs])
-        self._readings = Readings(epochs, params)
-
-    def begin(self, cycles: float) -> None:
-        """Every epoch as if all loads took so many cycles."""
-        self.cycles[:] = cycles
-        if self.known is None:
-            fewest = [int(one.count.min()) for one in self.epochs]
-            shortest = [np.median(one.ticks[one.count == few]) for few, one in zip(fewest, self.epochs, strict=True)]
-            self.overhead = np.array(shortest) - np.array(fewest) * cycles / self._per_tick
-
-    def leap(self) -> None:
-        """Two turns, extrapolated along their path, and one more: alone they creep where weights and latency trade
-        off."""
-        path = [self._state()]
-        for _ in range(2):
-            self.turn()
-            path.append(self._state())
-        self._set(extrapolated(path, self._scale, self.params.stride))
-        self.turn()
-
-    @property
-    def _scale(self) -> Numbers:
-        """By which the parts of the state are alike: weights change a load as much as its latency does."""
-        return np.concatenate([np.ones(len(self.weights)), self.cycles, self.cycles / self._per_tick])
-
-    def _state(self) -> Numbers:
-        return np.concatenate([self.weights, self.cycles, self.overhead])
-
-    def _set(self, state: Numbers) -> None:
-        weights, self.cycles, self.overhead = np.split(state, [len(self.weights), len(self.weights) + len(self.epochs)])
-        weights = np.clip(weights, 0.0, None)
-        self.weights = weights * min(1.0, self.params.most / max(float(weights.sum()), EPSILON))
-        if self.known is not None:
-            self.overhead = np.array(self.known, dtype=np.float64)
-
-    def turn(self, blur: float = 0.0, *, latency: bool = True) -> float:
-        """One turn: weights, overheads and, but for a profile, the latency follow the responsibilities. Returns the
-        logarithm of the likelihood before."""
-        every = np.column_stack([self.cycles, np.tile(self.others, (len(self.epochs), 1))])
-        shares = np.concatenate([[1.0 - self.weights.sum()], self.weights])[None, :]
-        found = self._readings.expect(every, shares, self.overhead, blur)
-        cycles, overheads = found.one_latency(0, every, self.overhead, free=self.known is None)
-        self.overhead = overheads[0 if latency else 1]
-        self.cycles = cycles if latency else self.cycles
-        served = found.served.sum(axis=0)
-        self.weights = served[1:] / max(float(served.sum()), 1.0)
-        return float(found.likelihood.sum())
-
-    def shared_error(self) -> float:
-        """What not knowing the weights adds to the error of the latency: the inverse curvature of the profile
-        likelihood less that at fixed weights."""
-        found = self._state()
-        change = self.params.probe * float(self.cycles.mean())
-        curves = []
-        for refit in (False, True):
-            values = []
-            for sign in (-1, 0, 1):
-                self._set(found)
-                self.cycles = self.cycles + sign * change
-                for _ in range(self.params.profile_turns):
-                    self.turn(latency=False)
-                    if not refit:
-                        self.weights = found[: len(self.weights)]
-                values.append(self.turn(latency=False))
-            curves.append(max((2 * values[1] - values[0] - values[2]) / change**2, EPSILON))
-        self._set(found)
-        return float(np.sqrt(max(1.0 / curves[1] - 1.0 / curves[0], 0.0)))

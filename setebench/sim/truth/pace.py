@@ -40,8 +40,7 @@ def machine_pace(machine: spec.Machine) -> Pace:
 
 def seen_pace(machine: SimulatedMachine) -> Pace:
     """Of what the machine has run since it was opened."""
-    from setebench.sim.interpreted import interpreted  # the compiler is only loaded where it is used
-    from setebench.sim.kernel.clock import clock_ticks
+    from setebench.sim.kernel.clock import clock_ticks  # plain Python: no compiler is needed for a few moments
 
     sim = simulation(machine._number)
     whole = machine_pace(sim.machine)
@@ -52,7 +51,7 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     if settings[at.F_BLOCKS]:  # gaps are no pace
         settings[-int(settings[at.F_GAPS]) - 1 :] = 0.0
     moments = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)
-    ticks = np.diff([interpreted(clock_ticks)(settings, int(moment)) for moment in moments])
+    ticks = np.diff([clock_ticks(settings, int(moment)) for moment in moments])
     paces = np.diff(moments) / at.UNIT * sim.machine.clock.ticks_per_cycle / ticks
     slowest, fastest = np.percentile(paces, CENTRAL)
     return Pace(float(slowest), float(fastest))

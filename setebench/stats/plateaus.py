@@ -1,0 +1,91 @@
+"""Plateaus of a cost over growing size: levels as anybody sees them in a curve, whatever lies between them.
+
+On a plateau neighbouring sizes of independent rounds cost alike; between two of them lies a rise whose shape depends
+on replacement and on where pages lie, so nothing is asked of it. Dynamic programming finds the plateaus that explain
+the most sizes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.stats.rounds import LATENCY
+
+Numbers = NDArray[np.float64]
+
+
+class PlateausParams(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plateau is."""
+
+    alike: float = 0.03  # standard deviation of sizes on a plateau, relative; more joins levels, less loses noisy ones
+    unlike: float = 4.0  # squared deviations from which a size rather lies on a rise; also what a plateau must gain
+    octaves: float = 0.45  # least width: two sizes half an octave apart
+    apart: float = 1.25  # least ratio of two levels; closer ones are sold nowhere
+    near: float = 0.08  # a round agrees with a size within this, relative
+    agree: float = 0.4  # part of rounds and sizes that must agree: a dip of one round is no plateau
+    disturbed: float = 1.03  # a size that costs so much more than a larger one was disturbed, and is left out
+    disturbed_cycles: float = 0.2  # as much is left to noise where costs are a few cycles
+
+
+class Plateau(NamedTuple):
+    """Sizes number `first` to `last` (of all that were given) cost about `cycles`."""
+
+    first: int
+    last: int
+    cycles: float
+
+
+class _Flat(NamedTuple):
+    """A candidate: first and last number, logarithm of the cost, and its misfit."""
+
+    first: int
+    last: int
+    log: float
+    misfit: float
+
+
+def plateaus(sizes: Numbers, cycles: Numbers, params: PlateausParams | None = None) -> list[Plateau]:
+    """All plateaus of costs of shape (rounds, sizes), NaN where a round has none, over ascending sizes (n,)."""
+    params = params or PlateausParams()
+    known = np.flatnonzero(np.isfinite(cycles).any(axis=0))
+    low = np.nanquantile(cycles[:, known], LATENCY, axis=0)
+    ahead = np.minimum.accumulate(low[::-1])[::-1]
+    kept = low <= params.disturbed * ahead + params.disturbed_cycles
+    numbers = known[kept]
+    flats = _flats(np.log2(sizes[numbers]), np.log(np.maximum(cycles[:, numbers], 0.1)), params)
+    return [Plateau(int(numbers[one.first]), int(numbers[one.last]), float(np.exp(one.log))) for one in flats]
+
+
+def _flats(octaves: Numbers, logs: Numbers, params: PlateausParams) -> list[_Flat]:
+    """The ascending candidates that leave the least to rises; `logs` are costs of shape (rounds, sizes)."""
+    candidates = _candidates(octaves, logs, params)
+    best: list[tuple[float, list[_Flat]]] = []
+    for one in candidates:
+        before = [
+            (cost + params.unlike * (one.first - chain[-1].last - 1), chain)
+            for cost, chain in best
+            if chain[-1].last < one.first and one.log - chain[-1].log >= np.log(params.apart)
+        ]
+        cost, chain = min([(params.unlike * one.first, []), *before], key=lambda each: each[0])
+        best.append((cost + one.misfit + params.unlike, [*chain, one]))
+    ends = ((cost + params.unlike * (len(octaves) - 1 - chain[-1].last), chain) for cost, chain in best)
+    return min(ends, key=lambda each: each[0], default=(0.0, []))[1]
+
+
+def _candidates(octaves: Numbers, logs: Numbers, params: PlateausParams) -> list[_Flat]:
+    """All runs of sizes that are wide enough, alike, and seen by enough rounds; by their last size."""
+    low, found = np.nanquantile(logs, LATENCY, axis=0), []
+    for last in range(len(octaves)):
+        for first in range(last):
+            if octaves[last] - octaves[first] < params.octaves:
+                continue
+            log = float(np.median(low[first : last + 1]))
+            misfits = ((low[first : last + 1] - log) / params.alike) ** 2
+            agree = np.nanmean(np.abs(logs[:, first : last + 1] - log) < params.near)
+            if misfits.mean() <= params.unlike and agree >= params.agree:
+                found.append(_Flat(first, last, log, float(misfits.sum())))
+    return found
