@@ -35,12 +35,13 @@ def cpuid_ticks(int calls):
 
 def clock_pair(int tries):
     """(ticks, nanoseconds) read as close together as `tries` attempts allow: one point to find the tick rate from."""
-    cdef uint64_t before, after, ns, best = <uint64_t>-1, best_ticks = 0, best_ns = 0
+    cdef uint64_t before, after, best = <uint64_t>-1, best_ticks = 0
+    cdef int64_t ns, best_ns = 0
     cdef int _
     with nogil:
         for _ in range(tries):
             before = setebench_rdtsc()
-            ns = setebench_monotonic_ns()
+            ns = setebench_nanoseconds(CLOCK_MONOTONIC_RAW)
             after = setebench_rdtsc()
             if after - before < best:
                 best = after - before

@@ -77,11 +77,11 @@ cdef extern from *:
 
     static uint64_t setebench_rdtsc(void) { _mm_lfence(); uint64_t t = __rdtsc(); _mm_lfence(); return t; }
 
-    static uint64_t setebench_monotonic_ns(void)
+    static int64_t setebench_nanoseconds(clockid_t clock)
     {
         struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        clock_gettime(clock, &now);
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     }
 
     static void setebench_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *r)
@@ -90,7 +90,8 @@ cdef extern from *:
     }
     """
     uint64_t setebench_rdtsc() nogil
-    uint64_t setebench_monotonic_ns() nogil
+    int CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_THREAD_CPUTIME_ID
+    int64_t setebench_nanoseconds(int) nogil
     void setebench_cpuid(uint32_t, uint32_t, uint32_t *) nogil
 
 

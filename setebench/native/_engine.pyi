@@ -44,4 +44,5 @@ class Stitched:
         dither: NDArray[np.int32],
         meeting: Meeting | None = None,
         counters: NDArray[np.int32] | None = None,
+        spent: NDArray[np.int64] | None = None,
     ) -> tuple[int, int, int] | None: ...

@@ -139,16 +139,19 @@ cdef class Stitched(Program):
         const int32_t[::1] dither,
         Meeting meeting=None,
         const int32_t[::1] counters=None,
+        int64_t[::1] spent=None,
     ):
         """Run one repetition per row. Ticks go to `results`, shape (rows, intervals); `dither` holds the waits.
         `counters` are descriptors of leaders of groups of events, which count from here to the end of the run: they are
-        switched on and off here, so that hardly anything but the probe is counted.
+        switched on and off here, so that hardly anything but the probe is counted. To `spent` are added the nanoseconds
+        of the run in which this thread had a CPU, and all that passed.
 
         The guard must be installed. Returns None, or (signal, operation, data address) of the fault that ended it."""
         cdef setebench_call call
         cdef int error = 0, refused = 0
         cdef const int32_t *leaders = NULL
         cdef Py_ssize_t groups = 0
+        cdef int64_t began, had, passed
         if rows.shape[0] == 0:
             return None
         call.code = <setebench_stitched>self.code
@@ -163,9 +166,16 @@ cdef class Stitched(Program):
         with nogil:
             # its memory would come into being while it is counted
             error = setebench_guard_prepare() if groups else 0
+            began = setebench_nanoseconds(CLOCK_MONOTONIC)
+            had = setebench_nanoseconds(CLOCK_THREAD_CPUTIME_ID)
             refused = _switch(leaders, groups, PERF_EVENT_IOC_ENABLE)
             error = error or setebench_guard_run(&call)
             refused = _switch(leaders, groups, PERF_EVENT_IOC_DISABLE) or refused
+            had = setebench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - had
+            passed = setebench_nanoseconds(CLOCK_MONOTONIC) - began
+        if spent is not None:
+            spent[0] += had
+            spent[1] += passed
         if error:
             raise UnsupportedError(f"no signal stack: {strerror(error).decode()}")
         if refused:

@@ -22,7 +22,7 @@ from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
 from setebench.loops import Loop, Policy
-from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, CpuTime, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison, ranked
 from setebench.native.facts import native_facts, prefetch_hints
@@ -66,13 +66,14 @@ class NativeMachine:
         self._counting: NativeCounting | None = None
         self._loops = NativeLoops(prefetch_hints(), self._switches, self._cycles_per_tick)
         self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
+        self._spent = {each: np.zeros(2, dtype=np.int64) for each in self._cpus}
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
-            compared = Comparison(self._run_alone, self.step_ticks, self._dither_cycles)
+            compared = Comparison(self._run, self.step_ticks, self._dither_cycles)
             self.bracket_figures = compared.bracket_figures()
             brackets = ranked(self.bracket_figures)
             self._bracket = BRACKETS.index(brackets[0])
@@ -135,6 +136,11 @@ class NativeMachine:
         seconds, cpus = wanted
         return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
 
+    def cpu_time(self, cpu: int | None = None) -> CpuTime:
+        """See `setebench.machine.CountsCpuTime`."""
+        had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)] / 1e9
+        return CpuTime(cpu_seconds=float(had), wall_seconds=float(passed))
+
     @cached_property
     def _counters(self) -> NativeCounters:
         return NativeCounters()
@@ -183,7 +189,7 @@ class NativeMachine:
         """See `Machine.run`."""
         # also where the thread is pinned already: another machine may have moved it since
         with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
-            return self._run(probe, placements, warmup, None)
+            return self._run(probe, placements, warmup, cpu)
 
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `Machine.run_together`."""
@@ -198,7 +204,7 @@ class NativeMachine:
         def work(cpu: int, probe: Probe) -> None:
             try:
                 with pinned(cpu):
-                    results[cpu] = self._run(probe, placements, warmup, meeting)
+                    results[cpu] = self._run(probe, placements, warmup, cpu, meeting)
             except BaseException as error:
                 meeting.abandon()
                 errors.append(error)
@@ -246,21 +252,26 @@ class NativeMachine:
             self._stitched.popitem(last=False)
         return stitched
 
-    def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None) -> Ticks:
+    def _run(
+        self,
+        probe: Probe,
+        placements: Placements,
+        warmup: int,
+        cpu: int | None = None,
+        meeting: _engine.Meeting | None = None,
+    ) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
         stitched = self.stitch(probe, together=meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
         leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
-        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting, leaders)
+        spent = self._spent[self._cpu if cpu is None else cpu]
+        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting, leaders, spent)
         if fault is not None:
             number, operation, address = fault
             what = str(list(probe.operations)[operation].kind.name).lower() if operation >= 0 else ""
             raise ProbeFault(signal.Signals(number).name, operation, address, what)
         return results[warmup:]
-
-    def _run_alone(self, probe: Probe, placements: Placements, warmup: int) -> Ticks:
-        return self._run(probe, placements, warmup, None)
 
     def _dither(self, count: int) -> NDArray[np.int32]:
         """Waits of a triangular distribution over two clock steps.
@@ -277,7 +288,7 @@ class NativeMachine:
         """Find the tick rate, the clock's step, and how many cycles of dither cover it."""
         begin = _engine.clock_pair(50)
         began = time.perf_counter()
-        waits = [self._run(Probe().start().wait(1 + n * n).stop(), 24, 4, None).ravel() for n in range(48)]
+        waits = [self._run(Probe().start().wait(1 + n * n).stop(), 24, 4).ravel() for n in range(48)]
         self.step_ticks = clock_step(np.concatenate(waits))
         self._dither_cycles = max(self.step_ticks * self._cycles_per_tick(), 4.0)
         time.sleep(max(0.0, 0.02 - (time.perf_counter() - began)))
@@ -288,7 +299,7 @@ class NativeMachine:
         """From chained additions, in turn, each block without its stalls: one repetition that was cut short by another
         program would make the dither hundreds of steps long or none at all, and with it every sample that follows."""
         blocks = [
-            [mean_ticks(self._run(Probe().start().add(n).stop(), 80, 8, None).ravel(), self.step_ticks) for n in chains]
+            [mean_ticks(self._run(Probe().start().add(n).stop(), 80, 8).ravel(), self.step_ticks) for n in chains]
             for chains in [(200, 1200)] * 5
         ]
         thousand_ticks = float(np.median([long - short for short, long in blocks]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UsageError
 from setebench.loops.records import Loop
-from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Ticks
+from setebench.machine import BusyTime, CpuTime, Difference, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
 from setebench.recording.claims import check_facts, check_regions
 from setebench.recording.counts import Events
@@ -46,7 +46,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
     `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
     why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
-    is kept as none. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in
+    is kept as none; `cpu_times` likewise. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in
     turn; none where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn.
     `loops` are the answers of a machine that runs loops.
     """
@@ -59,6 +59,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     switches: tuple[PrefetcherSwitch, ...] | str = ()
     switchings: list[str] = []
     busy_times: list[BusyTime | None] = []
+    cpu_times: list[CpuTime | None] = []
     events: Events = Events()
     differences: list[Difference | None] | None = None
     nodes: list[int | None] = []

@@ -15,6 +15,7 @@ from setebench.machine import (
     BindsMemory,
     BusyTime,
     CountsBusyTime,
+    CpuTime,
     Difference,
     Facts,
     Machine,
@@ -22,6 +23,7 @@ from setebench.machine import (
     Region,
     SwitchesPrefetchers,
     Ticks,
+    cpu_time_of,
     numbers_of,
 )
 from setebench.probe import Placements, Probe
@@ -54,6 +56,7 @@ class Recorder:
         self._switches: tuple[PrefetcherSwitch, ...] | str = ()
         self._switchings: list[str] = []
         self._busy_times: list[BusyTime | None] = []
+        self._cpu_times: list[CpuTime | None] = []
         self._numbers = numbers_of(machine)
         self._differences: list[Difference | None] | None = None if self._numbers is None else []
         self._nodes: list[int | None] = []
@@ -159,6 +162,11 @@ class Recorder:
         self._busy_times.append(busy)
         return busy
 
+    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
+        """That of the machine; see `setebench.machine.CountsCpuTime`."""
+        self._cpu_times.append(cpu_time_of(self._machine, cpu))
+        return self._cpu_times[-1]
+
     def event_roles(self) -> dict[str, str]:
         """Those of the machine, none where it counts nothing; see `setebench.counters.protocol.CountsEvents`."""
         return self._events.event_roles()
@@ -185,6 +193,7 @@ class Recorder:
             switches=self._switches,
             switchings=self._switchings,
             busy_times=self._busy_times,
+            cpu_times=self._cpu_times,
             events=self._events.events(),
             differences=self._differences,
             nodes=self._nodes,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, CpuTime, Difference, Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import Placements, Probe, placement_table
 from setebench.recording.counts import ReplayedEvents
 from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, calls_and_ticks, checksum_of
@@ -30,6 +30,7 @@ class Replay:
         self._switches = recording.switches
         self._switchings = iter(recording.switchings)
         self._busy_times = iter(recording.busy_times)
+        self._cpu_times = iter(recording.cpu_times)
         self.holds_numbers = recording.differences is not None
         self._differences = iter(recording.differences or [])
         self._nodes = iter(recording.nodes)
@@ -104,6 +105,10 @@ class Replay:
         if busy is None:
             raise UnsupportedError(UNCOUNTED)
         return busy
+
+    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
+        """That of then; None where nobody counted or asked."""
+        return next(self._cpu_times, None)
 
     def event_roles(self) -> dict[str, str]:
         """Those of the recorded machine, if it was asked for them."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -169,14 +172,51 @@ def test_a_machine_opened_in_a_thread_leaves_others_alone() -> None:
     assert os.sched_getaffinity(0) == before <= cpus
 
 
+# ---- CPU time -----------------------------------------------------------------------------------------------------
+
+
+def shares(native: NativeMachine, runs: int) -> list[float]:
+    """Of each run of some milliseconds, the part in which its thread had the CPU."""
+    found = []
+    for _ in range(runs):
+        before = native.cpu_time()
+        native.run(Probe().add(50_000), 200)
+        after = native.cpu_time()
+        found.append((after.cpu_seconds - before.cpu_seconds) / (after.wall_seconds - before.wall_seconds))
+    return found
+
+
+def test_a_thread_that_shares_its_cpu_had_half_of_it(native: NativeMachine) -> None:
+    """A process that spins on the same CPU halved a bandwidth, and nothing showed it."""
+    alone = max(shares(native, 30))
+    (cpu,) = os.sched_getaffinity(0)
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"]
+    ) as other:
+        time.sleep(0.3)
+        shared = shares(native, 100)
+        other.kill()
+    assert 0.9 < alone <= 1.001
+    assert 0 < np.mean(shared) < 0.8
+
+
+def test_joint_runs_count_for_each_of_their_cpus(native: NativeMachine) -> None:
+    cpus = two_cpus(native)
+    before = [native.cpu_time(cpu) for cpu in cpus]
+    native.run_together(dict.fromkeys(cpus, Probe().add(50_000)), 200)
+    after = [native.cpu_time(cpu) for cpu in cpus]
+    for then, now in zip(before, after, strict=True):
+        assert now.cpu_seconds > then.cpu_seconds and now.wall_seconds > then.wall_seconds
+
+
 # ---- regions ------------------------------------------------------------------------------------------------------
 
 
 class CutShort(NativeMachine):
     """One repetition in forty is interrupted by another program for milliseconds."""
 
-    def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: Any) -> Ticks:
-        ticks = super()._run(probe, placements, warmup, meeting)
+    def _run(self, probe: Probe, placements: Placements, warmup: int, *rest: Any) -> Ticks:
+        ticks = super()._run(probe, placements, warmup, *rest)
         ticks[::40] *= 10**4  # still whole clock steps
         return ticks
 
