@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from setebench.errors import SetebenchError, UsageError
+from setebench.host import lock
 
 if TYPE_CHECKING:
     from setebench.results import Document
@@ -42,6 +44,47 @@ program_argument = click.argument("command", metavar="PROGRAM [ARGUMENT]...", na
 """What several commands have alike, as decorators."""
 
 
+def cpu_parameters() -> list[click.Option]:
+    """--cpu and --no-wait: where to measure, and when."""
+    return [
+        click.Option(
+            ["--cpu"],
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="CPU to measure on.  [default: the machine's choice]",
+        ),
+        no_wait_parameter(),
+    ]
+
+
+def no_wait_parameter() -> click.Option:
+    """--no-wait, which acts by an environment variable: processes that the command starts don't wait either."""
+
+    def refuse_to_wait(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+        if wanted and lock.NO_WAIT not in os.environ:
+            os.environ[lock.NO_WAIT] = "1"
+            ctx.call_on_close(lambda: os.environ.pop(lock.NO_WAIT))
+
+    return click.Option(
+        ["--no-wait"],
+        is_flag=True,
+        expose_value=False,
+        callback=refuse_to_wait,
+        help="Fail if another measurement is running, instead of waiting for its end.",
+    )
+
+
+def with_parameters(*parameters: click.Option) -> Callable[[_Function], _Function]:
+    """Decorator that gives a command these options, behind those of the decorators above it."""
+
+    def decorate(function: _Function) -> _Function:
+        known = getattr(function, "__click_params__", [])
+        function.__click_params__ = [*known, *reversed(parameters)]  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 def file_options(function: _Function) -> _Function:
     """Decorator that gives a command -o and --force as `output`, a path or None, and `force`, for data that has forms
     of its own."""
@@ -70,9 +113,7 @@ def output_parameters() -> list[click.Option]:
 
 def output_options(function: _Function) -> _Function:
     """Decorator that gives a command the options of `output_parameters` as `form`, `output` and `force`."""
-    parameters = list(reversed(output_parameters()))
-    function.__click_params__ = [*getattr(function, "__click_params__", []), *parameters]  # type: ignore[attr-defined]
-    return function
+    return with_parameters(*output_parameters())(function)
 
 
 @dataclass(frozen=True)
@@ -148,7 +189,7 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
 
 
 def machine_parameters() -> list[click.Option]:
-    """--machine, --cpu, --seed and --fast: what to measure, and how carefully."""
+    """--machine, --cpu, --no-wait, --seed and --fast: what to measure, and how carefully."""
     return [
         click.Option(
             ["--machine"],
@@ -157,12 +198,7 @@ def machine_parameters() -> list[click.Option]:
             show_default=True,
             help="native, sim:NAME, sim:random:SEED, sim:FILE.toml or module:factory.",
         ),
-        click.Option(
-            ["--cpu"],
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="CPU to measure on.  [default: the machine's choice]",
-        ),
+        *cpu_parameters(),
         click.Option(
             ["--seed"],
             type=click.IntRange(min=0, max=_LARGEST_SEED),

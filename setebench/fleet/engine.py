@@ -236,8 +236,7 @@ class _Run:
         return time.monotonic() - self._begin >= (job.run - 1) * self._manner.every_seconds
 
     def _ask(self, node: _Node, job: Job) -> None:
-        slot = node.name if self._manner.by_worker else ""
-        request = {**self._folder.request(job), "limit_seconds": self._manner.limit_seconds, "slot": slot}
+        request = {**self._folder.request(job), "limit_seconds": self._manner.limit_seconds}
         node.job = job
         node.deadline = time.monotonic() + self._manner.limit_seconds + ANSWER_SECONDS
         # pure=False: asked anew, never answered from what the cluster remembers; only here, and only once

@@ -1,18 +1,16 @@
 """What runs on a node: one scenario in a process of its own, while the worker beside it only waits.
 
-Requests and replies are plain dictionaries. Nothing is left on the node's disk; one measurement runs at a time there,
-whoever asked for it.
+Requests and replies are plain dictionaries. Nothing is left on the node's disk. The process waits where another one
+measures, as every measurement does.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,10 +36,8 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     the worker took `engine_cpu_seconds` of CPU time beside the measurement."""
     begin, own = time.monotonic(), time.process_time()
     try:
-        with _alone(str(request.get("slot", ""))) as lock, _quiet_worker():
-            reply = _run(_command(request), float(request["limit_seconds"]), lock)
-    except BlockingIOError:
-        reply = {"error": "another measurement is running on this node; it is asked again when the run is resumed"}
+        with _quiet_worker():
+            reply = _run(_command(request), float(request["limit_seconds"]))
     except OSError as error:
         reply = {"error": f"{error.strerror or error}"}
     return {**reply, "seconds": time.monotonic() - begin, "engine_cpu_seconds": time.process_time() - own}
@@ -53,48 +49,36 @@ def _command(request: Mapping[str, Any]) -> list[str]:
     return [*command, "--fast"] if request["fast"] else command
 
 
-def _run(command: list[str], limit: float, lock: int) -> dict[str, Any]:
-    """In a session of its own, so that all that it starts can be ended with it; and it ends with the worker. It holds
-    the lock too, until it has."""
+def _run(command: list[str], limit: float) -> dict[str, Any]:
+    """In a session of its own, so that all that it starts can be ended with it; and it ends with the worker."""
     with subprocess.Popen(
         [sys.executable, "-S", "-E", "-c", _ENDED_WITH_PARENT, *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        pass_fds=(lock,),
     ) as process:
         try:
             output, errors = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
             _end(process)
-            return {"error": f"not done after {limit:g} seconds"}
+            return {"error": f"not done after {limit:g} seconds{_last_line(error.stderr, '')}"}
         except BaseException:
             _end(process)
             raise
     if process.returncode != 0:
-        lines = errors.decode(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "no message"
-        return {"error": f"exit status {process.returncode}: {last[-_LONGEST_REASON:]}"}
+        return {"error": f"exit status {process.returncode}{_last_line(errors, ': no message')}"}
     return {"answer": output}
+
+
+def _last_line(errors: bytes | None, otherwise: str) -> str:
+    lines = (errors or b"").decode(errors="replace").strip().splitlines()
+    return f": {lines[-1][-_LONGEST_REASON:]}" if lines else otherwise
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def _alone(slot: str) -> Iterator[int]:
-    """Holds the node's lock: its file descriptor. Raises BlockingIOError where another run measures there. `slot` says
-    nodes of one computer apart, where workers are taken for nodes."""
-    path = os.path.join(tempfile.gettempdir(), f"setebench-fleet-{os.getuid()}{slot and '-' + slot}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 KEPT = ("heartbeat", "keep-alive")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
+from setebench.host import lock
 from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
@@ -45,13 +46,15 @@ _UNCALIBRATED_DITHER_CYCLES = 256.0
 class NativeMachine:
     """A `Machine` on the CPU under our feet.
 
-    The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe."""
+    The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe.
+    Until then no other process measures (`host.lock`)."""
 
     def __init__(self, cpu: int | None = None, msr: bool = False) -> None:
         """Find out what this CPU offers and which clock bracket serves best (about 50 ms). With `msr` its
         prefetchers may be switched off, which writes model-specific registers.
 
-        Raises `UnsupportedError` off x86-64 Linux, `UsageError` for a CPU that this process may not use."""
+        Raises `UnsupportedError` off x86-64 Linux, `UsageError` for a CPU that this process may not use, and what
+        `host.lock.acquire` raises."""
         if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
             raise UnsupportedError(
                 f"native measures x86-64 CPUs under Linux, this is {platform.machine()}; use sim:..."
@@ -70,6 +73,7 @@ class NativeMachine:
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
+        lock.acquire()
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
@@ -235,6 +239,7 @@ class NativeMachine:
             self._loops.close()
             _engine.guard_remove()
             let_go(self._thread)
+            lock.release()
 
     # -- stitching and running --------------------------------------------------------------------------------------
 

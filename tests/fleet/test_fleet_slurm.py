@@ -69,7 +69,7 @@ PartitionName=some Nodes=n[1-2]
 NODE = "NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000"
 
 PROLOG = """#!/bin/sh
-# each node has its own folder for temporary files, as computers have, and so its own lock
+# each node has its own folder for temporary files, as computers have
 mkdir -p "{folder}/tmp/$SLURMD_NODENAME" && echo "export TMPDIR={folder}/tmp/$SLURMD_NODENAME"
 """
 

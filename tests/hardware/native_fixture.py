@@ -18,7 +18,11 @@ from setebench.probe import Base, Placements, Probe
 from setebench.stats.ticks.location import mean_ticks
 
 LINE = Base("line")
-ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def environment() -> dict[str, str]:
+    """That of now, which says whether this process measures, and what keeps outputs and threads few."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def two_cpus(machine: NativeMachine) -> tuple[int, int]:
@@ -55,5 +59,5 @@ def command(
             limits()
 
     return subprocess.run(
-        line, capture_output=True, text=True, timeout=timeout, check=False, env=ENVIRONMENT, preexec_fn=prepare
+        line, capture_output=True, text=True, timeout=timeout, check=False, env=environment(), preexec_fn=prepare
     )

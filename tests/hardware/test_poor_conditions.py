@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from native_fixture import ENVIRONMENT, command, in_python, setebench
+from native_fixture import command, environment, in_python, setebench
 from sandbox import error_of, refused, without
 
 NOBODY = 65534
@@ -161,7 +161,7 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, after_seconds:
     """Right behind the first word of progress, and in the middle of measuring."""
     target = tmp_path / "found.json"
     line = [sys.executable, "-m", "setebench", "latency", "-o", str(target)]
-    child = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    child = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     assert child.stderr is not None
     said = [child.stderr.readline()]
     time.sleep(after_seconds)

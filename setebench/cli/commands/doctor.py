@@ -19,9 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from setebench import session, store
+from setebench.cli.options import cpu_parameters, with_parameters
 from setebench.doctor import Check, ClockReport, CounterReport, PageReport, Status, checks, facts_checks
 from setebench.doctor.rights import machine_code
 from setebench.errors import SetebenchError, UsageError
+from setebench.host import lock
 from setebench.host.environment import Environment, read_environment
 from setebench.host.tree import format_cpu_list
 from setebench.machine import open_machine
@@ -47,7 +49,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--machine", default="native", show_default=True, help="Machine to examine: native, sim:NAME or module:factory."
 )
-@click.option("--cpu", type=click.IntRange(min=0), help="CPU to measure on.  [default: the machine's choice]")
+@with_parameters(*cpu_parameters())
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="What to print."
 )
@@ -69,7 +71,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | None, quiet: bool) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
-    The exit status is 0 whatever is found.
+    The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
     progress = _silent if quiet else _progress
     if bundle is not None:
@@ -116,7 +118,7 @@ def _progress(message: str) -> None:
 def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Examination:
     """Examine this CPU, or without any measuring the recorded machine below `root`.
 
-    Raises `UsageError` for a CPU on which this process may not run.
+    Raises `UsageError` for a CPU on which this process may not run, and what `host.lock.acquire` raises.
     """
     environment = read_environment(root)
     allowed = environment.topology.allowed or environment.topology.online
@@ -127,11 +129,12 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
     counters = CounterReport(reason="a recorded machine can't be measured")
     why_no_clock = why_no_pages = "a recorded machine can't be measured"
     if root.resolve() == LIVE:
-        progress("measuring the clock ...")
-        clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
-        progress("measuring the pages ...")
-        pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
-        free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
+        with lock.alone():
+            progress("measuring the clock ...")
+            clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
+            progress("measuring the pages ...")
+            pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
+            free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
         counters = free or CounterReport(reason=why_not_counted)
     reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
     found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from setebench import store
-from setebench.cli.options import file_options
+from setebench.cli.options import cpu_parameters, file_options, with_parameters
 from setebench.cli.output import file_or_none, print_text
 from setebench.cli.simulated.twin import SUFFIX
 from setebench.errors import UsageError
@@ -17,9 +17,7 @@ from setebench.errors import UsageError
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @click.option("--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured.")
 @click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Start from this machine file.")
-@click.option(
-    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
-)
+@with_parameters(*cpu_parameters())
 @click.option("--minutes", type=click.FloatRange(0.01), default=10.0, show_default=True, help="Time limit in minutes.")
 @click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes for each field.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")

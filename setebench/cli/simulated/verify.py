@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from setebench import references, store
-from setebench.cli.options import output_options
+from setebench.cli.options import cpu_parameters, output_options, with_parameters
 from setebench.cli.output import Output
 from setebench.results import Document
 
@@ -27,9 +27,7 @@ LONGEST_LINE = 240
 @click.option(
     "--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Use this machine file as the twin."
 )
-@click.option(
-    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
-)
+@with_parameters(*cpu_parameters())
 @click.option("--minutes", type=click.FloatRange(0.01), default=2.0, show_default=True, help="Duration in minutes.")
 @click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes, instead of --minutes.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
