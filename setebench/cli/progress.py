@@ -13,6 +13,9 @@ import time
 from setebench.cli.output import plain_terminal
 from setebench.text import visible
 
+LINE_SECONDS = 10.0
+"""Where lines stay, in a log, one comes no sooner behind the one before it."""
+
 
 def quieten_matplotlib() -> None:
     """Keep its notes on a home that it can't write to, of no use to anybody here, out of standard error."""
@@ -20,7 +23,8 @@ def quieten_matplotlib() -> None:
 
 
 class Progress:
-    """One line that is overwritten on a terminal, a line each elsewhere; with `verbose` a line each, with times."""
+    """One line that is overwritten on a terminal, a line now and then elsewhere; with `verbose` a line each, with
+    times."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
@@ -28,11 +32,17 @@ class Progress:
         self._begin = time.monotonic()
         self._overwrite = not self._quiet and not verbose and sys.stderr.isatty() and not plain_terminal()
         self._drawn = False
+        self._due = self._begin
+
+    def begin(self) -> None:
+        """Something else is begun, so what is said of it first is worth a line."""
+        self._due = time.monotonic()
 
     def __call__(self, message: str) -> None:
         """Say what is done next."""
-        if self._quiet:
+        if self._quiet or (not self._overwrite and not self._verbose and time.monotonic() < self._due):
             return
+        self._due = time.monotonic() + LINE_SECONDS
         text = visible(message)
         if self._overwrite:
             self._draw(text)

@@ -31,9 +31,12 @@ def prepare() -> Any:
     newest_source = max(path.stat().st_mtime for path in sources)
     if indexes and min(path.stat().st_mtime for path in indexes) >= newest_source:
         machine_code.load()
-    else:
-        for path in indexes:
-            path.unlink(missing_ok=True)
-        print("compiling the simulator; this happens once and takes half a minute or less", file=sys.stderr)
-        machine_code.compile_all()
+        return machine_code.run
+    for path in indexes:
+        path.unlink(missing_ok=True)
+    if sys.stderr is not None:
+        folder = here / "kernel/__pycache__"
+        often = f"at every run, as {folder} can't be written to: set NUMBA_CACHE_DIR to a folder that can"
+        print(f"compiling the simulator, half a minute or less, {'once' if kept else often}", file=sys.stderr)
+    machine_code.compile_all()
     return machine_code.run

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from native_fixture import ENVIRONMENT, command, setebench
+from native_fixture import command, environment, setebench
 
 HOST = "the-host-of-the-bundle"
 
@@ -23,7 +23,7 @@ def test_a_bundle_is_small_and_anonymous_and_is_inferred_elsewhere(tmp_path: Pat
     assert done.returncode == 0 and "clock brackets: " in done.stdout, done.stderr
     assert file.stat().st_size <= 300_000
     text = gzip.decompress(file.read_bytes()).decode()
-    for private in (HOST, str(tmp_path), str(Path.home()), sys.executable, ENVIRONMENT["PATH"], "--bundle"):
+    for private in (HOST, str(tmp_path), str(Path.home()), sys.executable, environment()["PATH"], "--bundle"):
         assert private not in text
     assert not re.search(r"""[\s"'(=:]/\w""", text), "no path at all"
     document = json.loads(text)

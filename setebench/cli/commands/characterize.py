@@ -208,8 +208,12 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
         progress.detail("".join(traceback.format_exception(error)).replace("\n", " | "))
 
+    def begin(scenario: str) -> None:
+        request.logbook.begin(scenario)
+        progress.begin()
+
     listener = Listener(
-        begun=request.logbook.begin,
+        begun=begin,
         progress=progress,
         on_finding=lambda finding: report_finding(finding, progress),
         saved=save,
