@@ -263,34 +263,19 @@ class CountsBusyTime(Protocol):
     """A machine that knows how much its CPUs do besides running probes: this CPU, where the kernel counts it. A machine
     that runs nothing else need not have this method."""
 
-    def busy_time(self) -> BusyTime:
-        """Up to now. Only a difference of two says something.
-
-        Raises `UnsupportedError` where nobody counts."""
+    def busy_time(self) -> BusyTime | None:
+        """Up to now; None where nobody counts. Only a difference of two says something."""
         ...
-
-
-class CpuTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that the runs of probes on a CPU took so far, and of these the seconds in which their thread had it."""
-
-    cpu_seconds: float
-    wall_seconds: float
 
 
 @runtime_checkable
 class CountsCpuTime(Protocol):
-    """A machine whose threads may lose their CPU to other programs, and that counts for how long they had it. A machine
-    that runs nothing else need not have this method."""
+    """A machine whose threads may lose their CPU to other programs, and that counts for how long they had it."""
 
-    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
-        """Sums over the runs up to now on a CPU, by default the one that `Machine.run` takes; None where nobody counts.
-        Only a difference of two says something."""
+    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
+        """The seconds in which the threads of all runs so far on a CPU had it, and the seconds that these runs took; by
+        default of the CPU that `Machine.run` takes. None where nobody counts; only differences say something."""
         ...
-
-
-def cpu_time_of(machine: Machine, cpu: int | None = None) -> CpuTime | None:
-    """`CountsCpuTime.cpu_time` of any machine: None of one that lacks it."""
-    return machine.cpu_time(cpu) if isinstance(machine, CountsCpuTime) else None
 
 
 ENTRY_POINT_GROUP = "setebench.machines"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from setebench.campaign.documents import Again, merged
 from setebench.campaign.state import State
-from setebench.errors import UnsupportedError
 from setebench.machine import CountsBusyTime, Machine
 from setebench.results import Outcome
 
@@ -42,13 +41,12 @@ def default_patience(fast: bool) -> float:
 def clock_of(machine: Machine) -> Callable[[], float]:
     """Seconds by the machine's own clock where it has one; else those that the user waits, as on a simulated machine,
     of which a second costs minutes."""
-    if isinstance(machine, CountsBusyTime):
-        try:
-            machine.busy_time()
-        except UnsupportedError:
-            return time.monotonic
-        return lambda: machine.busy_time().passed
-    return time.monotonic
+
+    def seconds() -> float:
+        busy = machine.busy_time() if isinstance(machine, CountsBusyTime) else None
+        return time.monotonic() if busy is None else busy.passed
+
+    return seconds
 
 
 def patience_left(state: State) -> float:

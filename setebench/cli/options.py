@@ -40,49 +40,15 @@ duration_option = click.option(
 child_status_option = click.option(
     "--child-status", is_flag=True, help="Return the program's exit status instead of 0."
 )
+no_wait_option = click.option(
+    "--no-wait",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda _context, _option, given: os.environ.update({lock.NO_WAIT: "1"} if given else {}),
+    help="Fail if another measurement is running, instead of waiting for its end.",
+)
 program_argument = click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 """What several commands have alike, as decorators."""
-
-
-def cpu_parameters() -> list[click.Option]:
-    """--cpu and --no-wait: where to measure, and when."""
-    return [
-        click.Option(
-            ["--cpu"],
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="CPU to measure on.  [default: the machine's choice]",
-        ),
-        no_wait_parameter(),
-    ]
-
-
-def no_wait_parameter() -> click.Option:
-    """--no-wait, which acts by an environment variable: processes that the command starts don't wait either."""
-
-    def refuse_to_wait(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-        if wanted and lock.NO_WAIT not in os.environ:
-            os.environ[lock.NO_WAIT] = "1"
-            ctx.call_on_close(lambda: os.environ.pop(lock.NO_WAIT))
-
-    return click.Option(
-        ["--no-wait"],
-        is_flag=True,
-        expose_value=False,
-        callback=refuse_to_wait,
-        help="Fail if another measurement is running, instead of waiting for its end.",
-    )
-
-
-def with_parameters(*parameters: click.Option) -> Callable[[_Function], _Function]:
-    """Decorator that gives a command these options, behind those of the decorators above it."""
-
-    def decorate(function: _Function) -> _Function:
-        known = getattr(function, "__click_params__", [])
-        function.__click_params__ = [*known, *reversed(parameters)]  # type: ignore[attr-defined]
-        return function
-
-    return decorate
 
 
 def file_options(function: _Function) -> _Function:
@@ -113,7 +79,9 @@ def output_parameters() -> list[click.Option]:
 
 def output_options(function: _Function) -> _Function:
     """Decorator that gives a command the options of `output_parameters` as `form`, `output` and `force`."""
-    return with_parameters(*output_parameters())(function)
+    parameters = list(reversed(output_parameters()))
+    function.__click_params__ = [*getattr(function, "__click_params__", []), *parameters]  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)
@@ -139,7 +107,7 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
             more.then(document, values)
 
     reported = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
-    return click.Command(
+    command = click.Command(
         name,
         callback=callback,
         params=list(parameters),
@@ -147,6 +115,7 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
         short_help=scenario.summary,
         epilog=f"May report: {reported}" if reported else None,
     )
+    return no_wait_option(command)
 
 
 def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any]) -> Any:
@@ -189,7 +158,7 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
 
 
 def machine_parameters() -> list[click.Option]:
-    """--machine, --cpu, --no-wait, --seed and --fast: what to measure, and how carefully."""
+    """--machine, --cpu, --seed and --fast: what to measure, and how carefully."""
     return [
         click.Option(
             ["--machine"],
@@ -198,7 +167,12 @@ def machine_parameters() -> list[click.Option]:
             show_default=True,
             help="native, sim:NAME, sim:random:SEED, sim:FILE.toml or module:factory.",
         ),
-        *cpu_parameters(),
+        click.Option(
+            ["--cpu"],
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="CPU to measure on.  [default: the machine's choice]",
+        ),
         click.Option(
             ["--seed"],
             type=click.IntRange(min=0, max=_LARGEST_SEED),

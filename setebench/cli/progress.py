@@ -14,7 +14,7 @@ from setebench.cli.output import plain_terminal
 from setebench.text import visible
 
 LINE_SECONDS = 10.0
-"""Where lines stay, in a log, one comes no sooner behind the one before it."""
+"""Where lines stay, in a log, one comes no sooner behind another one, but the first of each part (`[2/14] ...`)."""
 
 
 def quieten_matplotlib() -> None:
@@ -32,17 +32,14 @@ class Progress:
         self._begin = time.monotonic()
         self._overwrite = not self._quiet and not verbose and sys.stderr.isatty() and not plain_terminal()
         self._drawn = False
-        self._due = self._begin
-
-    def begin(self) -> None:
-        """Something else is begun, so what is said of it first is worth a line."""
-        self._due = time.monotonic()
+        self._part, self._due = "", self._begin
 
     def __call__(self, message: str) -> None:
         """Say what is done next."""
-        if self._quiet or (not self._overwrite and not self._verbose and time.monotonic() < self._due):
+        part, now = message.partition("]")[0] if message.startswith("[") else "", time.monotonic()
+        if self._quiet or not (self._overwrite or self._verbose or part != self._part or now >= self._due):
             return
-        self._due = time.monotonic() + LINE_SECONDS
+        self._part, self._due = part, now + LINE_SECONDS
         text = visible(message)
         if self._overwrite:
             self._draw(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from setebench.errors import UnsupportedError
 from setebench.machine import BusyTime, CountsBusyTime, Machine
 
 
@@ -43,9 +42,4 @@ class Busy:
         return busy if busy > max(PARAMS.idle_cpus, PARAMS.idle_fraction * self._latest.cpus) else 0.0
 
     def _now(self) -> BusyTime | None:
-        if not isinstance(self._machine, CountsBusyTime):
-            return None
-        try:
-            return self._machine.busy_time()
-        except UnsupportedError:
-            return None
+        return self._machine.busy_time() if isinstance(self._machine, CountsBusyTime) else None

@@ -70,6 +70,7 @@ cdef extern from "sys/mman.h":
 
 cdef extern from *:
     """
+    #include <sched.h>
     #include <time.h>
     #include <stdint.h>
     #include <cpuid.h>
@@ -91,6 +92,7 @@ cdef extern from *:
     """
     uint64_t setebench_rdtsc() nogil
     int CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_THREAD_CPUTIME_ID
+    int sched_getcpu() nogil
     int64_t setebench_nanoseconds(int) nogil
     void setebench_cpuid(uint32_t, uint32_t, uint32_t *) nogil
 

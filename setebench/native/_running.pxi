@@ -139,16 +139,16 @@ cdef class Stitched(Program):
         const int32_t[::1] dither,
         Meeting meeting=None,
         const int32_t[::1] counters=None,
-        int64_t[::1] spent=None,
+        int64_t[:, ::1] spent=None,
     ):
         """Run one repetition per row. Ticks go to `results`, shape (rows, intervals); `dither` holds the waits.
         `counters` are descriptors of leaders of groups of events, which count from here to the end of the run: they are
-        switched on and off here, so that hardly anything but the probe is counted. To `spent` are added the nanoseconds
-        of the run in which this thread had a CPU, and all that passed.
+        switched on and off here, so that hardly anything but the probe is counted. To the row of `spent` of this
+        thread's CPU are added the nanoseconds of the run in which it had that, and all that passed.
 
         The guard must be installed. Returns None, or (signal, operation, data address) of the fault that ended it."""
         cdef setebench_call call
-        cdef int error = 0, refused = 0
+        cdef int error = 0, refused = 0, cpu = sched_getcpu()
         cdef const int32_t *leaders = NULL
         cdef Py_ssize_t groups = 0
         cdef int64_t began, had, passed
@@ -173,9 +173,9 @@ cdef class Stitched(Program):
             refused = _switch(leaders, groups, PERF_EVENT_IOC_DISABLE) or refused
             had = setebench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - had
             passed = setebench_nanoseconds(CLOCK_MONOTONIC) - began
-        if spent is not None:
-            spent[0] += had
-            spent[1] += passed
+        if spent is not None and 0 <= cpu < spent.shape[0]:
+            spent[cpu, 0] += had
+            spent[cpu, 1] += passed
         if error:
             raise UnsupportedError(f"no signal stack: {strerror(error).decode()}")
         if refused:

@@ -23,7 +23,7 @@ from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
 from setebench.loops import Loop, Policy
-from setebench.machine import BusyTime, CpuTime, PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison, ranked
 from setebench.native.facts import native_facts, prefetch_hints
@@ -69,7 +69,7 @@ class NativeMachine:
         self._counting: NativeCounting | None = None
         self._loops = NativeLoops(prefetch_hints(), self._switches, self._cycles_per_tick)
         self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
-        self._spent = {each: np.zeros(2, dtype=np.int64) for each in self._cpus}
+        self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
@@ -132,18 +132,15 @@ class NativeMachine:
             choose_cpu(cpu, self._cpus)
         return self._switches.off(names, cpus)
 
-    def busy_time(self) -> BusyTime:
+    def busy_time(self) -> BusyTime | None:
         """See `setebench.machine.CountsBusyTime`."""
         passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
-        if wanted is None:
-            raise UnsupportedError("the kernel doesn't report how busy the CPUs are: /proc/stat does not say")
-        seconds, cpus = wanted
-        return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
+        return wanted and BusyTime(passed=passed, others=wanted[0] - own, cpus=wanted[1])
 
-    def cpu_time(self, cpu: int | None = None) -> CpuTime:
+    def cpu_time(self, cpu: int | None = None) -> tuple[float, float]:
         """See `setebench.machine.CountsCpuTime`."""
-        had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)] / 1e9
-        return CpuTime(cpu_seconds=float(had), wall_seconds=float(passed))
+        had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)].tolist()
+        return had / 1e9, passed / 1e9
 
     @cached_property
     def _counters(self) -> NativeCounters:
@@ -193,7 +190,7 @@ class NativeMachine:
         """See `Machine.run`."""
         # also where the thread is pinned already: another machine may have moved it since
         with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
-            return self._run(probe, placements, warmup, cpu)
+            return self._run(probe, placements, warmup)
 
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `Machine.run_together`."""
@@ -208,7 +205,7 @@ class NativeMachine:
         def work(cpu: int, probe: Probe) -> None:
             try:
                 with pinned(cpu):
-                    results[cpu] = self._run(probe, placements, warmup, cpu, meeting)
+                    results[cpu] = self._run(probe, placements, warmup, meeting)
             except BaseException as error:
                 meeting.abandon()
                 errors.append(error)
@@ -257,21 +254,14 @@ class NativeMachine:
             self._stitched.popitem(last=False)
         return stitched
 
-    def _run(
-        self,
-        probe: Probe,
-        placements: Placements,
-        warmup: int,
-        cpu: int | None = None,
-        meeting: _engine.Meeting | None = None,
-    ) -> Ticks:
+    def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None = None) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
         stitched = self.stitch(probe, together=meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
         leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
-        spent = self._spent[self._cpu if cpu is None else cpu]
-        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting, leaders, spent)
+        dither = self._dither(len(table) * stitched.dithers)
+        fault = stitched.run(table, results, dither, meeting, leaders, self._spent)
         if fault is not None:
             number, operation, address = fault
             what = str(list(probe.operations)[operation].kind.name).lower() if operation >= 0 else ""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UsageError
 from setebench.loops.records import Loop
-from setebench.machine import BusyTime, CpuTime, Difference, Facts, PrefetcherSwitch, Ticks
+from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
 from setebench.recording.claims import check_facts, check_regions
 from setebench.recording.counts import Events
@@ -26,7 +26,6 @@ MOST_TICKS = 1 << 26
 of today. What a machine answers beyond is not kept, and a file that claims more is refused."""
 
 ANSWERED, REFUSED = 1, 0
-UNCOUNTED = "nobody counted what else this machine did"
 
 
 class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,10 +44,10 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     One row of `calls` per run: a checksum of what was asked, repetitions, intervals, and whether it was answered.
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
     `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
-    why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
-    is kept as none; `cpu_times` likewise. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in
-    turn; none where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn.
-    `loops` are the answers of a machine that runs loops.
+    why it was refused, "" if it was not. `busy_times` and `cpu_times` are the machine's answers to these questions,
+    in turn. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in turn; none
+    where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn. `loops` are the
+    answers of a machine that runs loops.
     """
 
     facts: Facts
@@ -59,7 +58,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     switches: tuple[PrefetcherSwitch, ...] | str = ()
     switchings: list[str] = []
     busy_times: list[BusyTime | None] = []
-    cpu_times: list[CpuTime | None] = []
+    cpu_times: list[tuple[float, float] | None] = []
     events: Events = Events()
     differences: list[Difference | None] | None = None
     nodes: list[int | None] = []

@@ -15,7 +15,7 @@ from setebench.machine import (
     BindsMemory,
     BusyTime,
     CountsBusyTime,
-    CpuTime,
+    CountsCpuTime,
     Difference,
     Facts,
     Machine,
@@ -23,7 +23,6 @@ from setebench.machine import (
     Region,
     SwitchesPrefetchers,
     Ticks,
-    cpu_time_of,
     numbers_of,
 )
 from setebench.probe import Placements, Probe
@@ -33,7 +32,6 @@ from setebench.recording.document import (
     MOST_CALLS,
     MOST_TICKS,
     REFUSED,
-    UNCOUNTED,
     Recording,
     checksum_of,
 )
@@ -56,7 +54,7 @@ class Recorder:
         self._switches: tuple[PrefetcherSwitch, ...] | str = ()
         self._switchings: list[str] = []
         self._busy_times: list[BusyTime | None] = []
-        self._cpu_times: list[CpuTime | None] = []
+        self._cpu_times: list[tuple[float, float] | None] = []
         self._numbers = numbers_of(machine)
         self._differences: list[Difference | None] | None = None if self._numbers is None else []
         self._nodes: list[int | None] = []
@@ -152,20 +150,17 @@ class Recorder:
             self._switchings.append("")
             yield
 
-    def busy_time(self) -> BusyTime:
+    def busy_time(self) -> BusyTime | None:
         """That of the machine; see `setebench.machine.CountsBusyTime`."""
-        try:
-            busy = _busy_time(self._machine)
-        except UnsupportedError:
-            self._busy_times.append(None)
-            raise
+        busy = self._machine.busy_time() if isinstance(self._machine, CountsBusyTime) else None
         self._busy_times.append(busy)
         return busy
 
-    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
+    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
         """That of the machine; see `setebench.machine.CountsCpuTime`."""
-        self._cpu_times.append(cpu_time_of(self._machine, cpu))
-        return self._cpu_times[-1]
+        spent = self._machine.cpu_time(cpu) if isinstance(self._machine, CountsCpuTime) else None
+        self._cpu_times.append(spent)
+        return spent
 
     def event_roles(self) -> dict[str, str]:
         """Those of the machine, none where it counts nothing; see `setebench.counters.protocol.CountsEvents`."""
@@ -229,9 +224,3 @@ class Recorder:
         if self._left >= 0 and len(self._calls) < MOST_CALLS:
             self._calls.append((asked, 0, 0, REFUSED))
             self._refusals.append(str(error))
-
-
-def _busy_time(machine: Machine) -> BusyTime:
-    if not isinstance(machine, CountsBusyTime):
-        raise UnsupportedError(UNCOUNTED)
-    return machine.busy_time()

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.machine import BusyTime, CpuTime, Difference, Facts, PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import Placements, Probe, placement_table
 from setebench.recording.counts import ReplayedEvents
-from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, calls_and_ticks, checksum_of
+from setebench.recording.document import ANSWERED, REFUSED, Recording, calls_and_ticks, checksum_of
 
 _NOT_COMPARED = "a comparison of numbers in memory"
 
@@ -99,15 +99,12 @@ class Replay:
             raise UnsupportedError(refusal)
         yield
 
-    def busy_time(self) -> BusyTime:
+    def busy_time(self) -> BusyTime | None:
         """That of then, where it was counted and asked for."""
-        busy = next(self._busy_times, None)
-        if busy is None:
-            raise UnsupportedError(UNCOUNTED)
-        return busy
+        return next(self._busy_times, None)
 
-    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
-        """That of then; None where nobody counted or asked."""
+    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
+        """That of then, where it was counted and asked for."""
         return next(self._cpu_times, None)
 
     def event_roles(self) -> dict[str, str]:

@@ -112,12 +112,11 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(monkeypatch: pytest.M
 
 def test_a_log_gets_a_line_for_what_begins_and_then_one_in_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
-    for scenario in ("latency", "stream"):
-        progress.begin()
+    for part in ("[1/2] latency", "[2/2] stream"):
         for step in range(2000):
-            progress(f"{scenario} {step}")
+            progress(f"{part}: {step}")
     progress.result("done")
-    assert capsys.readouterr().err == "latency 0\nstream 0\ndone\n"
+    assert capsys.readouterr().err == "[1/2] latency: 0\n[2/2] stream: 0\ndone\n"
 
 
 def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,12 @@ from setebench.machine import (
     ComparesNumbers,
     CountsBusyTime,
     CountsCpuTime,
-    CpuTime,
     Difference,
     Facts,
     Machine,
     PrefetcherSwitch,
     Region,
     SwitchesPrefetchers,
-    cpu_time_of,
     numbers_of,
 )
 from setebench.probe import Probe, placement_table
@@ -204,8 +202,8 @@ class Able(Switched):
     def busy_time(self) -> BusyTime:
         return BusyTime(passed=1.0, others=0.5, cpus=2)
 
-    def cpu_time(self, cpu: int | None = None) -> CpuTime | None:
-        return None if cpu is None else CpuTime(cpu_seconds=1.0, wall_seconds=2.0)
+    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
+        return None if cpu is None else (1.0, 2.0)
 
     def loop_names(self) -> tuple[str, ...]:
         return ("own",)
@@ -229,7 +227,7 @@ def use_all(machine: Any) -> list[Any]:
     assert numbers is not None
     numbers.write_numbers(here, np.arange(8.0))
     reported: list[Any] = [here.address, machine.node_of(here, 0), machine.busy_time(), machine.loop_names()]
-    assert [machine.cpu_time(1), machine.cpu_time()] == [CpuTime(cpu_seconds=1.0, wall_seconds=2.0), None]
+    assert [machine.cpu_time(1), machine.cpu_time()] == [(1.0, 2.0), None]
     reported += [numbers.first_difference(here, np.arange(8.0)), numbers.first_difference(here, np.zeros(8))]
     reported += [machine.describe_loop("own"), machine.run_loop("own", [Policy()], 2, seed=3).tolist()]
     machine.check_loop("own")
@@ -271,4 +269,4 @@ def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> 
 def test_a_recorded_machine_can_do_no_more_than_alone() -> None:
     recorder = recorder_of(BareMachine())
     for machine in (recorder, replayed(recorder)):
-        assert numbers_of(machine) is None and cpu_time_of(machine) is None and not isinstance(machine, RunsLoops)
+        assert numbers_of(machine) is None and machine.cpu_time() is None and not isinstance(machine, RunsLoops)

@@ -17,7 +17,7 @@ from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.commands.run import report_finding, warn_of_kinds
-from setebench.cli.options import FORMS, machine_parameters, register_parameters, talk_parameters
+from setebench.cli.options import FORMS, machine_parameters, no_wait_option, register_parameters, talk_parameters
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
@@ -208,12 +208,8 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
         progress.detail("".join(traceback.format_exception(error)).replace("\n", " | "))
 
-    def begin(scenario: str) -> None:
-        request.logbook.begin(scenario)
-        progress.begin()
-
     listener = Listener(
-        begun=begin,
+        begun=request.logbook.begin,
         progress=progress,
         on_finding=lambda finding: report_finding(finding, progress),
         saved=save,
@@ -331,3 +327,4 @@ characterize = click.Command(
     help=HELP,
     short_help="Run every scenario and print one table of everything.",
 )
+no_wait_option(characterize)

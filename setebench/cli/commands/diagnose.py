@@ -9,14 +9,7 @@ import click
 import msgspec
 
 from setebench import store
-from setebench.cli.options import (
-    child_status_option,
-    duration_option,
-    no_wait_parameter,
-    output_options,
-    program_argument,
-    with_parameters,
-)
+from setebench.cli.options import child_status_option, duration_option, no_wait_option, output_options, program_argument
 from setebench.cli.output import Output
 from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import UsageError
@@ -67,7 +60,7 @@ MOST_SAMPLES_HZ = 5000
     is_flag=True,
     help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
 )
-@with_parameters(no_wait_parameter())
+@no_wait_option
 @click.option(
     "--lower-clock",
     is_flag=True,

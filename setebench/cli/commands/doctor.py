@@ -19,7 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from setebench import session, store
-from setebench.cli.options import cpu_parameters, with_parameters
+from setebench.cli.options import no_wait_option
+from setebench.cli.progress import Progress
 from setebench.doctor import Check, ClockReport, CounterReport, PageReport, Status, checks, facts_checks
 from setebench.doctor.rights import machine_code
 from setebench.errors import SetebenchError, UsageError
@@ -49,7 +50,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--machine", default="native", show_default=True, help="Machine to examine: native, sim:NAME or module:factory."
 )
-@with_parameters(*cpu_parameters())
+@click.option("--cpu", type=click.IntRange(min=0), help="CPU to measure on.  [default: the machine's choice]")
+@no_wait_option
 @click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="What to print."
 )
@@ -73,7 +75,7 @@ def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | 
 
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
-    progress = _silent if quiet else _progress
+    progress = Progress(quiet=quiet)
     if bundle is not None:
         store.check_target(bundle, force=False)
         if root != LIVE:
@@ -107,14 +109,6 @@ def bundled(examination: Examination, cpu: int | None, progress: Callable[[str],
     return gzip.compress(_PATH.sub(b"[path]", store.dumps(whole)), mtime=0)
 
 
-def _silent(_message: str) -> None:
-    """Progress that nobody reads."""
-
-
-def _progress(message: str) -> None:
-    click.echo(message, err=True)
-
-
 def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Examination:
     """Examine this CPU, or without any measuring the recorded machine below `root`.
 
@@ -129,12 +123,13 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
     counters = CounterReport(reason="a recorded machine can't be measured")
     why_no_clock = why_no_pages = "a recorded machine can't be measured"
     if root.resolve() == LIVE:
-        with lock.alone():
-            progress("measuring the clock ...")
-            clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
-            progress("measuring the pages ...")
-            pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
-            free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
+        lock.acquire()  # once for all, as what is refused is not a finding
+        progress("measuring the clock ...")
+        clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
+        progress("measuring the pages ...")
+        pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
+        free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
+        lock.release()
         counters = free or CounterReport(reason=why_not_counted)
     reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
     found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)

@@ -5,12 +5,12 @@ Each run is a process of its own: it gets other pages of memory, and one that di
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from setebench import campaign, registry, store
 from setebench.campaign.series import Conditions, Series, SeriesPlan, plan_in
-from setebench.cli.options import file_options, machine_parameters
+from setebench.cli.options import file_options, machine_parameters, no_wait_option
 from setebench.cli.output import file_or_none
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.host.activity import wanted_and_stolen_ticks
@@ -87,11 +87,11 @@ def _run(series: Series, run: int, values: dict[str, Any]) -> None:
         return
     if not values["quiet"]:
         click.echo(f"run {run} of {values['runs']}", err=True)
-    before = _Activity.now()
+    before = _counted()
     try:
         status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
     finally:  # also of a part, which an interrupt ends
-        series.note(_Activity.now().since(before, run))
+        series.note(_since(before, run))
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if not series.is_done(run):
@@ -130,40 +130,26 @@ def _command(series: Series, run: int) -> list[str]:
 # -- what else the computer did ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Activity:
-    """Up to a time: the clock, and in seconds of all CPUs what the kernel counted (None where it doesn't) of work and
-    of time that a hypervisor gave to others, and the work of this process's children."""
-
-    clock: float
-    wanted: float | None
-    stolen: float | None
-    own: float
-
-    @classmethod
-    def now(cls) -> _Activity:
-        ticks = Tree(Path("/")).value("proc/stat", wanted_and_stolen_ticks)
-        rate = os.sysconf("SC_CLK_TCK")
-        wanted, stolen = (None, None) if ticks is None else (ticks[0] / rate, ticks[1] / rate)
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return cls(clock=time.monotonic(), wanted=wanted, stolen=stolen, own=children.ru_utime + children.ru_stime)
-
-    def since(self, before: _Activity, run: int) -> Conditions:
-        """What happened between two times."""
-        stolen = _gained(before.stolen, self.stolen)
-        wanted = _gained(before.wanted, self.wanted)
-        others = None if wanted is None or stolen is None else wanted - stolen - (self.own - before.own)
-        return Conditions(
-            run=run,
-            seconds=self.clock - before.clock,
-            cpus=os.cpu_count() or 1,
-            steal_seconds=stolen,
-            others_seconds=None if others is None else max(others, 0.0),  # the kernel counts in steps of 10 ms
-        )
+def _counted() -> list[float]:
+    """Up to now, in seconds: the clock, what the kernel counted of all CPUs' work and of time that a hypervisor gave to
+    others (NaN where it doesn't), and the work of this process's children."""
+    ticks = Tree(Path("/")).value("proc/stat", wanted_and_stolen_ticks) or (math.nan, math.nan)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    counted = [each / os.sysconf("SC_CLK_TCK") for each in ticks]
+    return [time.monotonic(), *counted, children.ru_utime + children.ru_stime]
 
 
-def _gained(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
+def _since(before: list[float], run: int) -> Conditions:
+    """What has happened from `_counted` then to now."""
+    seconds, wanted, stolen, own = (now - then for now, then in zip(_counted(), before, strict=True))
+    return Conditions(
+        run=run,
+        seconds=seconds,
+        cpus=os.cpu_count() or 1,
+        steal_seconds=None if math.isnan(stolen) else stolen,
+        # the kernel counts in steps of 10 ms
+        others_seconds=None if math.isnan(wanted) else max(wanted - stolen - own, 0.0),
+    )
 
 
 def _parameters() -> list[click.Parameter]:
@@ -204,3 +190,4 @@ repeat = file_options(
         short_help="Repeat a scenario and compare the answers.",
     )
 )
+no_wait_option(repeat)

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from setebench import store
-from setebench.cli.options import cpu_parameters, file_options, with_parameters
+from setebench.cli.options import file_options, no_wait_option
 from setebench.cli.output import file_or_none, print_text
+from setebench.cli.progress import Progress
 from setebench.cli.simulated.twin import SUFFIX
 from setebench.errors import UsageError
 
@@ -17,7 +18,10 @@ from setebench.errors import UsageError
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @click.option("--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured.")
 @click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Start from this machine file.")
-@with_parameters(*cpu_parameters())
+@click.option(
+    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
+)
+@no_wait_option
 @click.option("--minutes", type=click.FloatRange(0.01), default=10.0, show_default=True, help="Time limit in minutes.")
 @click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes for each field.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
@@ -55,13 +59,10 @@ def fit_command(
     document = store.load(result)
     request = Request(machine=machine, cpu=cpu, seed=seed, minutes=minutes, trials=probes)
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
-
+    progress = Progress(quiet=quiet)
     twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
-    better, steps = fit(twin, request, say)
-    say(f"{len(steps)} fields fitted")
+    better, steps = fit(twin, request, progress)
+    progress.result(f"{len(steps)} fields fitted")
     text = as_toml(better).encode()
     if output is None:
         print_text(text)

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from setebench import references, store
-from setebench.cli.options import cpu_parameters, output_options, with_parameters
+from setebench.cli.options import no_wait_option, output_options
 from setebench.cli.output import Output
+from setebench.cli.progress import Progress
 from setebench.results import Document
 
 DIFFERS = 3
@@ -27,7 +28,10 @@ LONGEST_LINE = 240
 @click.option(
     "--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="Use this machine file as the twin."
 )
-@with_parameters(*cpu_parameters())
+@click.option(
+    "--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to measure on.  [default: the machine's choice]"
+)
+@no_wait_option
 @click.option("--minutes", type=click.FloatRange(0.01), default=2.0, show_default=True, help="Duration in minutes.")
 @click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes, instead of --minutes.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
@@ -65,14 +69,12 @@ def verify_command(
     document = store.load(result)
     request = Request(machine=machine, cpu=cpu, seed=seed, minutes=None if probes else minutes, trials=probes)
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
-
+    progress = Progress(quiet=quiet)
     twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
-    checked = verify(twin, request, say)
+    checked = verify(twin, request, progress)
     seconds = 60 * EXPLAINING * minutes
-    explained = explanations(checked, seconds, say) if checked.contradicted else []
+    explained = explanations(checked, seconds, progress) if checked.contradicted else []
+    progress.close()
     said = references.of_the_system(document.machine.environment)
     made = as_document(checked, explained, document, said)
     target.deliver(made)
