@@ -124,12 +124,14 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
     why_no_clock = why_no_pages = "a recorded machine can't be measured"
     if root.resolve() == LIVE:
         lock.acquire()  # once for all, as what is refused is not a finding
-        progress("measuring the clock ...")
-        clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
-        progress("measuring the pages ...")
-        pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
-        free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
-        lock.release()
+        try:
+            progress("measuring the clock ...")
+            clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
+            progress("measuring the pages ...")
+            pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
+            free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
+        finally:
+            lock.release()
         counters = free or CounterReport(reason=why_not_counted)
     reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
     found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)
