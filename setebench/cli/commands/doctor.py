@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -152,11 +153,8 @@ def _measured(module: str, report: str, **options: Any) -> tuple[Any, str]:
 
 def examine_other(name: str, cpu: int | None) -> Examination:
     """Examine a machine that is not this CPU, by its facts. Raises `UsageError` for a CPU that it lacks."""
-    machine = open_machine(name, cpu=cpu)
-    try:
+    with closing(open_machine(name, cpu=cpu)) as machine:
         facts = machine.facts
-    finally:
-        machine.close()
     if cpu is not None and cpu not in facts.cpus:
         raise UsageError(f"machine {name!r} has no CPU {cpu}; choose one of {format_cpu_list(facts.cpus)}")
     own = [machine_code(read_environment().access)] if facts.kind == "sim" else []  # what a plug-in needs nobody knows
