@@ -3,6 +3,10 @@
 What else runs on a core or in a cache adds time and takes room in some rounds. So a latency or a penalty is the 16th
 percentile of rounds, a capacity or a rate the 84th, and a count the commonest value (of ties the larger one): the
 middle would be a mixture of quiet and disturbed rounds.
+
+No resampling of few rounds goes beyond their ends, where a third of the time the quantile itself lies: of six rounds
+the bootstrap's 95 % interval held it in 62 to 65 of 100 draws. So the interval reaches as far, too, as Student's t says
+of their spread: then 86 to 98 of 100 draws, of normal, uniform, heavy-tailed rounds, and of half disturbed ones.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from setebench.stats.estimate import CONFIDENCE, Interval
+from setebench.stats.estimate import CONFIDENCE, Interval, errors_to_end
 
 LATENCY, RATE, MIDDLE = 0.16, 0.84, 0.5
 """Quantiles of rounds: for what disturbance makes longer, for what it makes less, and for what it moves both ways."""
@@ -24,15 +29,34 @@ DRAWS = 999
 
 def quantile_of_rounds(values: ArrayLike, quantile: float, bias: tuple[float, float] = (0.0, 0.0)) -> Interval:
     """The quantile of rounds, shape (rounds,), with its 95 % interval, widened below and above by what the harness may
-    add to every round (`bias`, not negative). NaN rounds don't count; with none left all is NaN."""
+    add to every round (`bias`, not negative). NaN rounds don't count; with none left all is NaN. One round says nothing
+    of others: its interval is infinite."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     if not len(known):
         return Interval(float("nan"), float("nan"), float("nan"))
+    value = float(np.quantile(known, quantile))
+    if len(known) == 1:
+        return Interval(value, float("-inf"), float("inf"))
     draws = np.random.default_rng(len(known)).integers(0, len(known), (DRAWS, len(known)))
-    spread: NDArray[np.float64] = np.quantile(known[draws], quantile, axis=1)
-    low, high = np.quantile(spread, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-    return Interval(float(np.quantile(known, quantile)), float(low) - bias[0], float(high) + bias[1])
+    resampled: NDArray[np.float64] = np.quantile(known[draws], quantile, axis=1)
+    low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    below, above = _reach(known, quantile)
+    return Interval(value, min(float(low), value - below) - bias[0], max(float(high), value + above) + bias[1])
+
+
+def _reach(known: NDArray[np.float64], quantile: float) -> tuple[float, float]:
+    """How far below and above the quantile Student's t reaches. On the side of the median, where disturbed rounds lie,
+    by the distance to it alone (which is about a standard deviation of quiet rounds)."""
+    middle = float(np.median(known))
+    deviation = float(np.median(np.abs(known - middle))) / special.ndtri(0.75)
+    inner = abs(middle - float(np.quantile(known, quantile)))
+    density = np.exp(-(special.ndtri(quantile) ** 2) / 2) / np.sqrt(2 * np.pi)
+    errors = errors_to_end(len(known) - 1) * np.sqrt(quantile * (1 - quantile) / len(known)) / density
+    outer = errors * max(inner, deviation)
+    if quantile == MIDDLE:
+        return outer, outer
+    return (outer, errors * inner) if quantile < MIDDLE else (errors * inner, outer)
 
 
 def commonest(values: Sequence[int]) -> int:
