@@ -9,7 +9,7 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(wildcard setebench/loops/*.p[xy][xdi]) \
 	$(wildcard setebench/native/perf/*.p[xy][xdi] setebench/native/perf/*.h setebench/native/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
-.PHONY: run test check kernel format docs accuracy clean
+.PHONY: run test check kernel format docs accuracy compare-c clean
 
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force
@@ -30,6 +30,10 @@ docs: $(VENV)/installed-for-development
 MACHINES := 300
 accuracy: $(VENV)/installed-for-development
 	$(BIN)/python benchmarks/accuracy.py $(if $(KEEP),--keep $(KEEP)) $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
+
+# What plain C finds on this CPU in a minute beside a result of `setebench characterize -o`, or beside one made now.
+compare-c: $(VENV)/installed
+	$(BIN)/python benchmarks/plain_c/compare.py $(RESULT)
 
 check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
