@@ -1,8 +1,9 @@
 """The classical STREAM table: Copy, Scale, Add and Triad over arrays far larger than the caches, validated.
 
-McCalpin's rules: the best rate of several runs is reported beside average, least and greatest time, and every array
-is far larger than the caches: he asks for four times the last level, here a pass over one array leaves no line in any
-cache. His first run is left out as it touches the memory first; here that was done before. The runs come in rounds
+McCalpin's rules: a good rate of several runs (he takes the best one, here it is their 84th percentile) is reported
+beside average, least and greatest time, and every array is far larger than the caches: he asks for four times the last
+level, here a pass over one array leaves no line in any cache. His first run is left out as it touches the memory first;
+here that was done before. The runs come in rounds
 over all kernels, and every element that a kernel wrote is compared once, where memory can be read. Each kernel runs
 with both forms of its loop, as compilers make either; the faster one is reported.
 """
@@ -21,14 +22,13 @@ from setebench.errors import UsageError
 from setebench.experiments.streams.after_a_pass import outgrowing_bytes
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
-from setebench.experiments.streams.points import Point, in_question
 from setebench.experiments.streams.team import Stream, Team, Timing
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
 from setebench.machine import numbers_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.peaks import peak, rate, why_no_rate
+from setebench.stats.rounds import RATE, quantile_of_rounds
 
 EVIDENCE = "stream"
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
@@ -42,7 +42,7 @@ class Params:
     """Timed rounds at most: the mean of so many is known to 0.8 of their standard deviation (Student's t)."""
 
     fewest_rounds: int = 2
-    """Whatever the budget: one round has no interval."""
+    """Whatever the budget, as one round has no interval; so many run both forms of a loop."""
 
     seconds: float = 30.0
     """Of `budget.Budget`, for all rounds: McCalpin's own program takes about as long on a large machine."""
@@ -56,9 +56,8 @@ class Params:
     memory_fraction: float = 1 / 6
     """Of the machine's memory for one array at most: three of them leave half of it to others."""
 
-    overlap: float = 0.8
-    """Fraction of a run in which all threads must run at once: each of McCalpin's threads waits for the last one, too,
-    but what the others do alone says nothing of the memory that they share."""
+    placing: float = 0.03
+    """Of a rate: what all runs have in common, where pages and instructions lie."""
 
     chunk: int = 1 << 18
     """Elements that are compared at a time: 2 MiB, which stay in a second cache."""
@@ -89,7 +88,7 @@ def answer(context: Context) -> Iterator[Finding]:
         team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
         _initialise(context, team, array_bytes)
         rows = {
-            (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
+            (kernel, width): [_Form(rolled, array_bytes) for rolled in kernel.forms]
             for kernel, width in product((*kernels, *nontemporal), widths)
         }
         _run_rounds(context, team, rows)
@@ -116,19 +115,25 @@ class _Form:
     """The runs of a kernel with one form of its loop: their times round by round, what is wrong with the results or "",
     and what of them was checked."""
 
-    point: Point
+    rolled: bool
+    array_bytes: int
     rounds: list[Timing] = field(default_factory=list)
     wrong: str = ""
     checked: str = ""
 
     @property
     def name(self) -> str:
-        return "rolled" if self.point.rolled else "unrolled"
+        return "rolled" if self.rolled else "unrolled"
 
     @property
     def timing(self) -> Timing:
         """All runs."""
         return reduce(Timing.then, self.rounds)
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """GB/s of every run, shape (rounds,)."""
+        return self.timing.gigabytes_per_second()
 
 
 def _too_small(kernel: Kernel, width: str, threads: int) -> Finding:
@@ -147,39 +152,41 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     """A kernel's rate, or what is wrong with it."""
     parameter = _parameter(kernel, width, threads)
     wrong = next((each.wrong for each in forms if each.wrong), "")
-    form = max(forms, key=lambda each: (each.point.together is not None, each.point.best))
-    best, rates = form.point.best, form.point.rounds
-    reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0, shared=True)
-    if reason:
-        return decide.unresolved(parameter, "GB/s", reason)
-    how = f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}"
-    return rate(parameter, best, peak(best, rates, shared=True), (how, EVIDENCE), alone=form.point.alone)
+    if wrong:
+        return decide.unresolved(parameter, "GB/s", wrong)
+    form = _fastest(forms)
+    rates = form.rates
+    room = PARAMS.placing * float(rates.max())
+    found = quantile_of_rounds(rates, RATE, (room, room))
+    how = f"{_title(kernel)}, {form.name}, {len(rates)} rounds: {_times(form.timing)}; {form.checked}"
+    return decide.measured(parameter, found._replace(low=max(found.low, 0.0)), "GB/s", how, EVIDENCE)
+
+
+def _fastest(forms: list[_Form]) -> _Form:
+    return max(forms, key=lambda form: form.rates.max())
 
 
 def _run_rounds(context: Context, team: Team, rows: Rows) -> None:
-    """Every row once in each round, as far as the budget lasts. The first round runs both forms of a row's loop and
-    checks their results; those behind it run the faster one, or both while it is not clear which that is."""
+    """Every row once in each round, as far as the budget lasts. The first two run both forms of a row's loop,
+    and check their results; those behind them run the faster one."""
     budget = team.budget = Budget(context.machine.facts, PARAMS.fast_seconds if context.fast else PARAMS.seconds)
     for number in budget.rounds(PARAMS.fewest_rounds, PARAMS.rounds):
         for (kernel, width), forms in rows.items():
             context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
-            chosen = in_question([form.point for form in forms], decided=number > 1) if number else []
-            for form in forms:
-                if not number or form.point in chosen:
-                    _run(context, team, kernel, width, form)
+            for form in forms if number < PARAMS.fewest_rounds else [_fastest(forms)]:
+                _run(context, team, kernel, width, form)
     team.budget = None
 
 
 def _run(context: Context, team: Team, kernel: Kernel, width: str, form: _Form) -> None:
     """One run of one form of a kernel. The first one is checked."""
-    stream = Stream(kernel, WIDTHS[width], form.point.size_bytes, rolled=form.point.rolled)
+    stream = Stream(kernel, WIDTHS[width], form.array_bytes, rolled=form.rolled)
     first = not form.rounds
     if first:
         _spoil(context, team, stream.array_bytes)
     form.rounds.append(team.time(stream, 1, untimed=0))
     if first:
         form.wrong, form.checked = _validate(context, team, kernel, stream.array_bytes)
-    form.point.add(form.rounds[-1], PARAMS.overlap)
     timing = form.timing
     context.evidence[EVIDENCE]["runs"][f"{kernel.name}.{width}.{form.name}"] = {
         "seconds": timing.seconds().tolist(),

@@ -1,21 +1,21 @@
 """Bandwidth of every level and of memory: streaming kernels over data sets of growing size, on one CPU and on several.
 
 Fang et al. 2014, 5.4 and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015. Where the levels
-end is found by a latency sweep (`experiments.levels`), so a peak belongs to a level because its data set fits there.
+end is found by a latency sweep (`experiments.levels`), so a rate belongs to a level because its data set fits there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from typing import Any
+from contextlib import closing
 
-from setebench.calibration import MEMORY as MEMORY_LEVEL
+from setebench.calibration import MEMORY, Levels
 from setebench.errors import UnsupportedError, UsageError
+from setebench.experiments.size_sweep import SizeSweepParams
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import MEMORY as WHICH_MEMORY
 from setebench.experiments.streams.choice import (
-    MEMORY,
     PLACEMENT,
     PLACEMENTS,
     WIDTH,
@@ -26,19 +26,18 @@ from setebench.experiments.streams.choice import (
     widths_of,
     without_kernels,
 )
-from setebench.experiments.streams.points import Point
-from setebench.experiments.streams.team import Team, team_bytes
+from setebench.experiments.streams.team import Team
 from setebench.kernels import NAMES
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
-from .findings import evidence_of, findings_of
-from .levels import DataSets, levels_of, sets_of
+from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
 from .params import PARAMS
 from .prefetched import why_dropped
-from .sweep import Case, Sweep, between, in_rounds, plotted
+from .sets import bytes_of, data_set, levels_of, shared
+from .timed import Case, Stream, Timer
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 
@@ -59,18 +58,39 @@ def answer(context: Context) -> Iterator[Finding]:
         if case.name in wrong:
             yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
     cases = [case for case in cases if case.name not in wrong]
-    sets = _data_sets(context, cases, room)
-    drawn: list[dict[str, Any]] = []
-    context.evidence["bandwidth"] = {
-        "data_sets": {str(len(cpus)): {**own.caches, MEMORY_LEVEL: own.memory} for cpus, own in sets.items()},
-        "peak_gb_per_s": context.options.get("peak"),
-        "sweeps": drawn,
+    levels = levels_of(context)
+    sizes = {case: _sizes(context, levels, case, room) for case in cases}
+    small = max(PARAMS.small_least, min(PARAMS.small_bytes, int(_budget(context).bytes(PARAMS.small_time))))
+    streams = {
+        case: [
+            Stream(case, level, data_set(case.kernel, size, small), shared(levels, level))
+            for level, size in own.items()
+            if size
+        ]
+        for case, own in sizes.items()
     }
-    for case, points, without in _measured(context, cases, sets, room):
-        drawn.append(evidence_of(case, points))
-        if not without and case.kernel.fetches:
-            without = why_dropped(context, case.kernel)
-        yield from findings_of(case, points, sets[case.cpus], without)
+    missing = _measure(context, levels, streams)
+    context.evidence[EVIDENCE] = {
+        "peak_gb_per_s": context.options.get("peak"),
+        "sweeps": [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing],
+    }
+    for case in cases:
+        yield from _reported(context, case, sizes[case], streams[case], missing)
+
+
+def _reported(
+    context: Context, case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str]
+) -> Iterator[Finding]:
+    """The rates of a case, or why it has none."""
+    without = missing.get(case.remote, "")
+    if not without and case.kernel.fetches:
+        without = why_dropped(context, case.kernel)
+    if without:
+        yield from (decide.unresolved(case.parameter(level), "GB/s", without) for level in sizes)
+        return
+    yield from (no_room(case, level) for level, size in sizes.items() if not size)
+    for stream in streams:
+        yield from findings_of(stream)
 
 
 def _cases(context: Context) -> list[Case]:
@@ -114,24 +134,14 @@ def _room(context: Context, cases: list[Case]) -> int:
     return room
 
 
-def _data_sets(context: Context, cases: list[Case], room: int) -> dict[tuple[int, ...], DataSets]:
-    """Data sets of every team of CPUs, up to where a pass over memory's would take more than its part of the time.
-
-    What one thread alone does not find is no level: what is behind it may have another number."""
-    levels, asked = levels_of(context), int(context.options.get("largest") or 0) << 20
-    lines = _budget(context).bytes(1.0 / max(len(cases), 1))
-    alone = choose_cpus(context.machine.facts, context.cpu, 1)
-    found = {
-        cpus: sets_of(context, levels, cpus, asked or min(int(lines / (2 * PARAMS.widest * len(cpus))), room))
-        for cpus in dict.fromkeys([alone, *(case.cpus for case in cases)])
-    }
-    lacking = next((n for n, name in enumerate(levels.caches) if not found[alone].caches[name]), len(levels.caches))
-    context.evidence["after_a_pass"] = {
-        "ticks": {str(len(cpus)): {str(size): each for size, each in own.ticks.items()} for cpus, own in found.items()},
-        "flushed_ticks": levels.flushed,
-        "level_ticks": dict(levels.ticks),
-    }
-    return {cpus: own.without(levels.caches[lacking:]) for cpus, own in found.items()}
+def _sizes(context: Context, levels: Levels, case: Case, room: int) -> dict[str, int]:
+    """Bytes of a thread's data set in each level that a case is of."""
+    found = bytes_of(levels, context.machine.facts, case.cpus)
+    asked = int(context.options.get("largest") or 0) << 20
+    least = min(PARAMS.memory_least, int(_budget(context).bytes(PARAMS.memory_time))) // case.threads
+    wanted, most = found[MEMORY], int(room / PARAMS.spaced)
+    found[MEMORY] = asked or (min(max(wanted, least), most) if wanted <= most else 0)
+    return {level: found[level] if found[level] <= room else 0 for level in levels_for(case, list(found))}
 
 
 def _budget(context: Context) -> Budget:
@@ -139,48 +149,33 @@ def _budget(context: Context) -> Budget:
     return Budget(context.machine.facts, seconds)
 
 
-def _measured(
-    context: Context, cases: list[Case], sets: dict[tuple[int, ...], DataSets], room: int
-) -> Iterator[tuple[Case, list[Point], str]]:
-    """Sweep all cases at once, round by round: the points of each, or why there are none."""
-    budget, asked = _budget(context), int(context.options.get("largest") or 0) << 20
-    chosen = {case: _sizes(case, sets[case.cpus], room, asked) for case in cases}
-    sweeps: dict[Case, Sweep] = {}
-    missing: dict[bool, str] = {}
-    with ExitStack() as memory:
-        for remote in sorted({case.remote for case in cases}):
-            own = {case: sizes for case, sizes in chosen.items() if case.remote == remote}
-            try:
-                team = memory.enter_context(closing(_team(context, own, remote)))
-            except UnsupportedError as error:
-                if not remote:
-                    raise
-                missing[remote] = str(error)
-                continue
+def _measure(context: Context, levels: Levels, streams: dict[Case, list[Stream]]) -> dict[bool, str]:
+    """Time all streams, local and remote ones, round by round; why some have no memory, by whether it is remote."""
+    budget, missing = _budget(context), dict[bool, str]()
+    budget = budget.part(1 / max(1, len({case.remote for case in streams})))
+    for remote in sorted({case.remote for case in streams}):
+        own = [stream for case, each in streams.items() if case.remote == remote for stream in each]
+        try:
+            team = _team(context, own, remote)
+        except UnsupportedError as error:
+            if not remote:
+                raise
+            missing[remote] = str(error)
+            continue
+        with closing(team):
             team.fill_all()
-            sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes) for case, sizes in own.items()}
-        in_rounds(list(sweeps.values()), budget, PARAMS.fast_rounds if context.fast else PARAMS.rounds)
-        local = {case: sweep for case, sweep in sweeps.items() if not case.remote}
-        plotted({sweep: between(chosen[case], context.fast) for case, sweep in local.items()}, budget)
-    for case in cases:
-        yield case, sweeps[case].points if case in sweeps else [], missing.get(case.remote, "")
+            last = levels.ends_bytes.get(levels.caches[-1], float(SizeSweepParams().largest))
+            Timer(context, team, budget.part(1.0), last).all(own)
+    return missing
 
 
-def _sizes(case: Case, sets: DataSets, room: int, asked: int) -> list[int]:
-    """Data sets that findings of a case come from: of caches, for which it makes no difference where memory lies, and
-    of memory."""
-    largest = asked or min(int(PARAMS.widest * sets.memory), room)
-    inside = [size for name in sets.caches for size in sets.caches[name] if not (case.remote or case.kernel.bypass)]
-    return [*inside, *([largest] if largest else [])]
-
-
-def _team(context: Context, chosen: dict[Case, list[int]], remote: bool) -> Team:
-    """Memory on all CPUs of these cases, for the largest data set of each. Raises `UnsupportedError` where there is
+def _team(context: Context, streams: list[Stream], remote: bool) -> Team:
+    """Memory on all CPUs of these streams, for the largest data set of each. Raises `UnsupportedError` where there is
     none."""
     needed: dict[int, int] = {}
-    for case, sizes in chosen.items():
-        size = team_bytes(max(sizes, default=PARAMS.smallest))
-        needed |= {cpu: max(size, needed.get(cpu, 0)) for cpu in case.cpus}
+    for stream in streams:
+        size = stream.data.blocks * stream.data.spacing
+        needed |= {cpu: max(size, needed.get(cpu, 0)) for cpu in stream.case.cpus}
     return Team(context, list(needed), needed, remote=remote)
 
 
@@ -194,7 +189,7 @@ SCENARIO = Scenario(
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
         PLACEMENT,
-        MEMORY,
+        WHICH_MEMORY,
         Option(
             name="largest", help="Largest data set of a thread in MiB. Default: one that outgrows all caches.", type=int
         ),

@@ -1,4 +1,4 @@
-"""All that can be set about the bandwidth of levels, with what each number is and why."""
+"""All that can be set about the bandwidth of levels."""
 
 from __future__ import annotations
 
@@ -7,60 +7,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Sizes are bytes of one thread's data set, seconds are of `streams.budget.Budget`.
+    """Data sets, what is timed of them, and what decides."""
 
-    Which data sets lie in which level. Those that are `parts_of_first` of the first level lie there. For each further
-    one the search begins a `step` above what was seen to lie in the level before and goes up in such steps until
-    further levels serve too much; that for memory's may cost `sizing_seconds` for each team of threads. A data set lies
-    in a level when the lines that a pass over it met first, after it (the least of `passes` up to `fine` for all
-    threads), come from nearer levels to no more than `left`, as a stream would be faster by about as much, and when
-    they answer within `same_latency` of that level and no more than `beyond` come from further ones: a TLB miss for
-    every 15 lines, and neighbours on a shared cache, take as much. A last level that was not outgrown ends where the
-    size sweep does. Data sets are multiples of `whole`: blocks of up to three arrays.
+    part: float = 0.5  # of a level's share of a thread: less hides in the level before, more loses lines to conflicts
+    outgrows: float = 2.0  # data sets over the level before: half as much would partly be served by it
+    widest_part: float = 0.75  # of a share, where twice the level before is more than a part of it
+    shared_step: float = 4.0  # most over the level before in a cache that others may use, of which a part is theirs
+    memory_step: float = 4.0  # data sets of memory over the last cache: of twice it random replacement keeps a fifth
+    unknown_step: float = 2.0  # the same over the largest working set that did not outgrow the last cache
+    memory_least: int = 1 << 26  # of memory where time allows: what a guest has of the last cache changes by the minute
+    memory_time: float = 0.03  # of the time, for passing over that once
+    memory_like: float = 0.85  # a cache that takes so much of memory's latency is memory that was disturbed
+    block_bytes: int = 1 << 16  # of a data set that a sample passes over: in so short a time the clock hardly changes
+    spaced: float = 1.25  # memory over data: arrays of a block lie apart
+    small_bytes: int = 1 << 19  # passed over in a sample of a small data set: branch predictors learn where a pass ends
+    small_least: int = 1 << 17  # where a machine takes long: brackets and the last stores are 2 % of it
+    small_time: float = 1 / 8000  # of the time, for passing over so much
 
-    What is timed. At most `rounds` (`fast_rounds` with --fast) as the budget of `seconds` (`fast_seconds`) lasts: the
-    mean of so many is known to 0.8 and 1.0 of their standard deviations. The first, which also decides between forms of
-    loops, has `first_fraction` of it, so that there is a second: of caches' rates on random machines that one round
-    alone showed 7 of 51 were wrong, of others 3 of 194. Of a data set whose rounds are within `equal`,
-    half of what runs differ by, as many as show a drift are enough. The best of `repetitions` counts, and fewer where
-    they cost more than `point_fraction` of what is left; the other form of a loop is tried in the first round where
-    that takes no more: without it there still is a figure. Data sets that findings come from are measured first, those
-    between them, from `smallest` on, once at the end on `plot_fraction` of what is left: they are for the plot alone.
-    That of memory is `widest` times the one that was seen to outgrow all caches: of one that a random replacement keeps
-    a seventh of it keeps a fiftieth. Memory for one thread and for several is held at once, so more would be much.
+    samples: int = 16  # of a round: paired ones need half of that
+    rounds: int = 6  # fewer leave no quantile of quiet ones
+    apart_seconds: float = 0.5  # between starts of rounds: bursts of other load are often shorter
+    least_rounds: int = 3  # whatever the budget: Student's t of two makes much of any difference
+    seconds: float = 18.0  # of `Budget` for all rounds
+    fast_seconds: float = 6.0  # the same with --fast
+    both_forms: int = 2  # rounds that time both forms of a loop, as something may disturb one of them
+    placing: float = 0.03  # of a rate: what all rounds have in common, where pages and instructions lie
 
-    What decides. Data sets `apart` times as large that reach `agreeing` of each other's rate lie in the same level: one
-    of which one line in ten came from a level five times slower would be slower by a third.
-
-    Prefetches. Those to lines of `prefetched` (many times what a core has in flight) must bring `brought` of them."""
-
-    parts_of_first: tuple[float, ...] = (0.25, 0.5)
-    step: float = 2**0.5
-    sizing_seconds: float = 10.0
-    fine: int = 8 << 20
-    passes: int = 3
-    left: float = 0.1
-    same_latency: float = 1.4
-    beyond: float = 0.25
-    whole: int = 768
-
-    rounds: int = 8
-    fast_rounds: int = 6
-    seconds: float = 18.0
-    fast_seconds: float = 6.0
-    repetitions: int = 4
-    first_fraction: float = 0.5
-    equal: float = 0.985
-    point_fraction: float = 0.02
-    plot_fraction: float = 0.25
-    smallest: int = 4096
-    widest: float = 2**0.5
-
-    apart: float = 1.15
-    agreeing: float = 0.93
-
-    prefetched: int = 16384
-    brought: float = 0.9
+    prefetched: int = 16384  # bytes of lines that prefetches must bring: many times what a core has in flight
+    brought: float = 0.9  # of them, or prefetches were dropped
 
 
 PARAMS = Params()

@@ -6,7 +6,7 @@ lines would still find most of it there, and a stream finds nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -17,7 +17,7 @@ from setebench.experiments.lines.placing import flushed
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, widths_of
 from setebench.experiments.streams.team import touch
-from setebench.machine import Region, Ticks, run_on
+from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -68,31 +68,22 @@ def outgrowing(sizes: Iterable[int], ask: Callable[[int], float], memory_ticks: 
     return next(filter(None, slow), 0)
 
 
-def after_a_pass(context: Context, size: int, passes: int, cpus: Sequence[int | None] = ()) -> float:
-    """Ticks of a line of a data set of `size` bytes, in pages as streams have them, right behind a pass over all of it.
-
-    Of several `cpus` each passes over a data set of its own, all at once, and then the first follows lines of its."""
-    machine, cpus = context.machine, tuple(cpus) or (context.cpu,)
+def after_a_pass(context: Context, size: int, passes: int) -> float:
+    """Ticks of a line of a data set of `size` bytes, in pages as streams have them, right behind a pass over it."""
+    machine, base = context.machine, Base("swept")
     page, width = max(machine.facts.page_sizes), WIDTHS[widths_of(machine.facts)[0]]
-    swept = [Base(f"swept{number}") for number in range(len(cpus))]
-    regions: list[Region] = []
+    region = machine.allocate(size, page, populate=False)
     try:
-        for cpu in cpus:
-            regions.append(machine.allocate(size, page, populate=False))
-            touch(context, regions[-1], cpu)
+        touch(context, region, context.cpu)
         sampled = min(PARAMS.sampled_bytes, int(PARAMS.sampled_part * size))
         first = max(span_bytes(sampled, machine.facts.line_size), int(PARAMS.first_part * size))
-        order = by_windows(
-            lay(Region(regions[0].address, first, page, machine.facts.line_size), sampled, context.rng(5)),
-            context.rng(6),
-        )
-        machine.link(regions[0], order)
-        before = {cpu: Probe().stream(base, "load", size, width) for cpu, base in zip(cpus, swept, strict=True)}
-        placements = {base: region.address for base, region in zip(swept, regions, strict=True)}
-        return _chase_ticks(context, before, placements, order, passes)
+        lines = lay(Region(region.address, first, page, machine.facts.line_size), sampled, context.rng(5))
+        order = by_windows(lines, context.rng(6))
+        machine.link(region, order)
+        before = Probe().stream(base, "load", size, width)
+        return _chase_ticks(context, before, {base: region.address}, order, passes)
     finally:
-        for region in regions:
-            machine.release(region)
+        machine.release(region)
 
 
 def flushed_ticks(context: Context) -> float:
@@ -102,22 +93,14 @@ def flushed_ticks(context: Context) -> float:
     order = by_windows(lay(region, PARAMS.sampled_bytes, context.rng(5)), context.rng(6))
     try:
         context.machine.link(region, order)
-        return _chase_ticks(
-            context, {context.cpu: flushed(base, region.size, line)}, {base: region.address}, order, PARAMS.passes
-        )
+        away = flushed(base, region.size, line)
+        return _chase_ticks(context, away, {base: region.address}, order, PARAMS.passes)
     finally:
         context.machine.release(region)
 
 
-def _chase_ticks(
-    context: Context, before: Mapping[int | None, Probe], places: Mapping[Base, int], order: Ticks, passes: int
-) -> float:
-    """Ticks per line of a chase over linked lines on the first CPU, the least of a few, each time right behind what all
-    of them do `before`."""
-    several = {cpu: probe.fence() for cpu, probe in before.items()}
-    if len(several) > 1:
-        several = {cpu: probe.barrier() for cpu, probe in several.items()}
-    first = next(iter(several))
-    several[first] = several[first].start().chase(CHASED, len(order)).stop()
+def _chase_ticks(context: Context, before: Probe, places: Mapping[Base, int], order: Ticks, passes: int) -> float:
+    """Ticks per line of a chase over linked lines, the least of a few, each time right behind what is done `before`."""
+    probe = before.fence().start().chase(CHASED, len(order)).stop()
     placements = {base: np.full(passes, place) for base, place in {**places, CHASED: int(order[0])}.items()}
-    return float(run_on(context.machine, several, placements)[first].min()) / len(order)
+    return float(context.machine.run(probe, placements, cpu=context.cpu).min()) / len(order)

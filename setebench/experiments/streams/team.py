@@ -8,61 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.alone import PARAMS as ALONE
-from setebench.experiments.alone import Alone
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
-from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
+from setebench.kernels import BLOCK_BYTES, MOST_ARRAY_BYTES, Kernel, array_spacing
 from setebench.machine import BindsMemory, Region, Ticks, run_on
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 
-@dataclass(frozen=True, kw_only=True)
-class Params:
-    """A timed interval lasts `interval_seconds`: threads leave a barrier within a tenth of a microsecond, and a clock
-    step is less still. Where a machine takes long for a line, an interval gets `budget_fraction` of the time left, but
-    `least_seconds`, as what a barrier and a clock step add must stay small. `pauses_per_second`: of
-    `experiments.alone`, roughly; the start of threads takes about one."""
-
-    interval_seconds: float = 40e-6
-    least_seconds: float = 4e-6
-    budget_fraction: float = 1 / 500
-    pauses_per_second: float = 2000.0
-
-
-PARAMS = Params()
-
-
 @dataclass(frozen=True)
 class Stream:
-    """What every thread runs: `passes` passes of a kernel over arrays of so many bytes each, with accesses of `width`
-    bytes, in one form of its loop."""
+    """What every thread runs: a pass of a kernel over arrays of so many bytes each, with accesses of `width` bytes, in
+    one form of its loop."""
 
     kernel: Kernel
     width: int
     array_bytes: int
     rolled: bool = False
-    passes: int = 1
 
     @property
     def program_bytes(self) -> int:
-        """Bytes that the program moves in all passes of one thread."""
-        return self.passes * self.array_bytes // BLOCK_BYTES * self.kernel.program_bytes
+        """Bytes that the program moves in a pass of one thread."""
+        return self.array_bytes // BLOCK_BYTES * self.kernel.program_bytes
 
     def probe(self, base: Base, several: bool) -> Probe:
         """Interval 0 is the stream; of `several` threads interval 1 is how long one then waits for the last."""
         one = Probe().stream(base, self.kernel.name, self.array_bytes, self.width, rolled=self.rolled)
-        loop = one if self.passes == 1 else Probe().repeat(self.passes, one)
         # the fence: stores that are still on their way belong to the time
-        timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
+        timed = (Probe().start(0, dither=False) + one).fence().stop(0)
         return timed.start(1, dither=False).barrier().stop(1) if several else timed
 
 
@@ -71,19 +51,17 @@ class Timing:
     """Ticks of every repetition and thread, shape (repetitions, threads), of `bytes_each` program bytes per thread.
 
     `waits` are the ticks, of the same shape, that each thread then waited for the last one. All were let go at once, so
-    they say when threads began and ended beside each other, without comparing the clocks of different CPUs. `alone`:
-    nobody else ran on other threads of the cores, as far as is seen, nor did several cores turn out to be one."""
+    they say when threads began and ended beside each other, without comparing the clocks of different CPUs."""
 
     ticks: Ticks
     waits: Ticks
     bytes_each: int
     ticks_per_second: float
-    alone: bool = True
 
     def then(self, later: Timing) -> Timing:
         """These repetitions and later ones of the same stream."""
         ticks, waits = np.vstack([self.ticks, later.ticks]), np.vstack([self.waits, later.waits])
-        return Timing(ticks, waits, self.bytes_each, self.ticks_per_second, self.alone or later.alone)
+        return Timing(ticks, waits, self.bytes_each, self.ticks_per_second)
 
     def _spans(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """From the first start to the last end, from the last start to the first end, and between the first and the
@@ -131,7 +109,6 @@ class Team:
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True
-        self._alone = Alone(context, self.cpus, ALONE.little_patience, "streams")
         try:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
@@ -210,35 +187,15 @@ class Team:
             self._spend(size)
 
     def time(self, stream: Stream, repetitions: int, untimed: int = 1) -> Timing:
-        """All passes on every CPU at once, timed `repetitions` times after so many `untimed` ones.
-
-        As far as that can be had, nobody runs on another thread of a core meanwhile: an SMT co-runner would take a part
-        of what the core can have in flight."""
+        """A pass on every CPU at once, timed `repetitions` times after so many `untimed` ones."""
         probes = {cpu: stream.probe(base, len(self.cpus) > 1) for cpu, base in zip(self.cpus, self.bases, strict=True)}
-        found = self._alone.run(lambda: self._run(probes, repetitions + untimed), self.cpus, self._pauses)
+        found = self._run(probes, repetitions + untimed)
         ticks = np.column_stack([found[cpu][untimed:, 0] for cpu in self.cpus])
         several = len(self.cpus) > 1
         waits = np.column_stack([found[cpu][untimed:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
         done = stream.program_bytes
         self._spend(done * (repetitions + untimed), ticks)
-        return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second, self._alone.lately)
-
-    def passes_for(self, stream: Stream) -> int:
-        """How many passes fill a timed interval, from one short run; fewer where the budget is short."""
-        few = max(1, 16384 // (stream.kernel.arrays * stream.array_bytes))
-        timing = self.time(replace(stream, passes=few), 1)
-        seconds = max(float(timing.ticks.min()), 1.0) / timing.ticks_per_second
-        passes = few * PARAMS.interval_seconds / seconds
-        if self.budget is not None:
-            least = few * PARAMS.least_seconds / seconds
-            passed = timing.bytes_each / few * len(self.cpus)
-            passes = min(passes, max(least, self.budget.bytes(PARAMS.budget_fraction) / passed))
-        return max(1, round(passes))
-
-    def _pauses(self, found: dict[int, Ticks]) -> float:
-        """How long a run of all threads took, in pauses of `experiments.alone`."""
-        longest = max(int(ticks[:, 0].sum()) for ticks in found.values())
-        return 1.0 + PARAMS.pauses_per_second * longest / self._context.machine.facts.ticks_per_second
+        return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second)
 
     def _spend(self, bytes_each: int, ticks: Ticks | None = None) -> None:
         if self.budget is not None:
@@ -263,8 +220,3 @@ def array_bytes_for(kernel: Kernel, total: float) -> int:
     if kernel.random:
         blocks = 1 << (blocks.bit_length() - 1)
     return blocks * BLOCK_BYTES
-
-
-def team_bytes(total: float) -> int:
-    """Memory that a thread needs for any kernel's streams of `total` bytes."""
-    return max(stream_bytes(kernel, array_bytes_for(kernel, total)) for kernel in KERNELS.values())

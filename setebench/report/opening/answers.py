@@ -122,8 +122,8 @@ def rounded(finding: Finding) -> str:
 
 
 def _asked(parameter: str) -> bool:
-    """Bytes that a program asks for, not those that the caches move besides."""
-    return not parameter.endswith(".traffic")
+    """Bytes that a program asks for in a second, not those that the caches move besides."""
+    return not parameter.endswith((".traffic", ".per_cycle"))
 
 
 def _width(finding: Finding) -> int:

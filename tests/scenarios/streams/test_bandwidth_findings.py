@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from setebench.scenarios.bandwidth.findings import findings_of
-from setebench.scenarios.bandwidth.levels import DataSets, Levels
-from setebench.scenarios.bandwidth.sweep import Case, between
+from setebench.scenarios.bandwidth.findings import findings_of, levels_for
+from setebench.scenarios.bandwidth.sets import bytes_of, data_set, shared
+from setebench.scenarios.bandwidth.timed import Case, Stream
 
+from setebench.calibration import Levels
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
-from setebench.experiments.streams.points import Point
 from setebench.experiments.streams.team import Timing
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing
 from setebench.machine import Facts
@@ -21,7 +23,6 @@ from setebench.probe import Base, Kind, Probe
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
-from setebench.stats.bandwidth.peaks import why_no_rate
 
 A = Base("a")
 
@@ -93,83 +94,112 @@ def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
     assert (budget.times(64 * 1e9, 1.0, 2, 9), budget.times(64, 1.0, 2, 9)) == (2, 9)
 
 
-def case(*cpus: int) -> Case:
-    return Case(KERNELS["load"], "64", cpus)
+LEVELS = Levels(
+    walks={},
+    cycles={"l1": 5.0, "l2": 16.0, "l3": 60.0, "memory": 300.0},
+    ends_bytes={"l1": 32768.0, "l2": 1048576.0, "l3": 8388608.0},
+)
+FOUR = facts(((0,), (1,), (2,), (3,)))
 
 
-SETS = DataSets({"l1": (4096, 8192), "l2": (131072, 262144), "l3": (2097152,)}, 1 << 27)
-
-
-def test_data_sets_for_the_plot_alone_are_octaves_up_to_the_largest() -> None:
-    assert between([262144, 20000], True) == [4096 << octave for octave in range(6)]
-    assert between([262144], False)[:3] == [4096, 5792, 8192]
-    assert between([], False) == []
-
-
-LEVELS = Levels({"l1": 4.0, "l2": 14.0, "l3": 40.0, "memory": 100.0}, {"l1": 32768.0, "l3": 8388608.0}, 100.0)
-
-
-def test_lines_after_a_pass_say_which_level_serves_a_stream() -> None:
-    assert [LEVELS.serves("l2", ticks) for ticks in (4.0, 12.0, 13.5, 17.0, 20.0, 40.0)] == [-1, -1, 0, 0, 1, 1]
-    assert [LEVELS.serves("l3", ticks) for ticks in (14.0, 36.0, 38.0, 45.0, 60.0)] == [-1, -1, 0, 0, 1]
-    assert (LEVELS.is_memory(84.0), LEVELS.is_memory(86.0)) == (False, True)
+@given(
+    st.lists(st.floats(13.0, 25.0), min_size=1, max_size=4),
+    st.integers(1, 8),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
+    logarithms: list[float], threads: int, smt: int, last_known: bool
+) -> None:
+    ends = {f"l{number}": 2.0**each for number, each in enumerate(sorted(logarithms), 1)}
+    cycles = {name: 5.0 * 3**number for number, name in enumerate([*ends, "memory"])}
+    known = ends if last_known or len(ends) == 1 else dict(list(ends.items())[:-1])
+    machine = facts(tuple((core, core + threads) if smt == 2 else (core,) for core in range(threads)))
+    cpus = machine.cpus
+    levels = Levels(walks={}, cycles=cycles, ends_bytes=known)
+    found = bytes_of(levels, machine, cpus)
+    shares = {name: end / (len(cpus) if shared(levels, name) else smt) for name, end in known.items()}
+    for number, name in enumerate(ends):
+        if found[name] and name in shares:
+            assert found[name] <= 0.75 * shares[name]
+        if found[name] and number:
+            assert found[name] >= 1.49 * shares[f"l{number}"]
+    assert found["memory"] >= 3.99 * list(shares.values())[-1]
 
 
 def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
     """A second of three levels is a core's own, the last may be everybody's."""
-    assert [LEVELS.end(name, 8, 2) for name in LEVELS.caches] == [16384.0, 0.0, 1048576.0]
+    one, four = (bytes_of(LEVELS, FOUR, tuple(range(threads))) for threads in (1, 4))
+    assert one == {"l1": 16384, "l2": 524288, "l3": 4194304, "memory": 33554432}
+    assert (four["l1"], four["l2"], four["l3"]) == (16384, 524288, 1572864)
+    siblings = bytes_of(LEVELS, facts(((0, 1),)), (0, 1))
+    assert (siblings["l1"], siblings["l2"]) == (8192, 262144)
 
 
-def reported(points: list[Point], sets: DataSets = SETS, *cpus: int) -> dict[str, Finding]:
-    return {found.parameter: found for found in findings_of(case(*(cpus or (0,))), points, sets, "")}
+def test_a_cache_that_no_data_set_lies_in_has_none() -> None:
+    narrow = replace(LEVELS, ends_bytes={"l1": 32768.0, "l2": 40000.0, "l3": 8388608.0})
+    assert bytes_of(narrow, FOUR, (0,))["l2"] == 0
+    memory_like = replace(LEVELS, cycles={**LEVELS.cycles, "l3": 290.0})
+    assert bytes_of(memory_like, FOUR, (0,))["l3"] == 0
+    endless = replace(LEVELS, ends_bytes={"l1": 32768.0, "l2": 1048576.0})
+    assert bytes_of(endless, FOUR, (0,))["l3"] == 2097152
 
 
-MEMORY_POINTS = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [24.8, 25.0, 24.9], 1.0)]
-SLOWER_TOGETHER = [Point(4096, [12.0, 4.6, 11.0], 0.99, together=4.6), Point(8192, [4.5], 0.99, together=4.5)]
-NOT_REPORTED: list[tuple[str, list[Point], DataSets, str]] = [
-    ("memory", MEMORY_POINTS, DataSets(SETS.caches, 0), "surely outgrows"),
-    ("l2", [Point(131072, [100.0], 1.0), Point(262144, [50.0], 1.0)], SETS, "differ in bandwidth"),
-    ("l2", [Point(131072, [100.0], 1.0), Point(262144, [120.0], 1.0)], SETS, "differ in bandwidth"),
-    # seen on random machines: sets of a level with hardly room for one reached half of its rate
-    ("l3", [Point(2097152, [50.0], 1.0)], SETS, "only one data set"),
-    (
-        "l3",
-        [Point(2097152, [50.0], 1.0)],
-        DataSets({**SETS.caches, "l3": ()}, 1 << 27),
-        "has outgrown the level before",
-    ),
-    ("l1", [Point(4096, [9.0], 1.0), Point(8192, [8.9], 1.0)], SETS, "one round"),
-    ("l1 of two", [Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], SETS, "50% of the time only"),
-    # seen in a guest whose CPUs shared a core: 4.6 GB/s in the one round in which both ran at once, 12 in others
-    ("l1 of two", SLOWER_TOGETHER, SETS, "12 GB/s were reached while threads waited for each other, and 4.6"),
-]
+@given(st.sampled_from(sorted(KERNELS)), st.integers(1 << 12, 1 << 26))
+def test_blocks_make_up_the_data_set(name: str, total: int) -> None:
+    data = data_set(KERNELS[name], total, 1 << 17)
+    assert data.array_bytes % BLOCK_BYTES == 0
+    least = 0.6 if KERNELS[name].random else 0.9
+    assert least * total <= data.bytes <= 1.5 * total
+    assert data.spacing >= KERNELS[name].arrays * data.array_bytes
+    moved = KERNELS[name].arrays * data.array_bytes * data.passes
+    assert moved >= (1 << 17 if data.blocks == 1 else 0.4 * (1 << 15))
 
 
-@pytest.mark.parametrize(("level", "points", "sets", "reason"), NOT_REPORTED)
-def test_what_shows_no_rate_is_not_reported(level: str, points: list[Point], sets: DataSets, reason: str) -> None:
-    cpus = (0, 1) if "two" in level else (0,)
-    found = reported(points, sets, *cpus)[f"bandwidth.{level.split()[0]}.load.64.threads_{len(cpus)}"]
-    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
-    assert reason in str(found.reason)
+def stream(level: str, kernel: str, gigabytes: dict[bool, list[float]], shared: bool = False) -> Stream:
+    found = Stream(Case(KERNELS[kernel], "64", (0,)), level, data_set(KERNELS[kernel], 1 << 14, 1 << 17), shared)
+    found.gigabytes = gigabytes
+    found.per_cycle = {rolled: [each / 2 for each in rounds] for rolled, rounds in gigabytes.items()}
+    return found
 
 
-def test_the_largest_data_set_alone_is_memory_s() -> None:
-    found = reported(MEMORY_POINTS)["bandwidth.memory.load.64.threads_1"]
-    half = 4.3027 * 0.1 / 3**0.5  # Student's t of three rounds
-    limits = (pytest.approx((24.9 - half) * 0.97, rel=1e-5), pytest.approx((24.9 + half) * 1.03, rel=1e-5))
-    assert (found.value, (found.low, found.high)) == (25.0, limits)
-    assert reported([Point(1 << 27, [5.0], 1.0)])["bandwidth.memory.load.64.threads_1"].value == 5.0, (
-        "one round is enough"
-    )
+def reported(measured: Stream) -> dict[str, Finding]:
+    return {found.parameter: found for found in findings_of(measured)}
 
 
-def test_how_threads_ran_is_in_the_method() -> None:
-    both = [Point(4096, [9.0, 9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9, 8.9], overlap=0.99)]
-    found = reported(both, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"]
-    assert found.value == 9.0 and "started within 0.25 us, all at once 99% of the time" in found.method
-    rolled = [Point(4096, [9.0, 9.0], 0.99, rolled=True), Point(8192, [8.9, 8.9], 0.99)]
-    assert "over 4 KiB a thread, rolled, " in reported(rolled, SETS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
-    assert why_no_rate([12.0, 11.8], 11.8) == ""
+def test_a_rate_is_what_good_rounds_reach_in_the_faster_form() -> None:
+    rounds = [100.0, 60.0, 101.0, 70.0, 100.5, 99.0]
+    found = reported(stream("l2", "store", {False: [50.0, 51.0], True: rounds}))
+    name = "bandwidth.l2.store.64.threads_1"
+    assert set(found) == {name, f"{name}.traffic", f"{name}.per_cycle"}
+    rate = found[name]
+    assert rate.outcome is Outcome.MEASURED and rate.value == pytest.approx(100.6, abs=0.2)
+    assert rate.low is not None and rate.high is not None and rate.low <= 100.0 and 101.0 < rate.high < 110.0
+    assert "6 rounds (60 to 101 GB/s)" in rate.method and ", rolled" in rate.method
+    assert found[f"{name}.traffic"].value == pytest.approx(2 * float(rate.value))
+    assert (found[f"{name}.per_cycle"].value, found[f"{name}.per_cycle"].unit) == (rate.value / 2, "bytes/cycle")
+
+
+def test_what_the_core_does_not_clock_has_no_rate_a_cycle() -> None:
+    assert set(reported(stream("memory", "load", {False: [10.0, 11.0]}, shared=True))) == {
+        "bandwidth.memory.load.64.threads_1"
+    }
+
+
+def test_rounds_without_undisturbed_samples_do_not_count() -> None:
+    nan = float("nan")
+    found = reported(stream("l1", "load", {False: [nan, 100.0, 99.0]}))["bandwidth.l1.load.64.threads_1"]
+    assert found.outcome is Outcome.MEASURED and "2 rounds" in found.method
+    (none,) = reported(stream("l1", "load", {False: [nan, nan]})).values()
+    assert none.outcome is Outcome.UNRESOLVED and "references" in str(none.reason)
+
+
+def test_levels_that_a_kernel_says_nothing_of_are_left_out() -> None:
+    names = ["l1", "l2", "memory"]
+    assert levels_for(Case(KERNELS["load"], "64", (0,)), names) == names
+    assert levels_for(Case(KERNELS["store_nt"], "64", (0,)), names) == ["memory"]
+    assert levels_for(Case(KERNELS["load"], "64", (0,), remote=True), names) == ["memory"]
+    assert levels_for(Case(KERNELS["prefetch_shared"], "64", (0,)), names) == ["l2", "memory"]
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
