@@ -46,9 +46,11 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     turns: int = 3  # times that a traversal goes round where nearer levels serve more than `kept` of it
     kept: float = 0.2  # part of a traversal that a nearer level that replaces at random may keep
     apart: float = 1.25  # least ratio of a level to the first: closer components are what conflicts make of that
-    agree: float = 0.15  # part by which chains may take longer than the mixture of short ones says: fences overlap less
+    agree: float = 0.04  # part by which chains may take longer than the mixture of short ones says, and still count
+    agree_jitters: float = 0.7  # the same in standard deviations of a bracket: where it jitters it also hides more
+    most_hidden: float = 0.1  # but no more than this part of the latency: on coarse clocks the jitter is hardly known
     early: float = 0.02  # part by which they may take less: more is what prefetchers brought nearer
-    bias_cycles: float = 4.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
+    bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
 
 def working_memory(context: Context) -> Region:
@@ -106,6 +108,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
     known = mixtures.levels(explained, LevelsParams())
     first = [msgspec.structs.replace(level, cycles=table.first_cycles) for level in known.caches[:1]]
     caches = [*first, *(level for level in known.caches[1:] if level.cycles > params.apart * table.first_cycles)]
+    table.components = [*(level.cycles for level in caches), known.memory]
     names = [f"l{number}" for number in range(1, len(caches) + 1)]
     by_name = dict(zip(names, caches, strict=True))
     latency = {name: table.latency(level) for name, level in by_name.items()} | {MEMORY: table.of_memory()}
@@ -139,6 +142,7 @@ class _Table:
 
     def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
         self.params = params
+        self.components: list[float] = []
         most = max(len(row) for row in found)
         self._by_size = [[row[number] for row in found if len(row) > number] for number in range(most)]
         self._rounds = found
@@ -152,7 +156,7 @@ class _Table:
         pace = float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
         self.step_cycles = lone[0].samples.step_ticks * pace
         # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
-        self._pools = {length: self._pooled(lone, number) for number, length in enumerate(SHORT)}
+        self._pools = {length: self._usual(self._pooled(lone, number)) for number, length in enumerate(SHORT)}
         self.added = {length: float(own.mean()) - length * self.first_cycles for length, own in self._pools.items()}
         self.sources = [self._source(number) for number in range(most)]
 
@@ -183,11 +187,15 @@ class _Table:
             overhead=0.0,
         )
 
+    def _usual(self, values: Numbers) -> Numbers:
+        """Those that no stall hit."""
+        kept: Numbers = values[values <= np.median(values) + 6 * max(self.step_cycles, 2.0)]
+        return kept
+
     def _jitter2(self) -> float:
         """Variance of a bracket in cycles, without that of the clock's step."""
         loads = self._pools[1]
-        usual = loads[loads <= np.median(loads) + 6 * max(self.step_cycles, 2.0)]
-        return max(float(usual.var()) - quantised_variance(float(usual.mean()), self.step_cycles), 1.0)
+        return max(float(loads.var()) - quantised_variance(float(loads.mean()), self.step_cycles), 1.0)
 
     def latency(self, level: Level) -> Interval:
         """Cycles of a load from a level: by the long chains of sizes that it serves nearly alone, where these agree
@@ -195,15 +203,32 @@ class _Table:
         the mixture has it, within what rounds of its best size differ by."""
         params, pure = self.params, level.weights >= self.params.pure
         if pure.any():
-            steps = min(self._accesses(number) for number in np.flatnonzero(pure).tolist())
-            by_round = np.nanquantile(self.cycles[:, pure], LATENCY, axis=1) + self._bias(pure)
-            found = quantile_of_rounds(by_round, LATENCY, (params.bias_cycles / steps,) * 2)
-            if -params.early * level.cycles <= found.value - level.cycles <= max(params.agree * level.cycles, 1.0):
+            accesses = np.array([self._accesses(number) for number in range(len(self.sizes))])
+            longest = pure & (accesses == accesses[pure].max())  # a lone window's ring, where the level holds one
+            by_round = np.nanquantile(self.cycles[:, longest], LATENCY, axis=1) + self._bias(longest)
+            found = quantile_of_rounds(by_round, LATENCY, (params.bias_cycles / accesses[pure].max(),) * 2)
+            hidden = min(params.agree_jitters * self._jitter2() ** 0.5, params.most_hidden * level.cycles)
+            later = max(params.agree * level.cycles, hidden)
+            if -params.early * level.cycles <= found.value - level.cycles <= later:
                 return found
-        best = self.cycles[:, int(level.weights.argmax())]
-        spread = quantile_of_rounds(best / np.nanmedian(best), MIDDLE)
+        spread = self._spread(level)
         low, high = min(spread.low, 1 - params.alike / 2), max(spread.high, 1 + params.alike / 2)
         return Interval(level.cycles, level.cycles * low, level.cycles * high)
+
+    def _spread(self, level: Level) -> Interval:
+        """What single loads that are nearer to this level than to any other took in the rounds, relative to their
+        median over rounds."""
+        others = np.array([each for each in self.components if each != level.cycles])
+        below, above = others[others < level.cycles], others[others > level.cycles]
+        low, high = np.sqrt(level.cycles * below.max()), np.sqrt(level.cycles * above.min(initial=np.inf))
+        often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()).tolist()
+        by_round = []
+        for row in self._rounds:
+            loads = [cycles(row[number + 1].samples, 0) - self.added[1] for number in often if number + 1 < len(row)]
+            own = np.concatenate(loads) if loads else np.zeros(0)
+            own = own[(own > low) & (own < high)]
+            by_round.append(float(own.mean()) if len(own) else np.nan)
+        return quantile_of_rounds(np.array(by_round) / np.nanmedian(by_round), MIDDLE)
 
     def _accesses(self, number: int) -> int:
         return self._by_size[number + 1][0].samples.accesses

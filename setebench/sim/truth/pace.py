@@ -51,7 +51,7 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     if settings[at.F_BLOCKS]:  # gaps are no pace
         settings[-int(settings[at.F_GAPS]) - 1 :] = 0.0
     moments = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)
-    ticks = np.diff([clock_ticks(settings, int(moment)) for moment in moments])
+    ticks = np.diff([clock_ticks(settings.tolist(), int(moment)) for moment in moments])
     paces = np.diff(moments) / at.UNIT * sim.machine.clock.ticks_per_cycle / ticks
     slowest, fastest = np.percentile(paces, CENTRAL)
     return Pace(float(slowest), float(fastest))
