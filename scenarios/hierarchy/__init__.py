@@ -7,29 +7,41 @@ oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread start
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import to_builtins
+
 from setebench.experiments.alone import watch
+from setebench.experiments.chases import Pool
 from setebench.experiments.levels import find_walks, working_memory
+from setebench.experiments.paired import rounds
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats.cache_model import POLICIES
+from setebench.stats.decide import one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
 from .cores import other_cores, sibling_threads, thread_starts
 from .cores.findings import merged
 from .cores.transfers import private_walk
+from .eviction_sets import (
+    eviction_pool,
+    measure_eviction,
+    outer_findings,
+    second_cache_findings,
+    second_cache_shape,
+)
 from .faults import FirstTouches, fault_finding
-from .first_cache import FirstCache, first_cache
-from .first_cache import Params as FirstCacheParams
+from .first_cache import PARAMS as STRIDES
+from .first_cache import first_cache_findings, first_cache_shape, measure_strides
 from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
 from .line_size import line_findings, line_size
-from .outer_caches import OuterCache, outer_cache
-from .outer_caches import Params as OuterParams
-from .replacement import OuterCaches, OuterFound
+from .replacement import SEQUENCES, KnownCache, OuterCaches, OuterFound, first_replacement
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
 
 
@@ -40,7 +52,17 @@ class Known:
     faults: dict[str, FirstTouches]
     small: Tlbs
     large: Tlbs | None = None
-    outer: dict[str, OuterCache] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def second(self) -> int:
+        """Lines of the second cache, about; 0 where nothing says."""
+        return self.lines.get("l2", 0)
+
+    @property
+    def third(self) -> float:
+        """Lines of the third cache, about; infinite where it was not outgrown."""
+        return self.lines.get("l3", math.inf)
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -67,7 +89,7 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         yield from line_findings(lines, len(caches))
         yield from _data_caches(context, known, region, caches)
         _look_at_translations(context, known, region)
-        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
         yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
@@ -77,51 +99,71 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
 
 
 def _data_caches(context: Context, known: Known, region: Region, caches: list[str]) -> Iterator[Finding]:
-    """Every level from the first outwards; what those before hold is taken as found, or as the sweep says."""
+    """Every level from the first outwards."""
     levels = context.calibration.levels
     assert levels is not None  # the sweep found them
-    cycles = list(levels.cycles.values())
-    first = first_cache(context, cycles[1] - cycles[0], FirstCacheParams())
-    yield from first.findings()
-    held = first.likely_lines or int(levels.ends_bytes[caches[0]] / region.line_size)
-    before = [OuterCache(caches[0], region.line_size, lines={held: 1.0}, index=first.index)]
-    for name in caches[1:]:
-        found = outer_cache(context, region, name, before, OuterParams())
-        known.outer[name] = found
-        before.append(found)
-    for number, sets in _outer_sets(context, first, region, len(caches)):
-        name = caches[number - 1]
-        if max(sets.names.values(), default=0.0) >= CONFIDENCE:  # its ways explain what sequences cost
-            known.outer[name] = known.outer[name].with_ways(sets.ways)
-        yield from known.outer[name].findings()
-        yield from sets.findings(number)
-    takes, second = False, known.outer[caches[1]].likely_lines if len(caches) > 1 else 0
+    pool = eviction_pool(context)
+    try:
+        strides, evictions = [], []
+        for number in rounds(context):
+            context.progress(f"sets of the first caches, round {number + 1}")
+            strides.append(measure_strides(context))
+            if len(caches) > 1:
+                evictions.append(measure_eviction(context, pool))
+        context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (strides, evictions))
+        yield from first_cache_findings(strides)
+        first = first_cache_shape(strides)
+        inner = KnownCache(first.sets(region.line_size), first.ways) if first and first.linear else None
+        inner = yield from _first_replacement(context, inner)
+        known.lines = {name: int(end / region.line_size) for name, end in levels.ends_bytes.items()}
+        if inner:
+            known.lines[caches[0]] = inner.sets * inner.ways
+        if len(caches) > 1:
+            yield from second_cache_findings(evictions, levels, region.line_size)
+            second = second_cache_shape(evictions, region.line_size)
+            if second and second.sets:
+                known.lines[caches[1]] = max(second.lines, key=second.lines.__getitem__)
+        yield from _outer_sets(context, pool, inner, caches)
+    finally:
+        pool.close()
+    takes = False
     for level in range(2, len(caches) + 1):
-        outer = known.outer[caches[level - 1]]
-        question = Question(level, 0 if outer.bound_only else outer.likely_lines, held, second, takes and level > 2)
+        held = [known.lines.get(name, 0) for name in caches]
+        question = Question(level, held[level - 1], held[0], held[1], takes and level > 2)
         finding = inclusive(context, region, question, InclusionParams())
         takes = finding.value is True
         yield finding
 
 
-def _outer_sets(context: Context, first: FirstCache, region: Region, caches: int) -> Iterator[tuple[int, OuterFound]]:
-    """Which lines of a set give way in all caches but the first, by their number."""
-    if first.shape is None:
-        unknown = OuterFound(reason="which lines push others out of the first cache is not known")
-        yield from ((number, unknown) for number in range(2, caches + 1))
-        return
-    # within large pages lines of a set lie in few translations
-    own = context.machine.allocate(region.size, max(context.machine.facts.page_sizes))
-    try:
-        outer, cycles = OuterCaches(context, own, first.shape), list(context.calibration.level_cycles.values())
-        found = OuterFound()
-        for number in range(2, caches + 1):
-            if not found.reason or found.ways:
-                context.progress(f"which lines level {number} replaces")
-                found = outer.next((cycles[number - 2], cycles[number - 1], cycles[number]))
-            yield number, found
-    finally:
-        context.machine.release(own)
+def _first_replacement(context: Context, first: KnownCache | None) -> Generator[Finding, None, KnownCache | None]:
+    """Yield which line of a set the first cache replaces, and return the cache with that, as far as it is known."""
+    policies, why = dict[int, float](), "lines that share a set are not known by their addresses"
+    if first:
+        region = context.machine.allocate(STRIDES.region_bytes, max(context.machine.facts.page_sizes))
+        try:
+            policies, why = first_replacement(context, region, first)
+        finally:
+            context.machine.release(region)
+        if max(policies.values(), default=0.0) >= CONFIDENCE:
+            first = first._replace(policy=max(policies, key=policies.__getitem__))
+    yield one_of("cache.l1.replacement", summed(policies, lambda each: POLICIES[each].name), "string", SEQUENCES, why)
+    return first
+
+
+def _outer_sets(context: Context, pool: Pool, first: KnownCache | None, caches: list[str]) -> Iterator[Finding]:
+    """Which lines of a set give way in all caches but the first, and ways of those behind the second."""
+    levels, cycles = context.calibration.levels, list(context.calibration.level_cycles.values())
+    assert levels is not None
+    outer = OuterCaches(context, pool, first) if first else None
+    found = OuterFound(reason="" if first else "which lines push others out of the first cache is not known")
+    for number, name in enumerate(caches[1:], 2):
+        if outer and (not found.reason or found.ways):
+            context.progress(f"which lines level {number} replaces")
+            found = outer.next((cycles[number - 2], cycles[number - 1], cycles[number]))
+        if number > 2:
+            ways = found.ways if max(found.names.values(), default=0.0) >= CONFIDENCE else 0
+            yield from outer_findings(name, levels, ways)
+        yield from found.findings(number)
 
 
 def _again(context: Context, known: Known) -> Iterator[Finding]:
@@ -130,7 +172,7 @@ def _again(context: Context, known: Known) -> Iterator[Finding]:
     _look_at_faults(context, known)
     region = working_memory(context)
     try:
-        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
         _look_at_translations(context, known, region)
     finally:
         context.machine.release(region)

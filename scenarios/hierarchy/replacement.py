@@ -9,7 +9,7 @@ sequences of the second cache none are, which shows whether both caches hold the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from setebench.experiments.chases import Pool
 from setebench.experiments.conflicts import Congruent, sequence_excess
-from setebench.experiments.congruent import Gap, Sets
+from setebench.experiments.eviction_sets import Evictions
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
@@ -31,6 +32,7 @@ Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
 
 SEQUENCES = "short sequences of loads of lines that share a set"
+UNKNOWN = "no policy that was thought of costs this"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,14 @@ class Params:
     than what disturbs.
 
     Errors: `count_error` of the misses of a sequence and `cycles` of it; with the heavy tail of Student's t of `tail`
-    degrees of freedom, for disturbed samples. What a miss costs is a nuisance: of the first cache what it costs cyclic
-    chases within `gap_step`, of an outer one what levels lie apart within the ratio `gap_ratio` (rows of memory that
-    are open answer sooner), in `gaps` steps. Errors are larger than thought where the `typical` quantile of sequences
-    is more than one off under the best candidate, which is none of them where it is `most_left` off."""
+    degrees of freedom, for disturbed samples. What a miss costs is a nuisance: what levels lie apart within the ratio
+    `gap_ratio` (rows of memory that are open answer sooner), in `gaps` steps. Errors are larger than thought where the
+    `typical` quantile of sequences is more than one off under the best candidate, which is none of them where it is
+    `most_left` off. Up to `victims` are tried until one has a minimal eviction set, and `searched` candidates tested
+    for lines of that."""
 
+    victims: int = 4
+    searched: int = 4096
     sequences: int = 12
     trials: int = 300
     outer_trials: int = 60
@@ -67,7 +72,6 @@ class Params:
     count_error: float = 0.015
     cycles: float = 2.0
     tail: float = 2.0
-    gap_step: float = 0.05
     gap_ratio: float = 1.5
     gaps: int = 25
     typical: float = 0.75
@@ -138,25 +142,36 @@ def posterior(excess: Numbers, missed: Numbers, gaps: Numbers, params: Params) -
 # -- the first cache ---------------------------------------------------------------------------------------------------
 
 
-def first_replacement(
-    context: Context, places: Sequence[Congruent], ways: int, rivals: list[int], gap: float
-) -> dict[int, float]:
-    """The posterior of policies of a first cache of so many ways, a miss costing `gap` cycles."""
-    params, rng = Params(), context.rng(42)
+def first_replacement(context: Context, region: Region, first: KnownCache) -> tuple[dict[int, float], str]:
+    """The posterior of policies, by number, of a first cache whose index is address bits, and why there is none."""
+    params, rng, ways = Params(), context.rng(42), first.ways
+    places = _places(region, first.sets, params.draws, context.rng(43))
+    rivals = fitting(range(len(POLICIES)), ways)
+    near, behind, *_ = context.calibration.level_cycles.values()
     timed = int(params.length_per_way * ways)
     trials = _trials(ways, params.trials, params, rng)
     missed = np.array([[_runs(each, POLICIES[one], ways, timed, params) for one in rivals] for each in trials])
     picked = chosen(missed, params)
     sequences = [trials[each] for each in picked]
     excess = sequence_excess(context, places, sequences, [timed] * len(picked), params.repetitions)
-    gaps = gap * np.linspace(1.0 - params.gap_step, 1.0 + params.gap_step, params.gaps)
-    found, _ = posterior(excess, missed[picked], gaps, params)
+    gaps = (behind - near) * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
+    found, off = posterior(excess, missed[picked], gaps, params)
     context.evidence["l1_sequences"] = {
         "excess": excess.tolist(),
         "misses": missed[picked].mean(axis=2).tolist(),
         "candidates": rivals,
+        "off": round(off, 2),
     }
-    return dict(zip(rivals, found.tolist(), strict=True))
+    if off > params.most_left:
+        return {}, UNKNOWN
+    return dict(zip(rivals, found.tolist(), strict=True)), ""
+
+
+def _places(region: Region, sets: int, draws: int, rng: np.random.Generator) -> list[Congruent]:
+    """Sets of a first cache whose index is address bits."""
+    stride, line = max(sets * region.line_size, TLB_PAGE_BYTES), region.line_size
+    first = rng.integers(0, stride // line, draws) * line
+    return [Congruent(region.address + each + rng.permutation(region.size // stride) * stride) for each in first]
 
 
 def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
@@ -189,33 +204,42 @@ class OuterCaches:
     """Asks the same of one cache after another, all but the first: lines of a set of each are searched among those that
     share a set of all caches before. `inner` is the cache before the next one, the first one to begin with."""
 
-    def __init__(self, context: Context, region: Region, inner: KnownCache) -> None:
-        self._context, self._inner, self._level = context, inner, 2
-        self._sets = Sets(context, region, context.rng(44))
+    def __init__(self, context: Context, pool: Pool, inner: KnownCache) -> None:
+        self._context, self._pool, self._inner, self._level = context, pool, inner, 2
+        line = context.machine.facts.line_size
+        offset = int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
+        self._candidates: Lines = pool.rng.permutation(pool.pages) + offset
         # of pages at one offset, which all candidates have, not all share a set where a way is larger than a page
-        self._colours = max(1, inner.sets * region.line_size // TLB_PAGE_BYTES)
+        self._colours = max(1, inner.sets * line // TLB_PAGE_BYTES)
 
     def next(self, cycles: tuple[float, float, float]) -> OuterFound:
         """The posterior of the next cache, `cycles` being those of a load from the one before it, from it, and from
         behind it."""
-        params, inner = Params(), self._inner
+        params, inner, rng = Params(), self._inner, self._pool.rng
         by_chance = inner.policy < 0 or POLICIES[inner.policy].by_chance
         enough = int(params.evictors * inner.ways * (1 + by_chance))
         # lines fall into sets of the inner cache by chance
         evictors = enough + int(stats.nbinom.ppf(CONFIDENCE, enough, 1 / self._colours))
-        found = self._sets.next(Gap(*cycles[1:]), evictors)
-        if found is None:
+        evictions, victims = Evictions(self._context, self._pool, self._level - 1), self._candidates[: params.victims]
+        tries = (evictions.find(int(one), self._candidates[self._candidates != one]) for one in victims)
+        if (found := next((each for each in tries if each), None)) is None:
             return OuterFound(reason="no lines that share a set were found")
+        ways, candidates, evictions.turns = len(found.lines), self._candidates, evictions.params.turns[-1]
         near = (cycles[1] - cycles[0]) / (cycles[2] - cycles[1])
-        asked = _Asked.of(inner, found.ways, (self._level, self._colours), near)
-        found, needed = self._sets.more(asked.own), params.pool * evictors
-        ring, control = np.split(self._sets.beside(needed + asked.own), [needed])
-        answer = OuterFound(reason="too few lines that share a set, or don't, fit into memory", ways=found.ways)
-        if len(found.own) >= asked.own == len(control):
-            self._sets.prepare(ring)
-            places = Congruent(found.own[: asked.own], ring.reshape(params.pool, evictors), control)
+        asked = _Asked.of(inner, ways, (self._level, self._colours), near)
+        ring, needed = np.append(found.lines, found.others), params.pool * evictors
+        rest = np.setdiff1d(candidates, np.append(ring, found.victim))[: params.searched]
+        same = evictions.congruent(rest, ring) if len(rest) else np.zeros(0, dtype=np.bool_)
+        own = np.concatenate([[found.victim], found.lines, rng.permutation(rest[same])])
+        others = evictions.resident(np.append(found.others, rng.permutation(rest[~same])), needed + asked.own)
+        evictors_of, control = np.split(others, [needed])
+        answer = OuterFound(reason="too few lines that share a set, or don't, fit into memory", ways=ways)
+        if len(own) >= asked.own == len(control):
+            self._context.machine.link(self._pool.region, evictors_of)
+            places = Congruent(own[: asked.own], evictors_of.reshape(params.pool, evictors), control)
             answer = self._compared(asked, places, cycles[2] - cycles[1])
-        self._inner, self._colours = KnownCache(1, found.ways, answer.policy), 1
+        self._candidates = own
+        self._inner, self._colours = KnownCache(1, ways, answer.policy), 1
         self._level += 1
         return answer
 
@@ -234,7 +258,7 @@ class OuterCaches:
             "off": round(off, 2),
         }
         if off > params.most_left:
-            return OuterFound(reason="no policy that was thought of costs this", ways=asked.ways)
+            return OuterFound(reason=UNKNOWN, ways=asked.ways)
         likely = dict(zip(asked.rivals, weights.tolist(), strict=True))
         policies = summed(likely, lambda each: each[0])
         best = max(policies, key=lambda each: policies[each])

@@ -1,14 +1,12 @@
-"""Lines that share sets of the first cache by their addresses: rings of them, and short sequences of loads.
+"""Short sequences of loads of lines that share a set of a cache.
 
-A ring is chased round and round beside its control, as many lines of the same pages spread over all sets: what the two
-differ by is what conflicts cost, without translations and drift. A sequence is loaded in program order, each load
-waiting for the one before, beside the same sequence of pages with a line of another set in each.
+A sequence is loaded in program order, each load waiting for the one before, beside the same sequence of lines of other
+sets: what the two differ by is what conflicts cost, without translations and drift.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,36 +14,12 @@ from numpy.typing import NDArray
 
 from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
-from setebench.experiments.lines.rings import rings_cycles, shuffled
-from setebench.machine import Region, run_interleaved
+from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 
 Lines = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Ring:
-    """So many lines at a stride in bytes."""
-
-    lines: int
-    stride: int
-
-
-def ring_excess(context: Context, region: Region, ring: Ring, rng: np.random.Generator) -> float:
-    """Cycles per step of a ring above those of its control, anywhere in the region."""
-    line = region.line_size
-    number = np.arange(ring.lines)
-    span = max(ring.lines * ring.stride, TLB_PAGE_BYTES)
-    begin = int(rng.integers(0, max(1, (region.size - span) // TLB_PAGE_BYTES))) * TLB_PAGE_BYTES
-    at = region.address + begin + int(rng.integers(0, min(ring.stride, TLB_PAGE_BYTES) // line)) * line
-    tight = at + number * ring.stride
-    page = (tight - region.address) // TLB_PAGE_BYTES * TLB_PAGE_BYTES + region.address
-    loose = page + (tight - page + number * line) % TLB_PAGE_BYTES
-    orders = [shuffled(context, each) for each in (tight, np.unique(loose))]
-    own, control = rings_cycles(context, region, orders)
-    return own - control
 
 
 class Congruent(NamedTuple):

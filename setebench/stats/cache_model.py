@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
 try:
     from numba import njit
@@ -249,14 +248,3 @@ def served(inner: Cache, outer: Cache, lines: Lines, counted: tuple[int, int], s
     tags = np.array([np.where(np.arange(MOST_WAYS) < each.ways, -1, -3) for each in (inner, outer)])
     shape = np.array([inner.ways, outer.ways, outer.kind, own, timed])
     return _both(tags, state, rules, shape, lines.astype(np.int64))
-
-
-def cyclic_misses(policy: Policy, ways: int, most: int, accesses: int) -> Numbers:
-    """Of a chase round and round over n lines of a set, n = 0 to `most`: the fraction of loads that miss, in the second
-    half of about so many accesses, a tenth of these where nothing is left to chance."""
-    missed = np.zeros(most + 1)
-    accesses = accesses if policy.by_chance else accesses // 10
-    for count in range(ways + 1, most + 1):
-        found = hits(policy, ways, np.tile(np.arange(count), max(10, accesses // count)))
-        missed[count] = 1.0 - found[len(found) // 2 :].mean()
-    return missed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,26 +19,20 @@ from setebench.stats.estimate import Estimate as OverEpochs
 from setebench.stats.estimate import Interval
 from setebench.stats.ticks.location import dominant, mean_ticks, over_replicates
 
-from ..outer_caches import UNLIKELY, OuterCache
 from .findings import PARAMS, Read, from_memory
 
 STATES = ("modified", "exclusive", "shared")
 
 
-def private_walk(context: Context, region: Region, outer: Mapping[str, OuterCache]) -> Lines:
-    """Lines to traverse so that a core's private caches lose what they held; none where nothing bounds the second
-    cache's size or memory for it isn't to be had, since too short a traversal would leave lines where nobody else's
-    answer is asked for."""
-    second, none = outer.get("l2"), np.zeros(0, dtype=np.int64)
-    if second is None or not second.lines:
-        return none
-    most = max(lines for lines, probability in second.lines.items() if probability > UNLIKELY)
-    third = outer["l3"].likely_lines if "l3" in outer else np.inf
-    by_chance = not second.by_age and PARAMS.third_ratio * PARAMS.by_chance * most < third
-    length = (PARAMS.by_chance if by_chance else PARAMS.usual) * most * region.line_size
+def private_walk(context: Context, region: Region, second: int, third: float) -> Lines:
+    """Lines to traverse so that a core's private caches lose what they held, a second one of at most so many lines and
+    a third one of so many; none where nothing bounds the second (0) or memory for it isn't to be had, since too short a
+    traversal would leave lines where nobody else's answer is asked for."""
+    by_chance = PARAMS.third_ratio * PARAMS.by_chance * second < third
+    length = (PARAMS.by_chance if by_chance else PARAMS.usual) * second * region.line_size
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    if span_bytes(length, ground.line_size) > ground.size:
-        return none
+    if not second or span_bytes(length, ground.line_size) > ground.size:
+        return np.zeros(0, dtype=np.int64)
     rng = context.rng(61)
     return by_windows(lay(ground, length, rng), rng)
 

@@ -1,66 +1,80 @@
-"""The first cache's sets, ways, index and replacement from conflicts of lines whose sets addresses tell."""
+"""The first cache's size, ways and index from how many lines at a stride stay in it."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from quiet_machines import quiet
-from setebench.scenarios.hierarchy.first_cache import (
-    Candidate,
-    Params,
-    first_cache,
-    predicted,
-    ring_posterior,
-    ring_shapes,
-)
+from setebench.scenarios.hierarchy.first_cache import StrideRound, first_cache_findings, measure_strides
 
+from setebench.calibration import Calibration, Levels
+from setebench.results import Finding, Outcome
 from setebench.scenario import Context
+from setebench.sim import spec
 
-GAP = 10.0
-"""Cycles between the first two levels of the quiet machine, about."""
+LEVELS = Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0})
+"""Of the quiet machine, about."""
+
+COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0, drift=0.04, drift_period_cycles=2e7)
+BUSY = spec.Noise(interrupt_interval_cycles=3e5, stall_interval_cycles=5e4)
+STRIDES = tuple(512 << octave for octave in range(9))
+
+
+def measured(rounds: int = 1, **changes: object) -> dict[str, Finding]:
+    context = Context(machine=quiet(**changes), calibration=Calibration(levels=LEVELS))
+    found = first_cache_findings([measure_strides(context) for _ in range(rounds)])
+    return {each.parameter.removeprefix("cache.l1."): each for each in found}
+
+
+def inferred(*counts: tuple[int, ...]) -> dict[str, Finding]:
+    rounds = [StrideRound(strides=STRIDES, lines=each, line_bytes=64) for each in counts]
+    return {each.parameter.removeprefix("cache.l1."): each for each in first_cache_findings(rounds)}
 
 
 @pytest.mark.parametrize(
-    ("sets", "ways", "replacement", "name"),
+    ("sets", "ways", "changes"),
     [
-        (64, 8, "lru", "lru"),
-        (64, 8, "tree_plru", "tree_plru"),
-        (64, 5, "random", "random"),
-        (128, 4, "fifo", "other"),
-        (32, 8, "srrip", "srrip"),
-        (64, 12, "bit_plru", "bit_plru"),
+        (64, 12, {"l1": {"replacement": "bit_plru"}}),
+        (32, 3, {}),
+        (64, 16, {"l1": {"replacement": "random"}}),
+        (128, 10, {"l1": {"physical_index": True, "replacement": "srrip"}}),
+        (64, 8, {"l1": {"way_tag_bits": 8, "mispredicted_way_cycles": 3.0, "replacement": "tree_plru"}}),
+        (64, 6, {"clock": COARSE, "noise": BUSY, "prefetchers": (spec.NextLine(level=1), spec.LinePair(level=2))}),
     ],
+    ids=["bit-PLRU", "few", "random", "translated bits", "predicted ways", "coarse clock, prefetchers and noise"],
 )
-def test_a_first_cache(sets: int, ways: int, replacement: str, name: str) -> None:
-    """Also ways above and below a page."""
-    machine = quiet(l1={"sets": sets, "ways": ways, "replacement": replacement})
-    found = {each.parameter: each.value for each in first_cache(Context(machine=machine), GAP, Params()).findings()}
-    assert found == {
-        "cache.l1.size": sets * ways * 64,
-        "cache.l1.ways": ways,
-        "cache.l1.index": "linear",
-        "cache.l1.replacement": name,
+def test_size_and_ways(sets: int, ways: int, changes: dict[str, dict[str, object]]) -> None:
+    found = measured(**{**changes, "l1": {**changes.get("l1", {}), "sets": sets, "ways": ways}})
+    assert {name: each.value for name, each in found.items()} == {
+        "size": sets * ways * 64,
+        "ways": ways,
+        "index": "linear",
     }
 
 
 def test_a_hash_of_all_bits_is_no_bits_of_the_address() -> None:
-    machine = quiet(l1={"sets": 64, "ways": 4, "hashed_index": True})
-    found = {each.parameter: each for each in first_cache(Context(machine=machine), GAP, Params()).findings()}
-    assert found["cache.l1.index"].value in ("hashed", None)
-    assert found["cache.l1.size"].value is None or found["cache.l1.size"].value <= 64 * 4 * 64
+    found = measured(l1={"sets": 64, "ways": 8, "hashed_index": True})
+    assert found["index"].value == "hashed"
+    assert found["size"].outcome is found["ways"].outcome is Outcome.UNRESOLVED
 
 
-def test_what_a_miss_costs_is_no_trait_of_a_cache() -> None:
-    """Strides whose misses cost a third more than others', and twice as much where one line too many is in a set."""
-    params, true = Params(), Candidate(sets=64, ways=8, index="linear", policy=0)
-    rings, rng = ring_shapes(params), np.random.default_rng(1)
-    fraction = next(
-        means[:, own.index(true)] for own, means, _ in predicted(rings, 64, params) if own[0].sets == true.sets
-    )
-    cost = np.array([{512: 10.6, 1024: 10.6, 2048: 11.7}.get(ring.stride, 13.0) for ring in rings])
-    cost[[ring.lines * ring.stride == 9 * 4096 for ring in rings]] *= 2.1
-    excess = cost * fraction + rng.normal(0.0, 0.02, len(rings))
-    posterior, cycles, left = ring_posterior(excess, rings, 64, 9.6, params)
-    assert posterior[true] > 0.95
-    assert 12.5 < cycles < 13.5
-    assert left < params.most_left
+def test_rounds_beside_others_take_nothing_from_the_answer() -> None:
+    """Counts of a guest in the last of which the host's other thread of the core was busy."""
+    quiet_round, busy = (96, 48, 24, 12, 12, 12, 12, 12, 12), (73, 44, 24, 12, 11, 12, 12, 12, 11)
+    for rounds in ((quiet_round, quiet_round, busy), (busy, busy, busy)):
+        found = inferred(*rounds)
+        assert (found["size"].value, found["ways"].value, found["index"].value) == (48 << 10, 12, "linear")
+
+
+def test_counts_that_agree_in_few_rounds_are_a_bound() -> None:
+    taken = [
+        tuple(min(count, 12 - number) if count <= 12 else count for count in (96, 48, 24, *6 * [12]))
+        for number in (0, 1, 2, 3)
+    ]
+    found = inferred(*taken)
+    assert found["ways"].outcome is Outcome.AT_LEAST and found["ways"].value == 12
+
+
+def test_strides_that_contradict_each_other_are_no_cache() -> None:
+    """Lines of translated bits in small pages: as many stay as happen to share a set."""
+    found = inferred((64, 32, 16, 13, 11, 14, 12, 15, 13))
+    assert {each.outcome for each in found.values()} == {Outcome.UNRESOLVED}

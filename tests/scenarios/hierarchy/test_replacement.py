@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, PAGE, quiet
-from setebench.scenarios.hierarchy.outer_caches import OuterCache
+from quiet_machines import quiet
 from setebench.scenarios.hierarchy.replacement import KnownCache, OuterCaches, OuterFound
 
+from setebench.calibration import Calibration, Levels
+from setebench.experiments.chases import Pool
+from setebench.machine import Machine
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, POLICIES, Cache, served
@@ -32,10 +34,18 @@ def test_caches_that_share_no_lines_hold_more_and_an_inclusive_one_takes_lines_a
     assert near[INCLUSIVE] < 45
 
 
+def behind(machine: Machine, first: KnownCache, pages: int = 4096) -> OuterCaches:
+    """Asks of the caches behind the first, in so many pages."""
+    names = ("l1", "l2", "l3", "memory")
+    levels = Levels(walks={}, cycles=dict(zip(names, CYCLES, strict=True)))
+    context = Context(machine=machine, calibration=Calibration(levels=levels))
+    return OuterCaches(context, Pool(context, pages), first)
+
+
 def found(caches: int, first: KnownCache, **shape: Any) -> list[OuterFound]:
     """Of that many caches behind the first one of a quiet machine."""
     machine = quiet(**shape)
-    outer = OuterCaches(Context(machine=machine), machine.allocate(32 << 20, HUGE), first)
+    outer = behind(machine, first)
     return [outer.next((CYCLES[number], CYCLES[number + 1], CYCLES[number + 2])) for number in range(caches)]
 
 
@@ -66,13 +76,12 @@ def test_lines_of_a_set_are_found_behind_a_hash() -> None:
     assert max(second.names, key=lambda each: second.names[each]) == "lru"
 
 
-@pytest.mark.parametrize("hashed", [False, True])
-def test_a_clock_in_steps_as_long_as_a_miss(hashed: bool) -> None:
+def test_a_clock_in_steps_as_long_as_a_miss() -> None:
     """26 ticks, 37 cycles, as on guests with small pages, where a load of 14 cycles and one of 46 are read alike."""
     clock = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0)
-    second = {"sets": 512, "ways": 8, "hashed_index": hashed}
+    second = {"sets": 512, "ways": 8}
     machine = quiet(clock=clock, l1={"replacement": "tree_plru"}, l2=second)
-    outer = OuterCaches(Context(machine=machine), machine.allocate(64 << 20, PAGE), KnownCache(64, 8, TREE))
+    outer = behind(machine, KnownCache(64, 8, TREE))
     answer = outer.next((CYCLES[0], CYCLES[1], CYCLES[2]))
     assert answer.ways == 8
     assert max(answer.names, key=lambda each: answer.names[each]) == "lru"
@@ -87,13 +96,5 @@ def test_lines_of_a_set_are_found_behind_slices() -> None:
 
 def test_nothing_is_said_of_a_cache_that_memory_does_not_fill() -> None:
     machine = quiet(l2={"sets": 1024, "ways": 8})
-    outer = OuterCaches(Context(machine=machine), machine.allocate(1 << 18, 4096), KnownCache(64, 8, LRU))
+    outer = behind(machine, KnownCache(64, 8, LRU), 64)
     assert not outer.next((CYCLES[0], CYCLES[1], CYCLES[2])).names
-
-
-def test_ways_that_lines_of_a_set_show_decide_between_sizes() -> None:
-    both = {(4096, 8): 0.4, (4096, 16): 0.2, (6144, 12): 0.4}
-    cache = OuterCache("l2", 64, lines={4096: 0.6, 6144: 0.4}, ways={8: 0.4, 16: 0.2, 12: 0.4}, both=both)
-    assert cache.with_ways(12).lines == {6144: 1.0}
-    assert cache.with_ways(8).ways == {8: 1.0}
-    assert cache.with_ways(3) == cache

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bounded_machine import CYCLES, bounded
+from bounded_machine import bounded
 from setebench.scenarios.hierarchy.cores.transfers import Question, Transfers, private_walk, smt_latency
+from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import FirstTouches
-from setebench.scenarios.hierarchy.first_cache import Params, ring_shapes
+from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
 from setebench.scenarios.hierarchy.line_size import line_size
-from setebench.scenarios.hierarchy.outer_caches import OuterCache
 from setebench.scenarios.hierarchy.tlbs import PARAMS as TLBS
 
 from setebench.errors import ProbeError
-from setebench.experiments.conflicts import Congruent, ring_excess, sequence_excess
-from setebench.experiments.congruent import Gap, Sets
+from setebench.experiments.chases import Pool
+from setebench.experiments.conflicts import Congruent, sequence_excess
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.size_sweep import SizeSweepParams, WorkingSet
 from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
-from setebench.experiments.traversals import Pages, fill, flush, lines_in_use
+from setebench.experiments.traversals import lines_in_use
 
 SMALL, LARGE = 4096, 2 << 20
 MEMORY = (8 << 20) + 3 * SMALL
@@ -51,27 +52,21 @@ def test_translations(line: int, page_bytes: int, together: int, memory: int) ->
 
 
 @lines_of
-def test_conflicts(line: int) -> None:
-    context, rng = bounded(line), np.random.default_rng(1)
-    region = context.machine.allocate(Params().region_bytes, SMALL)
-    for ring in ring_shapes(Params()):
-        ring_excess(context, region, ring, rng)
-    lines = region.address + np.arange(12) * 3 * SMALL + SMALL - line
-    sequence_excess(context, [Congruent(lines)], [np.tile(np.arange(12), 2)], [12], 4)
-    sets = Sets(context, region, rng)
-    if sets.next(Gap(CYCLES["l2"], CYCLES["l3"]), 10):
-        sets.more(20)
-        sets.beside(20)
+def test_sets(line: int) -> None:
+    context = bounded(line)
+    measure_strides(context, Params(least_stride=2048, most_stride=8192, most_lines=40))
+    pool = Pool(context, 40)
+    measure_eviction(context, pool)
+    first = pool.pages[:12] + TLB_PAGE_BYTES - line
+    sequence_excess(context, [Congruent(first)], [np.tile(np.arange(12), 2)], [12], 4)
+    pool.close()
 
 
 @lines_of
 def test_traversals(line: int) -> None:
-    """Fillings by half of all pages, lines in use beside a stream, and working sets up to the largest that fits."""
-    context, rng, per_page = bounded(line), np.random.default_rng(1), SMALL // line
+    """Lines in use beside a stream, and working sets up to the largest that fits."""
+    context, rng = bounded(line), np.random.default_rng(1)
     region = context.machine.allocate(MEMORY, SMALL)
-    flush(context, region)
-    for offsets in (np.arange(per_page - 1), np.arange(8) * (per_page // 8)):
-        fill(context, region, offsets, Pages(each=40, stops=24, again=80), rng)
     pages = region.address + rng.permutation(region.size // SMALL) * SMALL
     lines_in_use(context, region, pages[:16] + line, pages[16:].reshape(-1, 1)[:40], 50)
     for size in (4096.0, 64 << 10, region.size / 8):
@@ -87,8 +82,7 @@ def test_traversals(line: int) -> None:
 def test_lines_of_other_cores(line: int) -> None:
     context = bounded(line)
     region = context.machine.allocate(MEMORY, SMALL)
-    second = OuterCache("l2", line, lines={512: 1.0})
-    transfers = Transfers(context, region, private_walk(context, region, {"l2": second}))
+    transfers = Transfers(context, region, private_walk(context, region, 512, np.inf))
     for state in ("modified", "exclusive", "shared"):
         transfers.cycles(Question(0, 1, state))
     smt_latency(context, region, (0, 1))

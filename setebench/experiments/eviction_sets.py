@@ -1,0 +1,196 @@
+"""Eviction sets: lines that share a set of a cache with a victim, found by timing.
+
+A line is evicted by as many others of its set as that has ways. So of candidates in any order the shortest prefix that
+evicts ends with one of the victim's set, which bisection finds; it is put in front, and the search goes on among those
+before it, until those in front are enough (Vila, Köpf and Morales, S&P 2019). The set counts only if no line of it can
+be left out beside lines that were shown to lie in other sets. Nothing is asked of addresses, so what hashes and pages
+do needs no knowledge. Every sample times the victim twice, after the chase and once more right behind: the second one
+hits the first cache, so that neither bracket nor pace matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.chases import Pool
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+Lines = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+VICTIM, SPARE, RING = Base("victim"), Base("spare"), Base("ring")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictionParams:
+    """How an eviction set is searched and checked."""
+
+    turns: tuple[int, ...] = (2, 8, 32)  # times round the others: 16 ways that replace at random need 32; few are quick
+    most_steps: int = 1 << 16  # loads of a chase of two turns or more: long rings need fewer turns
+    first: int = 32  # candidates to begin with, then twice as many each time: few leave the next level's sets alone
+    tries: int = 2  # searches with as many turns
+    most_ways: int = 40  # largest set; no cache of today has more than 32 ways
+    others: int = 16  # lines beside that clear the victim's set of nearer caches: too many fill other sets
+    shown: int = 32  # lines that are shown to lie in other sets
+    beside: tuple[int, ...] = (4, 8, 12, 12, 16, 16)  # of these so many go round beside a set: the first that do
+    samples: int = 4  # repetitions at a time
+    most_samples: int = 64  # repetitions of one decision at most
+    most_blurred: int = 1024  # the same where a step of the clock is as long as a miss
+    sigmas: float = 3.0  # errors between a mean and what is decided
+    warmup: int = 3  # repetitions that settle: the set then holds no lines of earlier chases
+    far: float = 2.5  # a miss is half-way to the next level, but at most so many times a hit: a level may be hidden
+    always: float = 0.8  # share of misses of a victim of whole sets: what evicts less often passes for another set's
+    screened: float = 0.25  # share of misses above which a line is tested again: none of another set has so many
+
+
+PARAMS = EvictionParams()
+
+
+@dataclass(frozen=True)
+class EvictionSet:
+    """A `victim`; the `lines` that evict it together, but not without any one of them, going round so many `turns`;
+    and `others`, which share its sets of nearer caches, but not this one, and fill no other set of this."""
+
+    victim: int
+    lines: Lines
+    others: Lines
+    turns: int
+
+
+@cache
+def _probe(steps: int) -> Probe:
+    """Load a victim that no cache has, go round others, then time it, and once more. What an interval writes is warmed
+    by one that nobody reads; a flush in the victim's page brings its translation back and trains no prefetcher."""
+    probe = Probe().flush(VICTIM).fence().load(VICTIM).fence().chase(RING, steps).fence().start(0).add(1).stop(0)
+    for interval in (1, 2):
+        probe = probe.flush(SPARE).fence().start(interval).load(VICTIM).stop(interval)
+    return probe
+
+
+class Evictions:
+    """Tests whether lines evict victims from one cache, and finds sets of it: of the second, or of another `level`,
+    counted from 0."""
+
+    def __init__(self, context: Context, pool: Pool, level: int = 1, params: EvictionParams = PARAMS) -> None:
+        """`context.calibration.levels` says about what hits and misses cost."""
+        self.context, self.pool, self.params = context, pool, params
+        cycles, pace = list(context.calibration.level_cycles.values()), quick_cycles_per_tick(context)
+        hit, far = cycles[level], min((cycles[level] + cycles[level + 1]) / 2, params.far * cycles[level])
+        self._near, self._gap = (hit - cycles[0]) / pace, 2 * (far - hit) / pace
+        self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
+        self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
+        self.turns = params.turns[0]
+
+    def missed(self, victims: Lines, ring: Lines) -> Numbers:
+        """How much each load of these victims was a miss after the chase round a ring, shape (victims,): 0 a hit, 1 a
+        miss, less certain the coarser the clock."""
+        machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
+        machine.link(self.pool.region, ring)
+        turns = min(self.turns, max(2, self.params.most_steps // len(ring)))
+        victims = np.concatenate([victims[:1].repeat(warmup), victims])
+        places = {VICTIM: victims, SPARE: victims ^ (TLB_PAGE_BYTES // 2), RING: ring[:1].repeat(len(victims))}
+        ticks = machine.run(_probe(turns * len(ring)), places, cpu=cpu, warmup=warmup)
+        late = (ticks[:, 1] - ticks[:, 2] - self._near) / self._gap
+        return np.asarray(np.clip(late, -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
+
+    def fraction(self, victim: int, *ring: Lines, limit: float = 0.5) -> float:
+        """In what share of repetitions these lines evict a victim: of as many as show whether that is above `limit`."""
+        around, found = np.concatenate([self.pool.rng.permutation(ring[0]), *ring[1:]]), np.zeros(0)
+        while len(around) and len(found) < self._most:
+            found = np.append(found, self.missed(np.full(max(self.params.samples, len(found)), victim), around))
+            error = max(float(found.std()), self._blur, self.params.screened) / len(found) ** 0.5
+            if abs(found.mean() - limit) > self.params.sigmas * error:
+                break
+        return float(found.mean()) if len(found) else 0.0
+
+    def evicts(self, victim: int, *ring: Lines) -> bool:
+        """Whether these lines evict a victim more often than not."""
+        return self.fraction(victim, *ring) > 0.5
+
+    def congruent(self, lines: Lines, ring: Lines) -> NDArray[np.bool_]:
+        """Which of these lines the ring evicts, shape (lines,): all are tested a few times, likely ones many times."""
+        few = max(self.params.samples, int((4 * self._blur) ** 2))
+        shares = self.missed(np.tile(lines, few), ring).reshape(few, -1).mean(axis=0)
+        found: NDArray[np.bool_] = shares > self.params.screened
+        if found.any():
+            again = self.missed(np.tile(lines[found], 4 * few), ring).reshape(4 * few, -1).mean(axis=0)
+            found[found] = again > 0.5
+        return found
+
+    def resident(self, lines: Lines, wanted: int) -> Lines:
+        """So many of these lines that the cache holds all of them at once, or as many as there are."""
+        kept = lines[:1]
+        for line in lines[1:]:
+            if len(kept) == wanted:
+                break
+            if self.fraction(int(line), kept, limit=self.params.screened) < self.params.screened:
+                kept = np.append(kept, line)
+        return kept
+
+    def find(self, victim: int, candidates: Lines) -> EvictionSet | None:
+        """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where
+        they don't evict it, or where tests go on contradicting each other."""
+        self.turns, lines = self.params.turns[0], candidates[:0]
+        if not self.evicts(victim, candidates):
+            return None
+        for turns in np.repeat(self.params.turns, self.params.tries).tolist():
+            self.turns = turns
+            lines, others = self._reduced(victim, candidates, lines)
+            if len(lines) and (found := self._minimal(victim, lines, others, candidates)):
+                return found
+            lines = lines[: self.params.most_ways // 2]
+        return None
+
+    def _reduced(self, victim: int, candidates: Lines, found: Lines) -> tuple[Lines, Lines]:
+        """Lines that evict with those `found` before, each the end of the shortest prefix that does; and some that were
+        passed over. A disturbed test adds lines that don't belong there, or ends it too soon."""
+        rest, others, count = np.setdiff1d(candidates, found), candidates[:0], self.params.first
+        rest = self.pool.rng.permutation(rest)
+        while not self.evicts(victim, found, rest[:count]):
+            if count >= len(rest):
+                return found, others
+            count *= 2
+        rest = rest[:count]
+        while len(found) < self.params.most_ways and not self.evicts(victim, found, others):
+            if not len(rest) or not self.evicts(victim, found, rest, others):
+                return found, others
+            low, high = 0, len(rest)
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if self.evicts(victim, found, rest[:middle], others) else (middle, high)
+            if len(found):
+                others = np.append(others, rest[high:])[: self.params.others]
+            found, rest = np.append(found, rest[high - 1]), rest[: high - 1]
+        return found, others
+
+    def _minimal(self, victim: int, lines: Lines, others: Lines, candidates: Lines) -> EvictionSet | None:
+        """What is left where no line can be left out, beside others that were shown to lie in other sets: however often
+        all of them go round."""
+        self.turns = self.params.turns[-1]
+        if not self.evicts(victim, lines, others):
+            return None
+        ring, further = np.append(lines, others), np.setdiff1d(candidates, np.append(lines, others))
+        further = self.pool.rng.permutation(further)[: 2 * self.params.shown]
+        shown = further[~self.congruent(further, ring)][: self.params.shown] if len(further) else further
+        for line in lines:
+            fewer = lines[lines != line]
+            if len(fewer) and self.evicts(victim, fewer, shown):
+                lines = fewer
+        if not self.evicts(victim, lines, shown) or self.evicts(victim, shown):
+            return None
+        always = self.params.always
+        for turns, count in itertools.product(self.params.turns[1:], self.params.beside):
+            self.turns = turns
+            few, rest = np.split(self.pool.rng.permutation(shown), [count])
+            evicted = self.fraction(victim, lines, few, limit=always) > always
+            if evicted and len(rest) and not self.congruent(rest, np.append(lines, few)).any():
+                return EvictionSet(victim, lines, few, self.turns)
+        return None
