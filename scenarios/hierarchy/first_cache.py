@@ -140,7 +140,7 @@ def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) ->
     way = min(stride for stride, lines in fits.items() if lines == ways)
     for stride, lines in counts.items():
         open_lines, most = ways * max(1, way // stride), float(np.quantile(lines, RATE))
-        if not params.fewest * open_lines <= most <= params.largest * open_lines and most < params.most_lines:
+        if not params.fewest * min(open_lines, params.most_lines) <= most <= params.largest * open_lines:
             return None
     if sum(fits[stride] > ways for stride in fits if stride > way) > params.unlike:
         return None

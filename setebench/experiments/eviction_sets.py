@@ -85,6 +85,8 @@ class Evictions:
         cycles, pace = list(context.calibration.level_cycles.values()), quick_cycles_per_tick(context)
         hit, far = cycles[level], min((cycles[level] + cycles[level + 1]) / 2, params.far * cycles[level])
         self._near, self._gap = (hit - cycles[0]) / pace, 2 * (far - hit) / pace
+        behind = sum(cycles[level + 1 : level + 3]) / 2 if level + 2 < len(cycles) else np.inf
+        self._beyond = (behind - hit) / pace / self._gap  # a miss of the next level as well
         self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))
         self.turns = params.turns[0]
@@ -92,14 +94,16 @@ class Evictions:
     def missed(self, victims: Lines, ring: Lines) -> Numbers:
         """How much each load of these victims was a miss after the chase round a ring, shape (victims,): 0 a hit, 1 a
         miss, less certain the coarser the clock."""
+        return np.asarray(np.clip(self._late(victims, ring), -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
+
+    def _late(self, victims: Lines, ring: Lines) -> Numbers:
         machine, cpu, warmup = self.context.machine, self.context.cpu, self.params.warmup
         machine.link(self.pool.region, ring)
         turns = min(self.turns, max(2, self.params.most_steps // len(ring)))
         victims = np.concatenate([victims[:1].repeat(warmup), victims])
         places = {VICTIM: victims, SPARE: victims ^ (TLB_PAGE_BYTES // 2), RING: ring[:1].repeat(len(victims))}
         ticks = machine.run(_probe(turns * len(ring)), places, cpu=cpu, warmup=warmup)
-        late = (ticks[:, 1] - ticks[:, 2] - self._near) / self._gap
-        return np.asarray(np.clip(late, -1.0 - 2 * self._blur, 1.0 + 2 * self._blur))
+        return np.asarray((ticks[:, 1] - ticks[:, 2] - self._near) / self._gap)
 
     def fraction(self, victim: int, *ring: Lines, limit: float = 0.5) -> float:
         """In what share of repetitions these lines evict a victim: of as many as show whether that is above `limit`."""
@@ -191,6 +195,15 @@ class Evictions:
             self.turns = turns
             few, rest = np.split(self.pool.rng.permutation(shown), [count])
             evicted = self.fraction(victim, lines, few, limit=always) > always
+            if evicted and not self._from_here(victim, np.append(lines, few)):
+                return None
             if evicted and len(rest) and not self.congruent(rest, np.append(lines, few)).any():
                 return EvictionSet(victim, lines, few, self.turns)
         return None
+
+    def _from_here(self, victim: int, ring: Lines) -> bool:
+        """Whether the ring evicts a victim in this order, too, and loads of it hit the next level: else that takes its
+        lines along."""
+        late = self._late(np.full(self.params.most_samples, victim), ring)
+        evicted = float(np.minimum(late, 1.0).mean()) > 0.5
+        return evicted and float(np.mean(late > self._beyond)) < self.params.always

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,9 @@ def findings(rounds: list[EvictionRound]) -> dict[str, Finding]:
 
 
 def measured(rounds: int, **changes: Any) -> dict[str, Finding]:
-    context = Context(machine=quiet(**changes), calibration=Calibration(levels=LEVELS))
+    cycles = {name: each for name, each in LEVELS.cycles.items() if changes.get(name, True) is not None}
+    calibration = Calibration(levels=replace(LEVELS, cycles=cycles))
+    context = Context(machine=quiet(**changes), calibration=calibration)
     pool = eviction_pool(context)
     found = findings([measure_eviction(context, pool) for _ in range(rounds)])
     pool.close()

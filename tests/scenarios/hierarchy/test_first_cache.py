@@ -65,6 +65,11 @@ def test_rounds_beside_others_take_nothing_from_the_answer() -> None:
         assert (found["size"].value, found["ways"].value, found["index"].value) == (48 << 10, 12, "linear")
 
 
+def test_strides_at_which_all_that_were_tried_stay_contradict_nothing() -> None:
+    found = inferred((128, 128, 64, 32, 16, 16, 16, 16, 16))
+    assert (found["size"].value, found["ways"].value) == (128 << 10, 16)
+
+
 def test_counts_that_agree_in_few_rounds_are_a_bound() -> None:
     taken = [
         tuple(min(count, 12 - number) if count <= 12 else count for count in (96, 48, 24, *6 * [12]))
