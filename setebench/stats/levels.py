@@ -49,8 +49,8 @@ class LevelsParams(LoadsParams, frozen=True, kw_only=True):
     prefetched. One that serves most where a nearer one serves more than `with_nearer` of its own most goes with that.
     Two that divide what they serve in proportions that differ by less than `parts` between sizes are
     one: 0 of parts of one level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of
-    others; on 48 simulated machines 0.35 finds all levels of one more than 0.5 does, and of none fewer. Where the rarer of
-    them serves more than `slices` of both, these are slices at several distances, and the level takes their mean."""
+    others; on 48 simulated machines 0.35 finds all levels of one more than 0.5 does, and of none fewer. Where
+    the rarer serves more than `slices` of both, they are slices at several distances: the level takes their mean."""
 
     gain: float = 0.05
     apart: float = 1.2
