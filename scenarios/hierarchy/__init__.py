@@ -42,7 +42,7 @@ from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
 from .line_size import line_findings, line_size
 from .replacement import SEQUENCES, KnownCache, OuterCaches, OuterFound, first_replacement
-from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
+from .tlbs import HUGE_PAGE, SMALL_PAGE, measure_large, measure_tlbs, tlb_evidence, tlb_findings
 
 
 @dataclass
@@ -50,8 +50,6 @@ class Known:
     """What one time found that later times need."""
 
     faults: dict[str, FirstTouches]
-    small: Tlbs
-    large: Tlbs | None = None
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -68,11 +66,11 @@ class Known:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores."""
     watch(context)
-    known = Known(faults=_first_touches(context), small=Tlbs(context, "4k", SMALL_PAGE))
+    known = Known(faults=_first_touches(context))
     _look_at_faults(context, known)
     first = list(_all_once(context, known))
     yield from merged(first, _again(context, known))
-    yield from _translations(context, known)
+    yield from _translations(context)
     for pages, faults in known.faults.items():
         context.progress(f"page faults, {pages} pages")
         yield fault_finding(pages, faults.cost())
@@ -88,13 +86,11 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
         yield from _data_caches(context, known, region, caches)
-        _look_at_translations(context, known, region)
         yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
         yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
     _look_at_faults(context, known)
-    known.large = look_at_large_pages(context, known.large, known.small)
     yield thread_starts(context)
 
 
@@ -173,23 +169,19 @@ def _again(context: Context, known: Known) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
-        _look_at_translations(context, known, region)
     finally:
         context.machine.release(region)
-    known.large = look_at_large_pages(context, known.large, known.small)
 
 
-def _look_at_translations(context: Context, known: Known, region: Region) -> None:
-    context.progress("TLBs, small pages")
-    known.small.look(region)
-
-
-def _translations(context: Context, known: Known) -> Iterator[Finding]:
-    yield from known.small.findings(known.large)
-    if known.large is not None:
-        yield from known.large.findings(known.small)
-    elif HUGE_PAGE in context.machine.facts.page_sizes:
-        yield from unknown_large_pages()
+def _translations(context: Context) -> Iterator[Finding]:
+    small, large = [], []
+    for _ in rounds(context):
+        context.progress("TLBs")
+        small.append(measure_tlbs(context))
+        if HUGE_PAGE in context.machine.facts.page_sizes:
+            large.append(measure_large(context, small[-1]))
+    context.evidence |= tlb_evidence(small, large)
+    yield from tlb_findings(small, large)
 
 
 def _first_touches(context: Context) -> dict[str, FirstTouches]:

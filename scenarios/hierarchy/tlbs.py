@@ -1,493 +1,392 @@
-"""The TLBs of small and of large pages: entries, what a miss costs, and how many pages share an entry.
+"""The data TLBs of small and of large pages: entries, and what a miss costs.
 
-Translations are left alone for a number of other pages, then used again (`experiments.translations`). What that costs,
-over the number, has a step for each TLB: about so many entries, and so many cycles for a miss. Where
-each step lies is decided among all tables that there may be (`stats.entries`), with further samples where these
-disagree most. A step that is all but sharp is then searched by cyclic chases over pages, one by one.
-
-The curve is taken in two epochs of a run at least, in other memory: a co-runner takes entries and gives none, so of
-two numbers the larger one is likelier (`stats.threshold.over_epochs`), and costs have an interval from all epochs.
+A few pages are chased through after some others were used, and right afterwards once more by other lines: these are as
+far away, but are translated, so the difference is translation and nothing else. Its curve over the number of pages has
+a step for each TLB (`stats.steps`). Sharp steps need sets that are filled evenly, so pages lie in three layouts: an odd
+number of pages apart, for sets that are chosen by bits of the page number; sixteen pages apart, for hashed ones; and at
+random. No two of any share an entry. The first TLB is counted to the entry: where one page too many is used in turn,
+its set loses all it holds each time, and a chase costs more than one through as many lines on few pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
+from setebench.experiments.chases import ChaseParams, Lines, settled_cycles, translation_cycles
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples
-from setebench.stats.estimate import CONFIDENCE
-from setebench.stats.threshold import Posterior, SearchParams, Trials, search
-
-from .counting import COUNTING, SIDE, Counted, SideTable, Until, count_stores, count_walk_cache, counted
+from setebench.stats.estimate import Interval
+from setebench.stats.pairs import Numbers
+from setebench.stats.rounds import LATENCY, commonest, quantile_of_rounds
+from setebench.stats.steps import Risen, Step, StepParams, entries_of, oddness, steps
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 """Bytes of x86-64's pages that systems use for data (AMD64 Architecture Programmer's Manual 2, 5.3)."""
 
-METHOD = "translations used again after a number of other pages"
+METHOD = "loads from few pages after others were used, and once more"
+COUNTED = "chases round and round over lines on pages of their own, and packed"
+GONE = "not measured since 0.2"
+RANDOM, ADJACENT = 0, 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class TlbParams:
-    """How TLBs are looked for.
+    """How TLBs are looked for."""
 
-    Numbers of other pages grow up to `most` (the largest second TLB known has 4,096 entries). The second step of a
-    curve is `walk_cycles` high: a page walk reads at least one more entry from beyond the first cache. A curve ends
-    `beyond` times further than its second step, if all pages that there are cost no more than `further` times as much:
-    walks get dearer with their tables, by a fifth on a Zen 4 guest.
-
-    Neighbours that come last (`SurvivalParams.beside`) take ways of the target's set where page numbers' lowest bits
-    don't choose it: where a miss is likelier behind several of them by the fraction `taken` of the step, and by
-    `errors` standard errors, at the fraction `beside_at` of its entries, there are none. Two further ways of 24, the
-    most known, make it likelier by 0.15 there; four errors, as a false alarm costs a walk that gets dearer with the
-    pages.
-
-    Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
-    `flushes` flushes allow. Candidates for the next sample are `asked` numbers within a ratio of `around` of the step.
-    Of up to `ring_most` entries those are counted that a ring finds (as many lines fit any first cache), up to
-    `ring_reach` beyond what is probable (0.001 to either side); a ring is too large if a step costs the fraction
-    `ring_rise` of a miss more: one page too many for a set of three ways is four misses in at most 257 steps. What lies
-    more than `uneven` below what the curve says is no end of all sets at once. What a miss costs is sampled in
-    `moments` of each look, over what is kept by the fraction `surely_kept` of the first TLB: a co-runner may take half
-    of it.
-
-    Up to `most_shared` pages are tried for one entry; `most_first` other pages make any first TLB lose a translation
-    (160 entries are the most known). A cost whose interval is wider than `steady` to either
-    side, and than half of the least step, is none.
-
-    Where a second TLB is asked for, one of `sparse` pages is used, in turns of looks; the numbers found are alike
-    within the fraction `alike` (1536 and 1600 entries are 0.04 apart). Where neighbours share a set it is one of
-    `sparse_least` at least: of denser ones a set gets few groups of 8, so all or none of its ways at once (not swept).
-
-    `large_bytes` of address space are taken for large pages at most, and the fraction `large_fraction` of what the
-    machine offers: only the targets take memory where the system has a page of zeros for what was never written.
-    `parts_bytes` of them show whether parts of large pages have entries of their own."""
-
-    most: int = 10000
-    walk_cycles: float = 8.0
-    beside_at: float = 0.85
-    taken: float = 0.05
-    errors: float = 4.0
-    beyond: float = 2.6
-    further: float = 1.5
-    rounds: int = 12
-    flushes: int = 150_000
-    most_draws: int = 60
-    asked: int = 60
-    around: float = 2.0
-    ring_most: int = 256
-    ring_rise: float = 0.015
-    ring_reach: float = 1.3
-    uneven: float = 0.03
-    moments: int = 3
-    surely_kept: float = 0.25
-    most_shared: int = 8
-    most_first: int = 320
-    steady: float = 0.25
-    sparse: tuple[float, ...] = (12.0, 1.25)
-    sparse_least: float = 4.0
-    alike: float = 0.06
-    large_bytes: int = 12 << 30
-    large_fraction: float = 0.75
-    parts_bytes: int = 512 << 20
+    most: int = 6144  # pages at most; the largest second TLB known has 4,096 entries
+    least: int = 12  # pages at least; fewer than any TLB has
+    octave: int = 4  # numbers of pages in a ratio of two; fewer miss a plateau between two steps, more cost time
+    closer: float = 0.03  # numbers are put between two whose costs differ, down to this ratio
+    rising: float = 0.12  # costs differ that lie so much of the greatest apart
+    passes: int = 2  # times that numbers are put between
+    strides: tuple[int, ...] = (17, 16)  # pages from one to the next of a layout: none share an entry, up to 16 a group
+    align_bytes: int = 1 << 24  # of the first page: bits of page numbers that are hashed with lower ones are the same
+    slot_bytes: int = 128  # from one line to the next of a page: prefetched neighbours are of no use to any chase
+    rise: float = 0.03  # of the plateau: one page too many for a set of 4 ways is 5 misses in 129 loads; less is noise
+    looks: int = 3  # at a number of pages before its cost counts as risen: a disturbance would have to come each time
+    hits: int = 9  # numbers of pages between the two steps at which a miss in the first TLB is timed
+    most_first: int = 320  # pages; first TLBs with more entries (160 are the most known) are not counted one by one
+    beyond: tuple[float, float] = (1.3, 2.2)  # times the second step's end: pages among which walks are timed
+    dearer: float = 0.05  # of a walk, among so many more pages: more means that the fewer did not miss each time
+    targets: int = 8  # pages that are timed; the first TLB has at least twice as many entries
+    draws: int = 3  # of pages that are timed, where these are few: a cache that replaces at random keeps some lines
+    timed: float = 0.3  # of the first TLB's entries, pages that are timed behind its step: sets overflow one by one
+    most_targets: int = 64  # the same at most
+    between: tuple[float, float] = (0.7, 4.0)  # of the second step's begin, or times the first one's end if none shows
+    kept: float = 1.2  # times the first step's end: more pages do not fit
+    walk_cycles: float = 8.0  # of a walk at least, over a hit in the second TLB: pages that share entries cost less
+    off: float = 0.2  # of the entries: others' pages between loads and what is timed make the step begin earlier
+    sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
+    late: float = 0.85  # of where the latest step of any layout begins: earlier ones hide entries
+    steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
+    odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
+    large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
+    large_fraction: float = 0.125  # of the memory on offer
 
 
 PARAMS = TlbParams()
+CHASE, STEPS = ChaseParams(samples=16), StepParams()
 
 
-NO_STEP = Step(entries=0.0, shape=1.0, height=0.0)
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """Cycles that a load costs more on a page of its own, by number of pages that are used in turn, shape (n,) each, of
+    pages `stride` apart; `first`: how many pages fit without a cost, None where that was not seen."""
+
+    stride: int
+    pages: Numbers
+    cycles: Numbers
+    first: int | None = None
+
+    def steps(self) -> list[Step]:
+        """One for each TLB."""
+        return steps(self.pages, self.cycles, STEPS)
 
 
-@dataclass
-class _Level(Counted):
-    """One TLB as found so far: about how many entries it seemed to have at first, its step, and how many pages share an
-    entry in each look, None where that was not seen. Costs are of a miss over a hit in the first TLB."""
+class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
+    """What one round saw: a curve of each layout, none where nothing could be asked, and by how many cycles a miss in
+    the first TLB and one in both take longer than a hit in the first, NaN where no such step shows."""
 
-    guess: float = 0.0
-    step: Step = NO_STEP
-    shared: list[int | None] = field(default_factory=list)
-
-    @property
-    def least(self) -> int:
-        """The least number that any look may have seen."""
-        return min(each.interval(CONFIDENCE)[0] for each in self.posteriors)
-
-    @property
-    def steady(self) -> bool:
-        """Whether a miss costs the same in all moments: what disturbs that makes translations go early as well."""
-        return self.cost.half_width <= max(COUNTING.least_cycles / 2, PARAMS.steady * self.cost.value)
+    curves: tuple[Curve, ...] = ()
+    hit: float = float("nan")
+    walk: float = float("nan")
 
 
-class Tlbs:
-    """Both TLBs of pages of one size, `name` in parameters. `look` as often as wanted, each time with other memory."""
+class _Pages:
+    """Memory of one round: costs of chases over some of its pages."""
 
-    def __init__(self, context: Context, name: str, page_bytes: int) -> None:
-        """Nothing is measured yet."""
-        self._context, self.name, self.page_bytes = context, name, page_bytes
-        self._shares = page_bytes == SMALL_PAGE
-        self._pages_per_unit = 1
-        self._levels: list[_Level] = []
-        self._reach = 0
-        self._targets = SurvivalParams().targets
-        self._found: dict[int, list[float]] = {}
-        self._with_neighbours = True
-        self._stores, self._walks = SideTable(), SideTable()
-        self._apart: list[bool | None] = []
-        self._looks = 0
+    def __init__(self, context: Context, region: Region, page_bytes: int) -> None:
+        self.context, self.region, self.page_bytes = context, region, page_bytes
+        self.rng = context.fresh_rng()
+        self.stride = max(PARAMS.strides) if page_bytes == SMALL_PAGE else ADJACENT
+        self.slots, self.begin = page_bytes // PARAMS.slot_bytes, region.address
+        if page_bytes == SMALL_PAGE:  # else sets that are hashed are not filled evenly
+            self.begin = -(-region.address // PARAMS.align_bytes) * PARAMS.align_bytes
+        self.pages = (region.address + region.size - self.begin) // page_bytes
+        self.most = self.pages // self.stride
 
-    @property
-    def first(self) -> _Level | None:
-        """The first TLB, if its step was seen."""
-        return self._levels[0] if self._levels else None
+    def lines(self, pages: int, stride: int) -> Lines:
+        """One of each page, evenly over the sets of caches that are chosen by the lowest bits of addresses."""
+        number = np.arange(pages, dtype=np.int64)
+        slot = (number + number // 32 if self.page_bytes == SMALL_PAGE else number * 67) % self.slots
+        page = number * stride
+        if stride == RANDOM:
+            units = self.rng.permutation(self.most)[:pages]
+            page = units * self.stride + self.rng.integers(min(PARAMS.strides), size=pages)
+        return self.begin + page * self.page_bytes + slot * PARAMS.slot_bytes
 
-    @property
-    def second(self) -> _Level | None:
-        """The second one."""
-        return self._levels[1] if len(self._levels) > 1 else None
+    def few(self, count: int) -> Lines:
+        """So many lines on as few pages as hold them, every other one of each; all pages in turn, as translations are
+        used in turn by the lines on pages of their own."""
+        page = self.rng.permutation(-(-count // self.slots))[:, None]
+        slot = self.rng.permuted(np.tile(np.arange(self.slots), (len(page), 1)), axis=1)
+        lines = page * self.stride * self.page_bytes + slot * PARAMS.slot_bytes
+        found: Lines = self.begin + lines.T[(page * self.slots + slot < count).T]
+        return found
 
-    # -- one look ------------------------------------------------------------------------------------------------------
+    def fits(self, pages: int, stride: int, limit: float) -> bool:
+        """Whether so many pages, used in turn, cost no more than as many lines on few pages, which do fit."""
+        for _ in range(PARAMS.looks):
+            lines = self.rng.permutation(self.lines(pages, stride)), self.few(pages)
+            own, packed = (settled_cycles(self.context, self.region, each, CHASE) for each in lines)
+            if own - packed <= limit:
+                return True
+        return False
 
-    def look(self, region: Region) -> None:
-        """Measure in this memory."""
-        if not self._looks and self._shares:
-            self._pages_per_unit = self._sharing(self._survival(region))
-        if not self._looks:
-            survival, steps = self._sweep(region)
-            if steps and steps[0].entries < 2 * self._targets:  # too few to be counted by so many
-                self._targets //= 2
-                survival, steps = self._sweep(region)
-            if len(steps) > 1 and self._neighbours_take(survival, steps[-1]):
-                self._with_neighbours = False
-                survival, steps = self._sweep(region)
-            self._levels = [_Level(guess=step.entries, step=step) for step in steps]
+    def miss(self, pages: int, stride: int, targets: int) -> float:
+        """Cycles that translations of some of so many pages take once all others were used."""
+        lines = self.lines(max(pages, 2 * targets), stride)
+        chosen = np.zeros(len(lines), dtype=np.bool_)
+        if targets > PARAMS.targets:
+            chosen[self.rng.choice(len(lines), targets, replace=False)] = True
+        else:  # in a row few fill even small sets evenly, so that their own translations stay
+            begin = self.rng.integers(len(lines) - targets + 1)
+            chosen[begin : begin + targets] = True
+        others, timed = (self.rng.permutation(lines[which]) for which in (~chosen, chosen))
+        return translation_cycles(self.context, self.region, others, timed, CHASE)
+
+    def curve(self, stride: int) -> Curve:
+        """Costs up to all pages, with more numbers where they rise; more pages are timed behind the first step."""
+        octaves = np.log2(self.most / PARAMS.least)
+        numbers = _between(PARAMS.least, self.most, int(octaves * PARAMS.octave) + 1)
+        known, targets = dict[int, float](), PARAMS.targets
+        for again in range(PARAMS.passes + 1):
+            for pages in numbers:
+                few = pages <= PARAMS.most_first
+                if not few and not again and (found := _curve(stride, known).steps()):
+                    targets = _targets(found[0])
+                timed = PARAMS.targets if few else targets
+                draws = max(1, PARAMS.draws * PARAMS.targets // timed)
+                cycles = float(np.mean([self.miss(pages, stride, timed) for _ in range(draws)]))
+                if np.isfinite(cycles):
+                    known[pages] = cycles
+            at, rising = sorted(known), PARAMS.rising * max(known.values(), default=0.0)
+            numbers = [
+                round((low * high) ** 0.5)
+                for low, high in pairwise(at)
+                if abs(known[high] - known[low]) > rising and high > (1 + PARAMS.closer) * low + 1
+            ]
+        return self.counted(_curve(stride, known))
+
+    def counted(self, curve: Curve) -> Curve:
+        """The curve with the number of pages that fit into the first TLB."""
+        found = curve.steps()
+        if not found or found[0].risen[2] > PARAMS.most_first or curve.stride == RANDOM:
+            return curve
+        low, high = 1, int(PARAMS.kept * found[0].risen[2])
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = self.fits(middle, curve.stride, PARAMS.rise * found[0].behind)
+            low, high = (middle, high) if fits else (low, middle)
+        return msgspec.structs.replace(curve, first=low)
+
+    def misses(self, curves: Sequence[Curve]) -> tuple[float, float]:
+        """Cycles of a miss in the first TLB, and of one in both, its page walk's upper levels cached, NaN where there
+        is no such step. Neighbouring pages need few upper levels; but where these share an entry, they must lie further
+        apart. Soon behind the step, as tables of further pages leave the caches; but behind twice as many pages where
+        these still cost less, as groups of them fill sets."""
+        first, second = levels(curves)
+        if first is None:
+            return float("nan"), float("nan")
+        low, targets = PARAMS.kept * first.risen[2], PARAMS.targets
+        high = PARAMS.between[0] * second.risen[0] if second else PARAMS.between[1] * low
+        numbers = np.geomspace((low * max(low, high)) ** 0.5, max(low, high), PARAMS.hits).tolist()
+        hit = float(np.median([self.miss(min(int(each), self.most), self.stride, targets) for each in numbers]))
+        if second is None:
+            return hit, float("nan")
+        near, far = (int(min(times * second.risen[2], self.pages // 8)) for times in PARAMS.beyond)
+        limit = hit + min(PARAMS.walk_cycles, (second.behind - second.before) / 2)
+        for stride in (1, 2, 4, 8):
+            cycles, fewer = (
+                float(np.median([self.miss(pages, stride, targets) for _ in range(PARAMS.looks)]))
+                for pages in (far, near)
+            )
+            if cycles > limit:
+                return hit, fewer if cycles <= (1 + PARAMS.dearer) * fewer else cycles
+        return hit, self.miss(near, min(PARAMS.strides), targets)
+
+
+def _targets(first: Step) -> int:
+    """How many pages are timed behind a first TLB whose step is known."""
+    return int(np.clip(PARAMS.timed * first.risen[0], PARAMS.targets, PARAMS.most_targets))
+
+
+def _curve(stride: int, known: dict[int, float]) -> Curve:
+    pages = np.array(sorted(known), dtype=np.float64)
+    return Curve(stride=stride, pages=pages, cycles=np.array([known[int(each)] for each in pages]))
+
+
+def _between(low: int, high: int, count: int) -> list[int]:
+    return sorted({round(float(each)) for each in np.geomspace(low, high, count)})
+
+
+def measure_tlbs(context: Context) -> TlbRound:
+    """One round for small pages, in memory of its own."""
+    room = context.machine.facts.memory_bytes // (2 * max(PARAMS.strides) * SMALL_PAGE)
+    most = min(PARAMS.most, room)
+    size = most * max(PARAMS.strides) * SMALL_PAGE + PARAMS.align_bytes
+    region = context.machine.allocate(size, SMALL_PAGE, populate=False)
+    try:
+        pages = _Pages(context, region, SMALL_PAGE)
+        curves = tuple(pages.curve(stride) for stride in (*PARAMS.strides, RANDOM))
+        hit, walk = pages.misses(curves)
+        return TlbRound(curves=curves, hit=hit, walk=walk)
+    finally:
+        context.machine.release(region)
+
+
+def measure_large(context: Context, small: TlbRound) -> TlbRound | None:
+    """The same round for large pages; None where their 4 KiB parts cost what as many small pages do, as a hypervisor
+    splinters them. Nothing is asked where no first TLB for small pages was seen to compare with, or memory is short."""
+    first, _ = levels(small.curves)
+    wanted = min(PARAMS.large_bytes, int(PARAMS.large_fraction * context.machine.facts.memory_bytes))
+    if first is None or wanted < 2 * PARAMS.least * HUGE_PAGE:
+        return TlbRound()
+    region = context.machine.allocate(wanted // HUGE_PAGE * HUGE_PAGE, HUGE_PAGE, populate=False)
+    try:
+        parts = _Pages(context, region, SMALL_PAGE).miss(int(1.2 * first.risen[2]), max(PARAMS.strides), PARAMS.targets)
+        if parts > first.behind / 2:
+            return None
+        pages = _Pages(context, region, HUGE_PAGE)
+        curve = pages.curve(ADJACENT)
+        hit, walk = pages.misses((curve,))
+        return TlbRound(curves=(curve,), hit=hit, walk=walk)
+    finally:
+        context.machine.release(region)
+
+
+# -- what follows -----------------------------------------------------------------------------------------------------
+
+
+def tlb_findings(rounds: Sequence[TlbRound], large: Sequence[TlbRound | None]) -> Iterator[Finding]:
+    """Of all rounds; `large` are those of large pages, none where the machine has no such pages."""
+    yield from _both(rounds, "4k", rounds)
+    if large:
+        whole = [each for each in large if each is not None]
+        if 2 * len(whole) > len(large):
+            yield from _both(whole, "2m", rounds)
         else:
-            survival = self._outline(region)
-        for level in self._levels:
-            level.posteriors.append(self._entries(survival, level))
-        self._looks += 1
-        if self._levels:
-            for _ in range(PARAMS.moments):
-                self._cost(survival)
-            if self._shares:
-                self._count_sharing(survival)
-            self._count_side_tables(survival)
-        evidence = self._context.evidence.setdefault(f"tlb_{self.name}", {"pages": [], "cycles": []})
-        for count in sorted(self._found):
-            evidence["pages"].append(count + self._targets)
-            evidence["cycles"].append(round(float(np.mean(self._found[count])), 3))
-
-    def _survival(self, region: Region) -> Survival:
-        units = PageUnits(region=region, page_bytes=self.page_bytes, pages=self._pages_per_unit)
-        sparse = PARAMS.sparse[self._looks % len(PARAMS.sparse)]
-        params = SurvivalParams(
-            targets=self._targets,
-            neighbours=self._with_neighbours,
-            sparse_many=sparse if self._with_neighbours else max(sparse, PARAMS.sparse_least),
-        )
-        return Survival(self._context, units, params)
-
-    def _samples(self, survival: Survival) -> Samples:
-        return samples(self._found, self._targets, survival.fraction).grounded()
-
-    def _take(self, survival: Survival, others: int, most_draws: int) -> None:
-        self._found.setdefault(others, []).extend(survival.stream(others, self._draws(others, most_draws)).tolist())
-
-    def _draws(self, others: int, most: int) -> int:
-        """How many draws of so many others are worth their flushes; the fewer targets in each, the more draws."""
-        usual = SurvivalParams()
-        per_draw = 2 * (usual.rows + usual.warm) * others
-        return int(np.clip(PARAMS.flushes // per_draw, 2, most)) * usual.targets // self._targets
-
-    def _sweep(self, region: Region) -> tuple[Survival, list[Step]]:
-        """Numbers that grow, until there is a second step and what lies behind it, up to as many pages as there are:
-        samples in a row that were disturbed resemble a step, but more pages cost more then."""
-        self._found, survival = {}, self._survival(region)
-        least = (COUNTING.least_cycles, PARAMS.walk_cycles)
-        counts = COUNTING.numbers(1, min(PARAMS.most, survival.most))
-        steps: list[Step] = []
-        for number, count in enumerate(counts):
-            self._take(survival, count, COUNTING.draws)
-            self._reach = count
-            if number == len(counts) - 1 or (number % 4 == 0 and number > len(counts) // 2):
-                steps = find_steps(self._samples(survival), least)
-                if len(steps) == len(least) and count > PARAMS.beyond * steps[-1].entries:
-                    behind = sum(step.height for step in steps)
-                    if survival.stream(counts[-1], COUNTING.draws).mean() < PARAMS.further * behind:
-                        break
-        return survival, steps
-
-    def _neighbours_take(self, survival: Survival, step: Step) -> bool:
-        """Whether neighbours of the targets take places in the targets' sets."""
-        others = int(PARAMS.beside_at * step.entries) - self._targets
-        if not survival.beside(others):
-            return False
-        draws = self._draws(others, PARAMS.most_draws)
-        few, several = (survival.stream(others, draws, several=each) for each in (False, True))
-        more = float(several.mean() - few.mean())
-        error = float(np.hypot(few.std(ddof=1), several.std(ddof=1)) / np.sqrt(draws))
-        return more > max(PARAMS.taken * step.height, PARAMS.errors * error)
-
-    def _outline(self, region: Region) -> Survival:
-        """Few samples of a curve whose steps are known: before, between and behind them."""
-        self._found, survival = {}, self._survival(region)
-        for level in self._levels:
-            counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
-            for count in (*counts, PARAMS.beyond * level.step.entries):
-                self._take(survival, int(np.clip(count - self._targets, 1, self._reach)), COUNTING.draws)
-        return survival
-
-    def _entries(self, survival: Survival, level: _Level) -> Posterior:
-        """How many entries a TLB has; its step gets as exact as is known."""
-        guess = level.guess
-        asked = np.unique(np.round(guess * np.geomspace(1 / PARAMS.around, PARAMS.around, PARAMS.asked)).astype(int))
-        asked = asked[(asked > self._targets) & (asked <= self._reach + self._targets)]
-        if not len(asked):  # no more than the targets
-            asked = np.array([self._targets + 1])
-
-        def take(count: int) -> Samples:
-            self._take(survival, count - self._targets, PARAMS.most_draws)
-            return self._of_level(survival, level)
-
-        seen = self._of_level(survival, level)
-        found = counted(seen, take, guess, asked, Until(PARAMS.rounds, sharp=True))
-        level.step = found.step
-        if guess > PARAMS.ring_most:
-            return found.posterior
-        chased = self._ring(survival, found)
-        low = found.posterior.interval(CONFIDENCE)[0]
-        # where sets fill up one by one fewer stay in a ring than the table holds
-        return chased if chased.value >= (1 - PARAMS.uneven) * low else found.posterior
-
-    def _of_level(self, survival: Survival, level: _Level) -> Samples:
-        """Samples about one level's step, without what the others' make of them."""
-        levels = self._levels
-        index = levels.index(level)
-        low = 0.0 if index == 0 else 1.2 * levels[0].step.quantile(0.98)
-        high = 3.0 * level.guess
-        if index == 0 and len(levels) > 1:
-            high = min(high, max(0.8 * levels[1].step.quantile(0.05), 1.6 * level.guess))
-        others = [each.step for each in levels if each is not level]
-        return self._samples(survival).without(others).within(low, high)
-
-    def _ring(self, survival: Survival, found: Table) -> Posterior:
-        """The most pages of a ring that all stay."""
-        low, high = found.posterior.interval(0.998)
-        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most_in_ring)
-        low = max(low, 2)
-
-        def ask(pages: int) -> tuple[int, int]:
-            return int(survival.ring(pages) > PARAMS.ring_rise * found.step.height), 1
-
-        if high <= low:
-            return found.posterior
-        return search(ask, Trials(list(range(low, high + 1))), SearchParams()).posterior
-
-    # -- costs ---------------------------------------------------------------------------------------------------------
-
-    def _between(self) -> list[int]:
-        """Numbers of other pages before the first step, behind it, and behind the second one."""
-        steps = [level.step for level in self._levels]
-        counts = [PARAMS.surely_kept * steps[0].entries]
-        behind = 1.2 * steps[0].quantile(0.98)
-        if len(steps) > 1:
-            counts.append(np.sqrt(behind * max(0.8 * steps[1].quantile(0.02), behind)))
-            counts.append(1.2 * steps[1].quantile(0.98))
-        else:
-            counts.append(2.0 * behind)
-        return [int(np.clip(each - self._targets, 1, self._reach)) for each in counts]
-
-    def _cost(self, survival: Survival) -> None:
-        """At one moment."""
-        counts = self._between()
-        draws = {others: self._draws(others, PARAMS.most_draws) for others in counts}
-        found = {others: survival.stream(others, number).tolist() for others, number in draws.items()}
-        steps = [level.step for level in self._levels]
-        fitted = heights(samples(found, self._targets, survival.fraction), steps)
-        for level, cost in zip(self._levels, np.cumsum(fitted).tolist(), strict=True):
-            level.costs.append(cost)
-
-    # -- pages of one entry --------------------------------------------------------------------------------------------
-
-    def _sharing(self, survival: Survival) -> int:
-        """In how many pages in a row one has to be used for each to have an entry of its own. Right behind a neighbour
-        that shares an entry of the first TLB a page costs nothing, and later, behind one that shares an entry of the
-        second, what it costs as long after its own use. A walk costs less behind a neighbour, too."""
-        others, lost = min(PARAMS.most, survival.most), PARAMS.most_first
-        second = survival.stream(lost, COUNTING.draws).mean() + PARAMS.walk_cycles
-        distance = 1
-        while distance < PARAMS.most_shared:
-            soon, later = (survival.neighbours(distance, others, each, COUNTING.draws).mean() for each in (0, lost))
-            if soon > PARAMS.walk_cycles / 2 and later > second:
-                break
-            distance *= 2
-        return distance
-
-    def _count_sharing(self, survival: Survival) -> None:
-        """How many pages share an entry of each level: of the second one, when the first has lost it again."""
-        between = self._between()
-        low = 0.0
-        for number, level in enumerate(self._levels):
-            high = float(level.cost.value)
-            level.shared.append(self._shared(survival, 0 if number == 0 else between[1], between[-1], (low + high) / 2))
-            low = high
-
-    def _shared(self, survival: Survival, between: int, others: int, limit: float) -> int | None:
-        """Pages of one entry, if an access costs less than `limit` where a page of its entry was used."""
-        distance = 1
-        while distance <= PARAMS.most_shared:
-            cycles = survival.neighbours(distance, others + between, between, 3)
-            error = float(cycles.std(ddof=1)) / np.sqrt(len(cycles))
-            if abs(cycles.mean() - limit) < 3 * error:
-                return None
-            if cycles.mean() > limit:
-                break
-            distance *= 2
-        return distance
-
-    def _count_side_tables(self, survival: Survival) -> None:
-        first, *behind = self._levels
-        self._apart.append(count_stores(self._stores, survival, first.step.quantile(0.98), float(first.cost.value)))
-        if behind and self.name == "4k":
-            count_walk_cache(self._walks, survival, behind[0].step.quantile(SIDE.all_lost))
-
-    # -- what follows --------------------------------------------------------------------------------------------------
-
-    def findings(self, other: Tlbs | None = None) -> Iterator[Finding]:
-        """Of both levels; `other` are those of the other size of pages."""
-        if not self._levels:
-            yield from _unknown(self.name, f"no step up to {self._reach} pages")
-            return
-        for name, level in zip(("l1", "l2"), self._levels, strict=False):
-            yield self._entries_finding(name, level, other)
-            yield self._cost_finding(name, level)
-            if self.name == "4k":
-                yield self._shared_finding(name, level)
-        if len(self._levels) == 1:
-            yield from self._without_second(None if self.name == "4k" else other)
-        yield self._store_finding()
-        if self.second is not None and self.name == "4k":
-            yield self._walks.entries_finding("tlb.walk_cache.entries", METHOD)
-            if self._walks.posteriors and not self._walks.without:
-                yield decide.measured("tlb.walk_cache.miss_penalty", self._walks.cost, "cycles", METHOD)
-
-    def _store_finding(self) -> Finding:
-        parameter = f"tlb.l1.store_entries.{self.name}"
-        if set(self._apart) == {False}:
-            why = "stores lose their translations as loads do"
-            return _absent(parameter, why)
-        if set(self._apart) == {True}:
-            return self._stores.entries_finding(parameter, METHOD)
-        reason = "whether stores have translations of their own is not clear; run again at a quieter time"
-        return decide.unresolved(parameter, "entries", reason, METHOD)
-
-    @property
-    def _evidence(self) -> str:
-        return f"tlb_{self.name}"
-
-    def _entries_finding(self, name: str, level: _Level, other: Tlbs | None) -> Finding:
-        parameter = f"tlb.{name}.entries.{self.name}"
-        if level is self.second and not self._alike(other):
-            reason = "pages that lie further apart find another number; more than translations of pages take entries"
-            return self._at_least(parameter, level.least, reason)
-        doubt = "" if level.steady else "a miss does not cost the same each time"
-        return decide.backed(level.finding(parameter, METHOD, doubt), self._evidence)
-
-    def _alike(self, other: Tlbs | None) -> bool:
-        """Whether the second TLB has about the same number of entries in all looks, those at parts of large pages as
-        well, which are in the same one. Dense pages find many where some share entries, sparse ones and small ones few
-        where upper levels of the page tables, a guest's and its host's, take entries too."""
-        same = [self, other] if other is not None and other.page_bytes == self.page_bytes else [self]
-        ends = [each.interval(CONFIDENCE) for tlbs in same if tlbs.second for each in tlbs.second.posteriors]
-        return max(low for low, _ in ends) <= (1 + PARAMS.alike) * min(high for _, high in ends)
-
-    def _cost_finding(self, name: str, level: _Level) -> Finding:
-        parameter, cost = f"tlb.{name}.miss_penalty.{self.name}", level.cost
-        if not level.steady:
-            reason = f"{cost.low:.0f} to {cost.high:.0f} cycles; run again at a quieter time"
-            return decide.unresolved(parameter, "cycles", reason, METHOD)
-        return decide.measured(parameter, cost, "cycles", METHOD, self._evidence)
-
-    def _shared_finding(self, name: str, level: _Level) -> Finding:
-        parameter, shared = f"tlb.{name}.pages_per_entry.{self.name}", set(level.shared)
-        if len(shared) != 1 or None in shared:
-            return decide.unresolved(parameter, "pages", "not the same each time; run again at a quieter time", METHOD)
-        return decide.chosen(parameter, shared.pop(), "pages", METHOD, self._evidence)
-
-    def _at_least(self, parameter: str, entries: int, reason: str) -> Finding:
-        return decide.backed(decide.at_least(parameter, entries, "entries", reason, METHOD), self._evidence)
-
-    def _without_second(self, small: Tlbs | None) -> Iterator[Finding]:
-        """Where one step shows: is there a second TLB that holds more? A miss in the first one costs a walk where there
-        is none; how much that is, small pages show."""
-        entries, penalty = f"tlb.l2.entries.{self.name}", f"tlb.l2.miss_penalty.{self.name}"
-        reason = f"no second step up to {self._reach} pages"
-        doubt = f"{reason}; either it holds more, or there is none and its apparent answers are page walks"
-        if small is None or small.first is None or small.second is None or self.first is None:
-            yield decide.unresolved(entries, "entries", doubt, METHOD)
-            yield decide.unresolved(penalty, "cycles", reason, METHOD)
-            return
-        own, hit, walk = (each.cost.value for each in (self.first, small.first, small.second))
-        if own > walk - PARAMS.walk_cycles:
-            why = "a miss in the first TLB costs as much as a page walk does for small pages"
-            yield _absent(entries, why)
-            return
-        if own < hit + PARAMS.walk_cycles / 2:
-            yield self._at_least(entries, self._reach, reason)
-        else:
-            yield decide.unresolved(entries, "entries", doubt, METHOD)
-        yield decide.unresolved(penalty, "cycles", reason, METHOD)
+            yield from _both(rounds, "2m", rounds)
+    for name, unit in (
+        ("tlb.l1.pages_per_entry.4k", "pages"),
+        ("tlb.l2.pages_per_entry.4k", "pages"),
+        ("tlb.l1.store_entries.4k", "entries"),
+        ("tlb.l1.store_entries.2m", "entries"),
+        ("tlb.walk_cache.entries", "entries"),
+        ("tlb.walk_cache.miss_penalty", "cycles"),
+    ):
+        yield decide.unavailable(name, unit, GONE)
 
 
-def look_at_large_pages(context: Context, large: Tlbs | None, small: Tlbs) -> Tlbs | None:
-    """The TLBs for 2 MiB pages, looked at once more; None where nothing can be asked of them. Where a hypervisor
-    splinters them, their 4 KiB parts are what a TLB holds."""
-    facts = context.machine.facts
-    if HUGE_PAGE not in facts.page_sizes or small.first is None:
+def levels(curves: Sequence[Curve]) -> tuple[Step | None, Step | None]:
+    """The steps of the first and of the second TLB, where they are seen, of the layout that fills sets most evenly:
+    others hide entries, and all of a first TLB of which they use too few sets."""
+    even = [curve for curve in curves if curve.stride != RANDOM]
+    every = [step for curve in even or curves for step in curve.steps()]
+    first = min(every, key=lambda step: step.behind, default=None)
+    if first is None:
+        return None, None
+    alike = first.behind + max(STEPS.least_cycles, STEPS.apart * first.behind)
+    largest = _most_even([step for step in every if step.behind <= alike])
+    if largest.risen[0] > PARAMS.most_first:  # no first TLB is as large, so its own step was missed
+        return None, largest
+    behind = [step for step in every if step.behind > alike and step.risen[0] > largest.risen[2]]
+    return largest, _most_even(behind) if behind else None
+
+
+def _most_even(several: Sequence[Step]) -> Step:
+    """The sharpest step of those that begin late: if it began early, pages would use few of the sets."""
+    late = PARAMS.late * max(step.risen[0] for step in several)
+    return min((step for step in several if step.risen[0] >= late), key=lambda step: step.risen[2] / step.risen[0])
+
+
+def _of_rounds(rounds: Sequence[TlbRound], level: int, scattered: bool = False) -> Risen | None:
+    """Where the step of a level has risen in half of the rounds at least, the middle of those; None where it is not
+    seen. If `scattered`, where pages lie at random."""
+    curves = [[curve for curve in each.curves if not scattered or curve.stride == RANDOM] for each in rounds]
+    seen = [step.risen for each in curves if (step := levels(each)[level]) is not None]
+    if not seen or 2 * len(seen) < len(rounds):
         return None
-    context.progress("TLBs, large pages")
-    if large is None:
-        large = Tlbs(context, "2m", SMALL_PAGE if _splintered(context, small.first) else HUGE_PAGE)
-    wanted = min(PARAMS.large_bytes, int(PARAMS.large_fraction * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
-    whole = large.page_bytes == HUGE_PAGE
-    region = context.machine.allocate(wanted if whole else PARAMS.parts_bytes, HUGE_PAGE, populate=not whole)
-    try:
-        large.look(region)
-    finally:
-        context.machine.release(region)
-    return large
+    low, middle, high = np.median(np.array(seen), axis=0).tolist()
+    return low, middle, high
 
 
-def _splintered(context: Context, first: _Level) -> bool:
-    """Whether 4 KiB parts of large pages use up TLB entries one each."""
-    region = context.machine.allocate(PARAMS.parts_bytes, HUGE_PAGE)
-    try:
-        survival = Survival(context, PageUnits(region=region, page_bytes=SMALL_PAGE), SurvivalParams())
-        others = int(1.5 * first.step.quantile(0.98))
-        found = bool(survival.stream(others, COUNTING.draws).mean() > first.cost.value / 2)
-    finally:
-        context.machine.release(region)
-    context.evidence["splintered"] = found
+def _both(rounds: Sequence[TlbRound], name: str, small: Sequence[TlbRound]) -> Iterator[Finding]:
+    """Both TLBs of pages of one size."""
+    reach = int(max((curve.pages[-1] for each in rounds for curve in each.curves if len(curve.pages)), default=0))
+    first, second = (_of_rounds(rounds, level) for level in (0, 1))
+    for level, found in (("l1", first), ("l2", first or second)):
+        if found is None:
+            reason = f"no step up to {PARAMS.most_first if second else reach} pages"
+            yield decide.unresolved(f"tlb.{level}.entries.{name}", "entries", reason, METHOD)
+            yield decide.unresolved(f"tlb.{level}.miss_penalty.{name}", "cycles", reason, METHOD)
+    if first is not None:
+        yield from _first(rounds, name)
+    if second is not None:
+        yield _entries(f"tlb.l2.entries.{name}", rounds, 1, None)
+        walk = quantile_of_rounds([each.walk for each in rounds], LATENCY)
+        yield decide.measured(f"tlb.l2.miss_penalty.{name}", walk, "cycles", METHOD, f"tlb_{name}")
+    elif first is not None:
+        reason = f"no second step up to {reach} pages"
+        hit = quantile_of_rounds([each.hit for each in rounds], LATENCY).value
+        yield _without_second(f"tlb.l2.entries.{name}", (hit, reach), small, reason)
+        yield decide.unresolved(f"tlb.l2.miss_penalty.{name}", "cycles", reason, METHOD)
+
+
+def _first(rounds: Sequence[TlbRound], name: str) -> Iterator[Finding]:
+    """Entries of the first TLB, and what a miss costs."""
+    counts = [max(known) for each in rounds if (known := [c.first for c in each.curves if c.first is not None])]
+    yield _entries(f"tlb.l1.entries.{name}", rounds, 0, commonest(counts) if counts else None)
+    penalty = quantile_of_rounds([each.hit for each in rounds], LATENCY)
+    yield decide.measured(f"tlb.l1.miss_penalty.{name}", penalty, "cycles", METHOD, f"tlb_{name}")
+
+
+def _entries(parameter: str, rounds: Sequence[TlbRound], level: int, counted: int | None) -> Finding:
+    """How many entries there are: as many pages as fit, where a sharp step begins there; or those of the only table
+    that has such a step, sharp, or of pages at random; or about half way up the step."""
+    risen = _of_rounds(rounds, level)
+    assert risen is not None  # else there is no finding
+    low, middle, high = risen
+    even = counted is not None and oddness(np.array([counted]))[0] <= PARAMS.odd
+    if counted is not None and even and (1 - PARAMS.off) * counted < low and middle < PARAMS.sharp * counted:
+        return decide.chosen(parameter, counted, "entries", COUNTED)
+    scattered = _of_rounds(rounds, level, scattered=True)
+    for seen, even in ((risen, True), (scattered, False)):
+        if seen is not None and (not even or high < PARAMS.steep * low):
+            entries, sure = entries_of(seen, even, STEPS)
+            if sure >= STEPS.sure:
+                return decide.chosen(parameter, entries, "entries", METHOD)
+    if counted is not None:
+        return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)
+    blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp"
+    return decide.measured(parameter, Interval(round(middle), low, high), "entries", blurred)
+
+
+def _without_second(parameter: str, own: tuple[float, int], small: Sequence[TlbRound], reason: str) -> Finding:
+    """Where one step shows: a miss costs a page walk if there is no second TLB; how much that is, small pages show."""
+    hit, walk = (float(np.median([getattr(each, of) for each in small])) for of in ("hit", "walk"))
+    if own[0] > walk - STEPS.least_cycles:
+        return decide.absent(parameter, 0, "entries", METHOD)
+    if own[0] < hit + STEPS.least_cycles:
+        return decide.at_least(parameter, own[1], "entries", reason, METHOD)
+    return decide.unresolved(parameter, "entries", f"{reason}; it holds more, or there is none", METHOD)
+
+
+def tlb_evidence(rounds: Sequence[TlbRound], large: Sequence[TlbRound | None]) -> dict[str, Any]:
+    """The curves of all rounds, medians by number of pages."""
+    found = {}
+    for name, several in (("tlb_4k", rounds), ("tlb_2m", [each for each in large if each is not None])):
+        curves = [each.curves[0] for each in several]
+        if curves:
+            pages, cycles = (np.concatenate([getattr(each, of) for each in curves]) for of in ("pages", "cycles"))
+            numbers = np.unique(pages)
+            costs = [round(float(np.median(cycles[pages == number])), 3) for number in numbers]
+            found[name] = {"pages": numbers.astype(int).tolist(), "cycles": costs}
     return found
-
-
-def _absent(parameter: str, why: str) -> Finding:
-    return msgspec.structs.replace(decide.absent(parameter, 0, "entries", METHOD), reason=why)
-
-
-def unknown_large_pages() -> Iterator[Finding]:
-    """Where the first TLB for small pages is not known, so that none can be asked for."""
-    reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be decided"
-    return _unknown("2m", reason)
-
-
-def _unknown(pages: str, reason: str) -> Iterator[Finding]:
-    for level in ("l1", "l2"):
-        yield decide.unresolved(f"tlb.{level}.entries.{pages}", "entries", reason, METHOD)
-        yield decide.unresolved(f"tlb.{level}.miss_penalty.{pages}", "cycles", reason, METHOD)

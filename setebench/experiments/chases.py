@@ -20,7 +20,7 @@ from setebench.stats.pairs import Paired, located
 
 Lines = NDArray[np.int64]
 
-LINE = Base("line")
+LINE, NEXT, OTHERS = Base("line"), Base("next"), Base("others")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +79,32 @@ def chase_cycles(context: Context, region: Region, lines: Lines, params: ChasePa
     """Core cycles a load of such a chase; NaN where too few samples were undisturbed."""
     params = params or ChaseParams()
     return located(chase_once(context, region, lines, params)) / params.steps
+
+
+def settled_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
+    """As `chase_cycles`, but the difference of a chase and the one of twice the steps that goes on from there, per
+    load: where a bracket's own data push something out of a full set, all of that is lost once, in both."""
+    params, warmup = params or ChaseParams(), 2
+    context.machine.link(region, lines)
+    context.machine.run(Probe().chase(LINE, len(lines) * params.settle), {LINE: lines[:1]}, cpu=context.cpu)
+    begins = np.arange(params.samples + warmup) * 3 * params.steps
+    probe = Probe().paired(Probe().chase(LINE, params.steps), Probe().chase(NEXT, 2 * params.steps))
+    where = {LINE: lines[begins % len(lines)], NEXT: lines[(begins + params.steps) % len(lines)]}
+    paired = run_paired(context, probe, where, accesses=2 * params.steps, warmup=warmup)
+    return (located(paired, 1) - located(paired, 0)) / params.steps
+
+
+def translation_cycles(
+    context: Context, region: Region, others: Lines, targets: Lines, params: ChaseParams | None = None
+) -> float:
+    """Core cycles that loads of the lines `targets`, each on a page of its own, take longer behind a chase through
+    `others` than loads of other lines of the same pages right afterwards: these are as far away, but are translated."""
+    params, warmup = params or ChaseParams(), 2
+    again = targets ^ TLB_PAGE_BYTES // 2
+    for lines in (others, targets, again):
+        context.machine.link(region, lines)
+    count, chase = len(targets), Probe().chase(OTHERS, len(others))
+    probe = chase.paired(Probe().chase(LINE, count), Probe().chase(NEXT, count))
+    where = {LINE: np.full(params.samples + warmup, targets[0]), NEXT: again[0], OTHERS: others[0]}
+    paired = run_paired(context, probe, where, accesses=count, warmup=warmup)
+    return (located(paired, 0) - located(paired, 1)) / count

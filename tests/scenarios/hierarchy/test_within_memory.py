@@ -10,14 +10,11 @@ from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import FirstTouches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
 from setebench.scenarios.hierarchy.line_size import line_size
-from setebench.scenarios.hierarchy.tlbs import PARAMS as TLBS
+from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
 
-from setebench.errors import ProbeError
 from setebench.experiments.chases import Pool
 from setebench.experiments.conflicts import Congruent, sequence_excess
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.size_sweep import SizeSweepParams, WorkingSet
-from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
 from setebench.experiments.traversals import lines_in_use
 
 SMALL, LARGE = 4096, 2 << 20
@@ -28,27 +25,12 @@ lines_of = pytest.mark.parametrize("line", [32, 64, 128])
 
 
 @lines_of
-@pytest.mark.parametrize(
-    ("page_bytes", "together", "memory"),
-    [(SMALL, 1, MEMORY), (SMALL, 2, MEMORY), (SMALL, 8, 24 << 20), (LARGE, 1, 200 * LARGE)],
-)
-def test_translations(line: int, page_bytes: int, together: int, memory: int) -> None:
-    """Few other pages and all that there are; more are refused, and not asked for beyond memory's end."""
+def test_translations(line: int) -> None:
+    """All pages that memory of any size has; a machine that answers at random has no TLB."""
     context = bounded(line)
-    units = PageUnits(region=context.machine.allocate(memory, page_bytes), page_bytes=page_bytes, pages=together)
-    survival = Survival(context, units, SurvivalParams())
-    for others in (1, 20, survival.most // 2, survival.most):
-        survival.stream(others, 2)
-        survival.stores(others, 2, after_stores=True)
-        survival.stores(others, 2, after_stores=False)
-        for distance in (1, 2, 4, TLBS.most_shared) if page_bytes == SMALL else ():
-            survival.neighbours(distance, others, others // 2, 4)
-    for pages in (2, survival.most_in_ring):
-        survival.ring(pages)
-    for pieces in (1, survival.most_pieces) if page_bytes == SMALL and survival.most_pieces > 0 else ():
-        survival.upper(pieces, 300, 2)
-    with pytest.raises(ProbeError, match="asked for in memory of"):
-        survival.stores(survival.most + 1, 2, after_stores=False)
+    one, large = measure_tlbs(context), None
+    assert all(curve.pages[-1] > 1000 for curve in one.curves)
+    assert len(list(tlb_findings([one], [large]))) == 14
 
 
 @lines_of
@@ -57,7 +39,7 @@ def test_sets(line: int) -> None:
     measure_strides(context, Params(least_stride=2048, most_stride=8192, most_lines=40))
     pool = Pool(context, 40)
     measure_eviction(context, pool)
-    first = pool.pages[:12] + TLB_PAGE_BYTES - line
+    first = pool.pages[:12] + SMALL - line
     sequence_excess(context, [Congruent(first)], [np.tile(np.arange(12), 2)], [12], 4)
     pool.close()
 
@@ -73,7 +55,7 @@ def test_traversals(line: int) -> None:
         swept = WorkingSet(context, region, size, SizeSweepParams())
         swept.go_round(context, 1)
         swept.flush(context)
-        swept.time(context, SizeSweepParams())
+        swept.time(context, 20, 64)
     line_size(context, region)
     FirstTouches(context, SMALL).sample()
 
