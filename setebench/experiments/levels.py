@@ -25,6 +25,7 @@ from setebench.stats import levels as mixtures
 from setebench.stats.estimate import Interval
 from setebench.stats.levels import Level, LevelsParams, Source
 from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
+from setebench.stats.plateaus import PlateausParams, plateaus
 from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
 from setebench.stats.served import Intervals, quantised_variance
 
@@ -45,7 +46,8 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     alike: float = 0.05  # sizes that differ by less in what a level serves of them are as good for its lines
     turns: int = 3  # times that a traversal goes round where nearer levels serve more than `kept` of it
     kept: float = 0.2  # part of a traversal that a nearer level that replaces at random may keep
-    apart: float = 1.25  # least ratio of a level to the first: closer components are what conflicts make of that
+    apart: float = 1.6  # least ratio of a level to the first: closer components are what conflicts make of that
+    steps: float = 2.0  # clock steps within which levels blur in the longest chain of the mixture
     agree: float = 0.04  # part by which chains may take longer than the mixture of short ones says, and still count
     agree_jitters: float = 0.7  # the same in standard deviations of a bracket: where it jitters it also hides more
     most_hidden: float = 0.1  # but no more than this part of the latency: on coarse clocks the jitter is hardly known
@@ -107,7 +109,8 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         raise SetebenchError("flushed lines are loaded as fast as those of the smallest working set: no level is found")
     known = mixtures.levels(explained, LevelsParams())
     first = [msgspec.structs.replace(level, cycles=table.first_cycles) for level in known.caches[:1]]
-    caches = [*first, *(level for level in known.caches[1:] if level.cycles > params.apart * table.first_cycles)]
+    beyond = [level for level in known.caches[1:] if level.cycles > params.apart * table.first_cycles]
+    caches = sorted([*first, *beyond, *_blurred([*first, *beyond], table, params)], key=lambda level: level.cycles)
     table.components = [*(level.cycles for level in caches), known.memory]
     names = [f"l{number}" for number in range(1, len(caches) + 1)]
     by_name = dict(zip(names, caches, strict=True))
@@ -135,6 +138,22 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
             "components": {"cycles": explained.cycles.tolist(), "weights": explained.weights.tolist()},
         },
     )
+
+
+def _blurred(found: Sequence[Level], table: _Table, params: FindParams) -> list[Level]:
+    """Levels that long chains show by a plateau, and that lie so near to others that short chains on this clock can't
+    be told apart from a mixture of these."""
+    near = params.steps * table.step_cycles / max(params.counts)
+    levels = []
+    for flat in plateaus(table.sizes, table.cycles):
+        ratios = [max(flat.cycles, each.cycles) / min(flat.cycles, each.cycles) for each in found]
+        apart = min(ratios) > PlateausParams().apart and flat.cycles > params.apart * table.first_cycles
+        if apart and min(abs(flat.cycles - each.cycles) for each in found) < near:
+            served = np.zeros(len(table.sizes))
+            served[flat.first : flat.last + 1] = 1.0
+            before = np.arange(len(served)) < flat.first
+            levels.append(Level(cycles=flat.cycles, weights=served, nearer=before.astype(np.float64)))
+    return levels
 
 
 class _Table:
@@ -220,7 +239,7 @@ class _Table:
         median over rounds."""
         others = np.array([each for each in self.components if each != level.cycles])
         below, above = others[others < level.cycles], others[others > level.cycles]
-        low, high = np.sqrt(level.cycles * below.max()), np.sqrt(level.cycles * above.min(initial=np.inf))
+        low, high = np.sqrt(level.cycles * below.max(initial=0.0)), np.sqrt(level.cycles * above.min(initial=np.inf))
         often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()).tolist()
         by_round = []
         for row in self._rounds:
