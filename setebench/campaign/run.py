@@ -103,7 +103,7 @@ def carry_out(
 @dataclass
 class _Campaign:
     """Asks scenarios of a machine one after the other; each knows what those before it measured of the clock and the
-    levels, whoever is asked again too: about the same levels, or answers would not fit together."""
+    levels. Whoever is asked again measures the levels anew: a disturbance of them would decide the run."""
 
     state: State
     machine: Machine
@@ -119,7 +119,7 @@ class _Campaign:
         recorder = recorder_of(self.machine) if self.raw else None
         context = Context(
             machine=recorder or self.machine,
-            calibration=self.calibration,
+            calibration=_known(asking, self.calibration),
             layouts=self.layouts,
             **_settings(self.state.plan, asking, progress),
         )
@@ -129,6 +129,11 @@ class _Campaign:
             if recorder is not None:
                 self.state.recordings[asking.name] = store.plain(recorder.recording())
         self.listener.saved(self.state.document())
+
+
+def _known(asking: Asking, calibration: Calibration) -> Calibration:
+    """What a scenario is told of answers before its own."""
+    return replace(calibration, levels=None) if asking.number else calibration
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -152,7 +157,7 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
         calibration, layouts = known.get(state.session, (Calibration(), 0))
         replay = replay_of(recordings[asking])  # one at a time: unpacked they may be large
         settings = _settings(plan, asking, progress)
-        context = Context(machine=replay, calibration=calibration, layouts=layouts, **settings)
+        context = Context(machine=replay, calibration=_known(asking, calibration), layouts=layouts, **settings)
         if _take(state, asking, context, listener, time.monotonic):
             known[state.session] = context.calibration, context.layouts
     return state.document()
