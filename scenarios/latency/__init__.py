@@ -17,7 +17,7 @@ from setebench.experiments.calibrate import overheads, step_ticks
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.memory import MemoryRound, memory_once
 from setebench.experiments.paired import RoundsParams, rounds
-from setebench.results import Finding
+from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
@@ -27,6 +27,9 @@ from .vectors import VectorRound, vector_findings, vectors_once
 
 OVERHEAD_SAMPLES = 200
 """Empty intervals of each bracket in a round: a mean on steps of 36 ticks is good to a tick."""
+
+PRECISE, PRECISE_CYCLES = 0.05, 0.5
+"""Half width, relative and in cycles, up to which a latency of a core's own cache is a value; wider ones are a bound."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -79,9 +82,11 @@ def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[VectorRou
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
         yield _measured(f"latency.{name}.sete", levels.sete[name], "cycles", f"dithered single loads, {how}")
         yield _measured(f"latency.{name}.chase", chased, "cycles", f"{chains}, {how}")
-        agreed = _measured(f"latency.{name}", chased, "cycles", f"{chains}, {how}")
+        agreed, kind = _measured(f"latency.{name}", chased, "cycles", f"{chains}, {how}"), kind_of(name, levels.caches)
+        if kind is Kind.PRIVATE and agreed.outcome is Outcome.MEASURED:
+            agreed = decide.as_precise(agreed, max(PRECISE * chased.value, PRECISE_CYCLES))
         yield agreed
-        if kind_of(name, levels.caches) is not Kind.PRIVATE:
+        if kind is not Kind.PRIVATE:
             yield _measured(f"latency.{name}.ns", in_ns, "ns", f"the same samples, by the counter's rate, {how}")
         yield from vector_findings(name, agreed, vectors)
 

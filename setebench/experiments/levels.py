@@ -232,7 +232,9 @@ class _Table:
                 return found
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.alike / 2), max(spread.high, 1 + params.alike / 2)
-        return Interval(level.cycles, level.cycles * low, level.cycles * high)
+        # lines that came nearer make chains too short, what runs beside makes single loads too long: it lies between
+        least = found.low if pure.any() and found.value < level.cycles else level.cycles
+        return Interval(level.cycles, min(level.cycles * low, least), level.cycles * high)
 
     def _spread(self, level: Level) -> Interval:
         """What single loads that are nearer to this level than to any other took in the rounds, relative to their
