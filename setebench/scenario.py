@@ -14,6 +14,9 @@ from setebench.calibration import Calibration
 from setebench.machine import Machine, Region
 from setebench.results import Finding
 
+CALIBRATED = ("clock", "issue_pace", "levels")
+"""What a scenario may need of `Context.calibration`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
@@ -91,9 +94,12 @@ class Scenario:
     CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is asked by its
     name alone: `characterize` and a `score` that names no scenario leave it out.
 
-    `builds_on` names scenarios whose findings it reads, as `context.foundations`: those of the file that its
-    option `result` names, else of these scenarios, asked right before with fewer samples. `words` says in sentences,
-    for people, what its evidence holds beside the findings; shown under the table."""
+    `needs` names every answer of another question that it reads, in itself or in the experiments that it runs: of
+    `Context.calibration` the "clock" (its step), the "issue_pace" of a core that is alone, the "levels", each measured
+    by whoever needs it first; and scenarios whose findings it reads, as `context.foundations`: those of the file that
+    its option `result` names, else of these scenarios, asked right before with fewer samples. All else it measures for
+    itself. `words` says in sentences, for people, what its evidence holds beside the findings; shown under the
+    table."""
 
     name: str
     summary: str
@@ -104,5 +110,10 @@ class Scenario:
     order: int = 100
     seconds: float = 10.0
     on_request: bool = False
-    builds_on: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     words: Callable[[dict[str, Any]], str] | None = None
+
+    @property
+    def builds_on(self) -> tuple[str, ...]:
+        """The scenarios whose findings it reads."""
+        return tuple(name for name in self.needs if name not in CALIBRATED)

@@ -133,6 +133,6 @@ SCENARIO = Scenario(
     order=110,
     seconds=60.0,
     on_request=True,
-    builds_on=("latency", "hierarchy", "mshr", "software-prefetch"),
+    needs=("latency", "hierarchy", "mshr", "software-prefetch"),
     words=words,
 )

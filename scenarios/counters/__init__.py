@@ -84,4 +84,5 @@ SCENARIO = Scenario(
     order=90,
     seconds=30.0,
     on_request=True,
+    needs=("clock", "levels"),
 )

@@ -220,4 +220,5 @@ SCENARIO = Scenario(
     plot=plot,
     order=20,
     seconds=5.0,
+    needs=("clock", "issue_pace", "levels"),
 )

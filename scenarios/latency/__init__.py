@@ -113,4 +113,5 @@ SCENARIO = Scenario(
     plot=plot,
     order=10,
     seconds=4.0,
+    needs=("clock", "levels"),
 )

@@ -93,4 +93,5 @@ SCENARIO = Scenario(
     options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
     order=30,
     seconds=12.0,
+    needs=("clock", "issue_pace", "levels"),
 )

@@ -67,4 +67,5 @@ SCENARIO = Scenario(
     plot=plot,
     order=50,
     seconds=40.0,
+    needs=("clock", "levels"),
 )

@@ -76,4 +76,5 @@ SCENARIO = Scenario(
     plot=draw,
     order=40,
     seconds=12.0,
+    needs=("clock", "levels"),
 )

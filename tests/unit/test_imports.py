@@ -7,54 +7,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
+from source_imports import ENGINE, ROOT, SOURCES, imports, named, package_of, tree
 
-ROOT = Path(__file__).resolve().parents[2]
-ENGINE = "setebench.native._engine"
 STANDALONE = {"msgspec", "numba", "numpy", "scipy"}
 """What inference may import beside the standard library, itself, and the findings that it yields."""
-
-
-def _module(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts if parts[0] == "setebench" else ("setebench", *parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-SOURCES = {
-    _module(path): path for folder in ("setebench", "scenarios") for path in sorted((ROOT / folder).rglob("*.py"))
-}
-
-
-@cache
-def _tree(name: str) -> ast.Module:
-    return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
-
-
-def _named(node: ast.AST, package: str = "") -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        own_folder = package.startswith("setebench.scenarios.") and package.count(".") > node.level
-        assert not node.level or own_folder, "imports name their module in full, but for those in a scenario's folder"
-        start = package.rsplit(".", node.level - 1)[0] if node.level else ""
-        module = ".".join(part for part in (start, node.module or "") if part)
-        # `from setebench import store` imports setebench.store
-        for alias in node.names:
-            longer = f"{module}.{alias.name}"
-            yield longer if longer in SOURCES or longer == ENGINE else module
-
-
-def _package(name: str) -> str:
-    return name if SOURCES[name].name == "__init__.py" else name.rpartition(".")[0]
-
-
-@cache
-def imports(name: str) -> frozenset[str]:
-    """Every module that `name` imports anywhere, in functions and for types too."""
-    return frozenset(imported for node in ast.walk(_tree(name)) for imported in _named(node, _package(name)))
 
 
 def room(module: str) -> str:
@@ -105,7 +63,7 @@ def test_no_module_needs_itself_to_be_imported() -> None:
     """Imports at the top of modules form no circle; those inside functions wait until they are called."""
     at_top = {
         name: {
-            imported for node in _tree(name).body for imported in _named(node, _package(name)) if imported in SOURCES
+            imported for node in tree(name).body for imported in named(node, package_of(name)) if imported in SOURCES
         }
         for name in SOURCES
     }
@@ -169,7 +127,7 @@ def _outside_main(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _prints(name: str) -> list[str]:
-    calls = [node for node in _outside_main(_tree(name)) if isinstance(node, ast.Call)]
+    calls = [node for node in _outside_main(tree(name)) if isinstance(node, ast.Call)]
     found = [ast.unparse(call) for call in calls if ast.unparse(call.func) in {"print", *ENDINGS}]
     if name in ANNOUNCES:
         return [call for call in found if not call.endswith("file=sys.stderr)")]
