@@ -14,8 +14,8 @@ from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.experiments.calibrate import step_ticks
 from setebench.scenario import Context
 from setebench.stats.estimate import CONFIDENCE
-from setebench.stats.jump import Curve
-from setebench.stats.threshold import Posterior, SearchParams, over_epochs, search
+from setebench.stats.jump import Curve, SearchParams, search
+from setebench.stats.threshold import Posterior, over_epochs
 from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params

@@ -44,8 +44,7 @@ class Params:
     other, as to begin threads takes milliseconds and a hypervisor leaves CPUs where they are for longer than that.
 
     Work waits for up to `patience` pauses altogether, some ten seconds (`fast_patience`, about two, with --fast), and
-    what is right without, if with wider intervals, for `little_patience` of that. Where more than `most_beside` of the
-    work was done beside a co-runner, what it took may have decided what was found."""
+    what is right without, if with wider intervals, for `little_patience` of that."""
 
     nops: int = 120
     rounds: int = 100
@@ -63,7 +62,6 @@ class Params:
     patience: int = 20000
     fast_patience: int = 3000
     little_patience: float = 0.2
-    most_beside: float = 0.1
 
 
 PARAMS = Params()

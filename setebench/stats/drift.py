@@ -13,13 +13,11 @@ each counts as much as it explains that, and the interval is that of all of them
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
-from setebench.stats.estimate import CONFIDENCE, EPSILON, Estimate, errors_to_end, over_undisturbed_epochs
+from setebench.stats.estimate import CONFIDENCE, Estimate, errors_to_end, over_undisturbed_epochs
 
 LEAST_ROUNDS = 4
 """Fewer rounds say nothing of drift."""
@@ -103,33 +101,3 @@ def over_time(values: ArrayLike, *, shared: bool = False) -> Estimate:
         return estimate
     degrees = len(series) - 1
     return Estimate(value=estimate.value, error=drift / errors_to_end(degrees), degrees=degrees)
-
-
-def pooled(first: Estimate, second: Estimate) -> Estimate:
-    """Two ways of measuring the same: their mean, weighted by their errors, and by what they differ by beyond these
-    (DerSimonian and Laird 1986, Controlled Clinical Trials 7:177)."""
-    ways = [each for each in (first, second) if np.isfinite(each.half_width)]
-    if len(ways) < 2:
-        return ways[0] if ways else first
-    variances = [_variance(each) for each in ways]
-    apart = max(((first.value - second.value) ** 2 - sum(variances)) / 2, 0.0)
-    weights = [1.0 / max(each + apart, EPSILON**2) for each in variances]
-    value = sum(weight * each.value for weight, each in zip(weights, ways, strict=True)) / sum(weights)
-    return Estimate(value=value, error=sum(weights) ** -0.5)
-
-
-def offset(first: Estimate, second: Estimate) -> Estimate:
-    """What the first way of measuring the same adds to the second: their difference, shrunk by what their errors may
-    explain of it (Efron and Morris 1973, J. Am. Stat. Assoc. 68:117, of a single difference); none where that is all of
-    it, or where one of them is not known."""
-    apart, variance = first.value - second.value, _variance(first) + _variance(second)
-    between = apart**2 - variance
-    if not between > 0:
-        return Estimate(value=0.0)
-    kept = between / apart**2
-    return Estimate(value=kept * apart, error=(kept * variance) ** 0.5)
-
-
-def _variance(estimate: Estimate) -> float:
-    """Of a normal distribution with the same interval."""
-    return (estimate.half_width / errors_to_end(math.inf)) ** 2

@@ -13,8 +13,7 @@ from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Machine, open_machine
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.stats.jump import Curve, calm_level
-from setebench.stats.threshold import SearchParams, search
+from setebench.stats.jump import Curve, SearchParams, calm_level, search
 
 STREAM, STREAM_LINES = Base("stream"), 64
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.stats.drift import allan_variances, drift_half_width, offset, over_time, pooled
-from setebench.stats.estimate import Estimate
+from setebench.stats.drift import allan_variances, drift_half_width, over_time
 
 RUNS, SERIES = 16, 12
 """Runs in a row whose pooled value each run should cover, and how many such series."""
@@ -120,29 +119,3 @@ def test_a_burst_in_a_quarter_of_the_epochs_moves_the_mean_by_less_than_its_erro
     series = np.random.default_rng(8).normal(500.0, 8.0, 32)
     disturbed = series + np.where(np.arange(32) % 5 == 0, 400.0, 0.0)
     assert abs(over_time(disturbed).value - over_time(series).value) < over_time(disturbed).half_width
-
-
-@pytest.mark.parametrize("apart", [0.0, 2.0, 20.0])
-def test_two_ways_that_disagree_are_both_in_the_interval(apart: float) -> None:
-    found = pooled(Estimate(value=100.0, error=1.0), Estimate(value=100.0 + apart, error=2.0))
-    assert found.low < 100.0 and (found.high > 100.0 + apart)
-    assert found.error < 1.0 if apart == 0.0 else found.error > 0.4 * apart
-
-
-@pytest.mark.parametrize("added", [0.0, 2.0])
-def test_a_bracket_that_adds_to_one_way_is_found_and_taken_off_everywhere(added: float) -> None:
-    """Single loads of an L1 of 5 and an L2 of 16 cycles, of a bracket that misses two cycles of each or none. Measured:
-    the mean error of L2 is below 0.05 cycles, and none is taken off where none was missed in 68 % of all draws."""
-    rng = np.random.default_rng(9)
-    single, chain, further = rng.normal(0.0, [0.3, 0.01, 0.2], (2000, 3)).T + np.array([[5 - added], [5], [16 - added]])
-    found = [
-        offset(Estimate(value=one, error=0.3), Estimate(value=other, error=0.01))
-        for one, other in zip(single, chain, strict=True)
-    ]
-    freed = further - np.array([each.value for each in found])
-    assert abs(float(freed.mean()) - 16.0) < 0.05
-    if added:
-        covered = np.abs(freed - 16.0) < 1.96 * np.hypot(0.2, [each.error for each in found])
-        assert 0.92 < covered.mean() < 0.98
-    else:
-        assert np.mean([each.value == 0.0 for each in found]) > 0.6

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.stats.jump import Curve
-from setebench.stats.threshold import Found, SearchParams, over_epochs, search
+from setebench.stats.jump import Curve, Found, SearchParams, search
+from setebench.stats.threshold import over_epochs
 
 UNIT, STEP, SETS_OUT = 400.0, 37.0, 3.0
 """What a request takes, the clock's step, and after how long the next one sets out."""

@@ -69,9 +69,3 @@ def over_replicates(values: ArrayLike) -> Interval:
     """Trimmed mean over replicates (whole measurements repeated) with its interval; infinite for a single one."""
     found = over_undisturbed_epochs(values)
     return Interval(found.value, found.low, found.high)
-
-
-def histogram(ticks: NDArray[np.int64]) -> dict[str, list[int]]:
-    """Tick values and how often each came, as plain lists: the raw evidence in a form that a file can hold."""
-    values, counts = np.unique(ticks, return_counts=True)
-    return {"ticks": values.tolist(), "counts": counts.tolist()}
