@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
-from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.rings import cycles_per_tick
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.results import Finding

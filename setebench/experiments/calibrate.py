@@ -22,30 +22,14 @@ class Params:
     """Chained additions, `short` and `long`, whose difference in ticks gives ticks per cycle: long enough that a clock
     step is nothing beside them, short enough that no interrupt need fall into most of them, and that their code stays
     in the first cache. `rounds` of `short`, in a loop, are exact to a tenth of a percent even where the clock moves in
-    steps. What a bracket adds is the mean over chains of lengths in `overhead`, as short as what is timed."""
+    steps."""
 
     short: int = 1000
     long: int = 5000
     rounds: tuple[int, int] = (4, 40)
-    overhead: tuple[int, ...] = (2, 4, 8, 16)
 
 
 PARAMS = Params()
-
-
-@dataclass(frozen=True)
-class TickRate:
-    """How to turn an interval's mean ticks into core cycles, valid for the moment at which it was measured.
-
-    `overhead_ticks` is what a bracket adds to a short chain of instructions. It is found with chains of additions, not
-    with an empty interval: the fences of an empty one overlap, so it is shorter than what a real one pays."""
-
-    overhead_ticks: float
-    cycles_per_tick: float
-
-    def cycles(self, ticks: float) -> float:
-        """Core cycles of an interval of `ticks`."""
-        return (ticks - self.overhead_ticks) * self.cycles_per_tick
 
 
 def step_ticks(context: Context) -> float:
@@ -68,19 +52,6 @@ def overheads(context: Context, samples: int) -> dict[str, float]:
         ticks = context.machine.run(empty, samples, cpu=context.cpu, warmup=min(8, samples // 4)).ravel()
         found[bracket] = mean_ticks(ticks, step)
     return found
-
-
-def measure_tick_rate(context: Context, samples: int) -> TickRate:
-    """Ticks per cycle and overhead, now. `samples` are spent on each of the short chains."""
-    step = step_ticks(context)
-    rng = context.rng(2)
-    chains = [Probe().start().add(n).stop() for n in (PARAMS.short, PARAMS.long)]
-    short, long = run_interleaved(context.machine, chains, max(64, samples // 20), rng, cpu=context.cpu, block=16)
-    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (PARAMS.long - PARAMS.short)
-    probes = [Probe().start().add(n).stop() for n in PARAMS.overhead]
-    ticks = run_interleaved(context.machine, probes, samples // 2, rng, cpu=context.cpu)
-    over = [mean_ticks(t, step) - n * ticks_per_cycle for t, n in zip(ticks, PARAMS.overhead, strict=True)]
-    return TickRate(float(np.mean(over)), 1.0 / ticks_per_cycle)
 
 
 def quick_cycles_per_tick(context: Context) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.doctor import BracketReport, ClockReport, PageReport
 from setebench.errors import UnsupportedError
-from setebench.experiments.calibrate import LINE, measure_tick_rate, overheads, quick_cycles_per_tick
+from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads, quick_cycles_per_tick
 from setebench.machine import Region
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine
@@ -34,7 +34,7 @@ def clock_report(cpu: int | None = None) -> ClockReport:
     try:
         context = Context(machine=machine)
         empty = overheads(context, 2000)
-        tick_rates = [measure_tick_rate(context, 1000).cycles_per_tick for _ in range(8)]
+        tick_rates = [cycles_per_tick(context) for _ in range(8)]
         cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
         per_tick = over_replicates(tick_rates)
         return ClockReport(

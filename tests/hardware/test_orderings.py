@@ -15,7 +15,7 @@ from setebench.scenarios.software_prefetch.params import Layout
 from setebench.scenarios.software_prefetch.places import first_touches
 
 from setebench.experiments.bursts.bursts import Bursts
-from setebench.experiments.lines.rings import ring_ticks, shuffled
+from setebench.experiments.chases import chase_cycles
 from setebench.machine import Region, run_interleaved
 from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
@@ -156,17 +156,17 @@ def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeM
     place = number % 64 * native.facts.line_size
     pages = number % (region.size // 4096)
     assert len(set(pages.tolist())) > 128
-    spread = shuffled(context, region.address + pages * 4096 + place)
-    packed = shuffled(context, region.address + number * native.facts.line_size)
-    assert ring_ticks(context, region, packed, 21) < ring_ticks(context, region, spread, 21)
+    spread = context.fresh_rng().permutation(region.address + pages * 4096 + place)
+    packed = context.fresh_rng().permutation(region.address + number * native.facts.line_size)
+    assert chase_cycles(context, region, packed) < chase_cycles(context, region, spread)
 
 
 def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: NativeMachine, region: Region) -> None:
     context = Context(machine=native)
     number = np.arange(48)
-    tight = shuffled(context, region.address + number * 4096)
-    loose = shuffled(context, region.address + number * (4096 + native.facts.line_size))
-    assert ring_ticks(context, region, loose, 21) < ring_ticks(context, region, tight, 21)
+    tight = context.fresh_rng().permutation(region.address + number * 4096)
+    loose = context.fresh_rng().permutation(region.address + number * (4096 + native.facts.line_size))
+    assert chase_cycles(context, region, loose) < chase_cycles(context, region, tight)
 
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:

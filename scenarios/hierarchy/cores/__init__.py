@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.rings import Lines
+from setebench.experiments.chases import Lines
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
+from setebench.experiments.chases import Lines
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES, Spread, by_windows, group, group_bases, lay, span_bytes
 from setebench.experiments.lines.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
-from setebench.experiments.lines.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -231,12 +231,16 @@ def start_spread(context: Context) -> list[float]:
 
 SIBLING_RING = Base("sibling_ring")
 
+TURN_STEPS = 2048
+"""Loads timed at once: a clock step of 30 ticks is a hundredth of a tick beside them, and few turns meet a stall."""
+
 
 def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> OverEpochs:
     """Cycles per load from the first cache while another thread of the core does the same, mean of both threads."""
     cpus = sorted(siblings)[:2]
     begin = region.address
-    rings = [shuffled(context, begin + n * TLB_PAGE_BYTES + np.arange(16) * region.line_size) for n in range(2)]
+    own = np.arange(16) * region.line_size
+    rings = [context.fresh_rng(7).permutation(begin + n * TLB_PAGE_BYTES + own) for n in range(2)]
     bases = (Base("ring"), SIBLING_RING)
     for ring in rings:
         context.machine.link(region, ring)

@@ -88,9 +88,6 @@ MOST_APART = 33
 line sooner while it is open (16 neighbouring frames in rows of 8 KiB: 7 % less for all lines). Odd, so that the sets of
 TLBs and outer caches are used alike."""
 
-LONG_GROUPS = 3
-"""Behind long walks a repetition has so many times as many targets: beside such a walk they cost nothing."""
-
 SHIFT_LINES = 16
 """How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
 random shifts leave them nothing to learn."""

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from setebench.calibration import MEMORY, Walk
 from setebench.experiments.lines.layout import (
-    GROUP_PAGES,
-    LONG_GROUPS,
     Spread,
     by_windows,
     group,
@@ -25,8 +23,6 @@ from setebench.experiments.lines.layout import (
 from setebench.machine import Region
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.stats.served import quantised_variance
-from setebench.stats.ticks.location import undisturbed
 
 SETTLE_CYCLES = 2000
 """Time between flushing a line and loading it again: a flush still under way makes memory look slower, in guests by
@@ -48,9 +44,6 @@ twenty years."""
 CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_CHAIN)
 """Of such chains, those that one group of targets is cut into."""
 
-MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
-"""The same in many lengths, of which `stats.served` takes the slope."""
-
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
 
@@ -67,17 +60,10 @@ PLAIN_TURNS = 2
 
 
 class Timed(NamedTuple):
-    """Ticks of single loads and of the additions timed in the same places, shape (n,) each; and how many these were."""
+    """Ticks of single loads and of the additions timed in the same places, shape (n,) each."""
 
     loads: NDArray[np.int64]
     additions: NDArray[np.int64]
-    additions_cycles: int
-
-    def bracket_jitter2(self, step_ticks: float) -> float:
-        """Variance of the bracket in ticks, as additions show it, which all take the same: what the clock's step adds
-        is not in it."""
-        additions = self.additions[undisturbed(self.additions, step_ticks)]
-        return float(additions.var()) - quantised_variance(float(additions.mean()), step_ticks)
 
 
 class Place:
@@ -102,11 +88,8 @@ class Place:
         if level != MEMORY:
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
             self._walk = by_windows(lay(ground, walk.bytes, self._rng), self._rng)
-        self.long = self.steps > LONG_WALK
-        self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
-        groups = LONG_GROUPS if self.long else 1
-        self.chain_lengths = groups * MIXED_CHAINS
-        spread = Spread.within(region.size - targets_from, groups * GROUP_PAGES)
+        self.warmup = 0 if self.steps > LONG_WALK else 1  # beside a long walk it matters little what is warm
+        spread = Spread.within(region.size - targets_from)
         self._group = group(self._rng, region.line_size, spread)
         self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, spread)
         self.settle(context)
@@ -130,13 +113,13 @@ class Place:
 
     @property
     def targets(self) -> tuple[Operand, ...]:
-        """The targets of a repetition, one in each page of a group, in the order of use; `GROUP_PAGES` at most."""
-        return tuple(TARGETS + offset for offset in self._group.targets[:GROUP_PAGES])
+        """The targets of a repetition, one in each page of a group, in the order of use."""
+        return tuple(TARGETS + offset for offset in self._group.targets)
 
     @property
     def warmers(self) -> tuple[Operand, ...]:
         """A line of each target's page, by which its TLB entry is warmed."""
-        return tuple(WARMERS + offset for offset in self._group.warmers[:GROUP_PAGES])
+        return tuple(WARMERS + offset for offset in self._group.warmers)
 
     def repetitions(self, wanted: int) -> int:
         """Fewer than wanted where each needs a long walk."""
@@ -152,7 +135,7 @@ class Place:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
         placements = self.placements(count + self.warmup)
         ticks = context.machine.run(self.singles(), placements, cpu=context.cpu, warmup=self.warmup)
-        return Timed(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel(), BASELINE_ADDITIONS)
+        return Timed(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel())
 
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""
@@ -191,41 +174,9 @@ class Place:
 
     def chains(self) -> Probe:
         """Every target placed, then timed in `CHAINS` of dependent loads."""
-        return self._chained(self.placed(), dict(enumerate(CHAINS)), 0)
-
-    def _chained(self, probe: Probe, lengths: dict[int, int], settle_cycles: int) -> Probe:
-        """`probe`, then chains of so many steps, by the number of the interval that times them."""
-        first = 0
-        for number, steps in lengths.items():
+        probe, first = self.placed(), 0
+        for number, steps in enumerate(CHAINS):
             begin = TARGETS + self._group.targets[first]
-            probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps).stop(number)
+            probe = self.ready(probe, first, steps, 0).start(number).chase(begin, steps).stop(number)
             first += steps
         return probe
-
-    def time_chains(self, context: Context, count: int) -> dict[int, NDArray[np.int64]]:
-        """Ticks of chains of dependent 8-byte loads of `count` groups, by length in steps, shape (n,) each.
-
-        Additions are timed first and forgotten: the first interval behind a walk takes a cycle longer than those after
-        it, and that would count as a part of the steps of whichever chain comes first."""
-        probe = self.ready(self.placed(), 0, 0).start(0).add(BASELINE_ADDITIONS).stop(0)
-        probe = self._chained(probe, dict(enumerate(self.chain_lengths, 1)), SETTLE_CYCLES)
-        ticks = context.machine.run(probe, self.placements(count + self.warmup), cpu=context.cpu, warmup=self.warmup)[
-            :, 1:
-        ]
-        lengths = np.array(self.chain_lengths)
-        return {int(steps): ticks[:, lengths == steps].ravel() for steps in np.unique(lengths)}
-
-    def fenced(self, sizes: tuple[int, ...]) -> tuple[Probe, int]:
-        """Every target placed, then timed in intervals of loads of `sizes` in turn, a fence behind each load; and how
-        many loads an interval has.
-
-        A fence waits until the value is in its register, so what one size takes longer than another needs no transfer
-        between registers, and no overhead is left in the difference."""
-        probe = self.placed()
-        each = len(self.targets) // len(sizes)
-        for number, size in enumerate(sizes):
-            probe = self.ready(probe, number * each, each).start(number)
-            for target in self.targets[number * each : (number + 1) * each]:
-                probe = probe.load(target, size).fence("l")
-            probe = probe.stop(number)
-        return probe, each
