@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from setebench.experiments.alone import watch
 from setebench.experiments.chases import Pool
 from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.paired import rounds
@@ -65,7 +64,6 @@ class Known:
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores."""
-    watch(context)
     known = Known(faults=_first_touches(context))
     _look_at_faults(context, known)
     first = list(_all_once(context, known))
@@ -220,5 +218,5 @@ SCENARIO = Scenario(
     plot=plot,
     order=20,
     seconds=5.0,
-    needs=("clock", "issue_pace", "levels"),
+    needs=("clock", "levels"),
 )

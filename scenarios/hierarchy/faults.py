@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.alone import PARAMS as ALONE
-from setebench.experiments.alone import Alone
 from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
@@ -54,12 +52,10 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Epoch:
-    """Cycles of a first touch over a later one, how much of the first the later one costs, and whether no co-runner was
-    seen meanwhile."""
+    """Cycles of a first touch over a later one, and how much of the first the later one costs."""
 
     cycles: float
     later_fraction: float
-    alone: bool = True
 
 
 class FirstTouches:
@@ -69,7 +65,6 @@ class FirstTouches:
         """Nothing is measured yet."""
         self._context = context
         self._page_bytes = page_bytes
-        self._alone: Alone | None = None
         self._epochs: list[Epoch] = []
 
     def sample(self) -> None:
@@ -77,11 +72,6 @@ class FirstTouches:
 
         A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
         line, but not without its translation, so the difference holds the fault and nothing else."""
-        self._alone = self._alone or Alone(self._context, patience=ALONE.little_patience)
-        epoch = self._alone.run(self._epoch)
-        self._epochs.append(replace(epoch, alone=self._alone.lately))
-
-    def _epoch(self) -> Epoch:
         machine, size = self._context.machine, self._page_bytes
         most = int(PARAMS.memory * machine.facts.memory_bytes) // size
         region = machine.allocate(max(1, min(PARAMS.pages[size], most)) * size, size, populate=False)
@@ -92,7 +82,7 @@ class FirstTouches:
         finally:
             machine.release(region)
         cost = float(np.median(first - later)) * cycles_per_tick(self._context)
-        return Epoch(cost, float(later.mean() / first.mean()))
+        self._epochs.append(Epoch(cost, float(later.mean() / first.mean())))
 
     def cost(self) -> Fault:
         """What a first touch costs, after as many samples as it takes."""
@@ -112,17 +102,15 @@ class FirstTouches:
 
 
 def infer_fault(epochs: Sequence[Epoch]) -> Fault:
-    """Of the epochs in which the system gave such pages (there may be no large ones left), the centre of those beside
-    no co-runner, or of all where these are too few. What the system does meanwhile for others (it compacts memory for
-    large pages) makes some of them dear many times over: they have no weight, and are counted in the error."""
+    """The centre of the epochs in which the system gave such pages (there may be no large ones left). What the system
+    does meanwhile for others (it compacts memory for large pages), and a co-runner, make some of them dear: those far
+    off have no weight, and are counted in the error."""
     given = [each for each in epochs if each.later_fraction <= PARAMS.unpopulated and each.cycles > 0]
-    alone = [each for each in given if each.alone]
-    chosen = alone if len(alone) >= PARAMS.epochs else given
-    if len(chosen) < 2:
-        return Fault(None, len(chosen))
-    found = robust.spread(np.array([each.cycles for each in chosen]))
+    if len(given) < 2:
+        return Fault(None, len(given))
+    found = robust.spread(np.array([each.cycles for each in given]))
     cycles = Estimate(value=found.centre, error=found.spread / found.count**0.5, degrees=found.degrees)
-    return Fault(cycles, len(chosen))
+    return Fault(cycles, len(given))
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

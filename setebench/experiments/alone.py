@@ -76,9 +76,7 @@ def control(scale: int) -> Probe:
 
 
 def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
-    """Note how fast the issue slots of CPUs ever are, by default of the one that is measured. The
-    longer ago this began, the surer it is that they were alone meanwhile, so scenarios that have no use for it yet call
-    it as well."""
+    """Note how fast the issue slots of CPUs ever are, by default of the one that is measured."""
     cpus = cpus or (context.cpu,)
     if not _scale(context):
         return
