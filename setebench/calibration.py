@@ -4,7 +4,7 @@ more puts a new record in its place (`Context.calibration`), so whoever keeps an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -84,11 +84,11 @@ class Levels:
 class Calibration:
     """`step_ticks`: granularity of the clock. `control_scale`: how many times as long as usual a control of the core's
     other thread must be on this clock, 0 where it does not say. `issue_pace`: the fastest pace of independent
-    instructions beside a chain that was seen on each CPU. None, or empty, until measured."""
+    instructions beside a chain that was seen, 0 before. None until measured."""
 
     step_ticks: float | None = None
     control_scale: int | None = None
-    issue_pace: Mapping[int | None, float] = field(default_factory=dict)
+    issue_pace: float = 0.0
     levels: Levels | None = None
 
     @property

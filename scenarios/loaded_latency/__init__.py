@@ -313,5 +313,4 @@ SCENARIO = Scenario(
     plot=loaded_latency_figure,
     order=80,
     seconds=12.0,
-    needs=("clock", "issue_pace"),
 )

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.alone import PARAMS as ALONE
-from setebench.experiments.alone import Alone
 from setebench.experiments.lines.layout import GROUP_PAGES
 from setebench.experiments.lines.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.experiments.streams.budget import Budget
@@ -64,7 +62,6 @@ class LoadedChase:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), ALONE.little_patience, "chases")
         self._most_repetitions = PARAMS.fast_repetitions if context.fast else PARAMS.repetitions
         self.budget = Budget(self._facts, PARAMS.seconds)
         self._line = self._facts.line_size
@@ -109,7 +106,7 @@ class LoadedChase:
         fewest, most = PARAMS.fewest_repetitions, self._most_repetitions
         repetitions = self.budget.times(moved * self._line, PARAMS.point_fraction, fewest, most)
         placements = self._placements(place, loaders, repetitions + 1)
-        found = self._alone.run(lambda: run_on(self._machine, probes, placements), probes, lambda _: PARAMS.pauses)
+        found = run_on(self._machine, probes, placements)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         self.budget.spend((repetitions + 1) * moved * self._line)

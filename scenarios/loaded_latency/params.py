@@ -26,7 +26,6 @@ class Params:
     store is done and the flush waits for nothing. Its time is cut into `segments`, and only those beside which all
     others ran count; it runs `spare` times as long as the chase is expected to, as that slows down as the load grows.
     Its pace is taken from `pace_rounds`. A chase of which fewer than `least_groups` ran under load is not used.
-    `pauses` of the controls beside it take about as long as a load point.
 
     Intervals reach `run_to_run` to either side: what neighbours leave of memory drifts more slowly than a run. Latency
     without load is a value where it is known to `precise` of itself, else the lower end of its interval is a bound.
@@ -59,7 +58,6 @@ class Params:
     spare: float = 1.3
     pace_rounds: int = 8
     least_groups: int = 2
-    pauses: int = 10
 
     run_to_run: float = 0.02
     precise: float = 0.1

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.alone import watch
 from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks, working_memory
@@ -37,6 +38,7 @@ def answer(context: Context) -> Iterator[Finding]:
     level = context.options.get("level", "all")
     levels = ("l1", "l2") if level == "all" else (level.lower(),)
     context.progress("clock")
+    watch(context)
     step_ticks(context)
     with ExitStack() as stack:
         region = stack.enter_context(_released(context, working_memory(context)))

@@ -35,10 +35,8 @@ def co_runner_fraction(document: Document) -> float | None:
 def _paces(recording: Recording) -> Iterator[tuple[int | None, float]]:
     """CPU (None for the machine's choice) and pace of every check in a recording."""
     asked = {
-        checksum_of(control(scale), cpu, warmup): cpu
-        for scale, cpu, warmup in product(
-            range(1, PARAMS.most_scale + 1), (None, *recording.facts.cpus), (PARAMS.warmup, PARAMS.threads_warmup)
-        )
+        checksum_of(control(scale), cpu, PARAMS.warmup): cpu
+        for scale, cpu in product(range(1, PARAMS.most_scale + 1), (None, *recording.facts.cpus))
     }
     calls, ticks = calls_and_ticks(recording)
     for (checksum, rows, columns, _answered), answer in zip(calls.tolist(), ticks, strict=True):

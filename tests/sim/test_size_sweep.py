@@ -55,4 +55,4 @@ def test_lines_lie_in_the_level_behind_its_traversal() -> None:
         levels = find_levels(context, region)
         for name, cycles in (("l2", L2), ("l3", L3)):
             timed = Place(context, region, name, levels.walks[name]).time_singles(context, 16)
-            assert np.mean(np.abs(timed.loads - OVERHEAD - cycles) < 3) > 0.6
+            assert np.mean(np.abs(timed - OVERHEAD - cycles) < 3) > 0.6

@@ -14,7 +14,6 @@ from small_presets import small
 from swept_machines import swept
 
 from setebench.experiments.alone import Alone
-from setebench.experiments.levels import find_levels, working_memory
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
@@ -54,14 +53,6 @@ def test_one_who_stays_leaves_bounds() -> None:
         value = found[name].value
         assert found[name].outcome is not Outcome.MEASURED
         assert value is None or (isinstance(value, int) and ENTRIES - HELD <= value <= ENTRIES)
-
-
-def test_the_pace_of_a_core_that_is_alone_outlasts_the_search_for_levels() -> None:
-    """Else one who is there from then on is taken for nobody."""
-    machine = open_machine_file(small("plain"), 1)
-    context = Context(machine=machine, fast=True)
-    find_levels(context, working_memory(context))
-    assert context.calibration.levels is not None and context.calibration.issue_pace
 
 
 @pytest.mark.parametrize("line_interval", [0.0, 2000.0])

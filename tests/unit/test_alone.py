@@ -21,13 +21,13 @@ FREE_TICKS, SHARED_TICKS, TICK_RATE_TICKS = 1000, 1600, 900
 
 
 class Core(BareMachine):
-    """Shows, look by look, whether another user runs beside; `clock` scales all times, as another frequency does. CPUs
-    are reported as cores of their own, those in `siblings` as one."""
+    """Shows, look by look, whether another user runs beside; `clock` scales all times, as another frequency does."""
 
-    def __init__(self, shared: Iterator[bool], siblings: tuple[int, ...] = ()) -> None:
+    facts = facts_of("core", cpus=(3, 4))
+
+    def __init__(self, shared: Iterator[bool]) -> None:
         super().__init__()
-        self._shared, self.clock, self.pauses, self.together = shared, 1.0, 0, 0
-        self.facts = facts_of("core", cpus=(3, 4), siblings=(siblings,))
+        self._shared, self.clock, self.pauses = shared, 1.0, 0
 
     def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
         if probe == PAUSE:
@@ -35,10 +35,6 @@ class Core(BareMachine):
             return np.zeros((placements, 0), dtype=np.int64)
         nops = SHARED_TICKS if next(self._shared) else FREE_TICKS
         return np.array([[nops, TICK_RATE_TICKS]] * placements) * int(self.clock)
-
-    def run_together(self, probes: dict[int, Probe], placements: int, **_: Any) -> dict[int, NDArray[np.int64]]:
-        self.together += 1
-        return super().run_together(probes, placements)
 
 
 def context_of(core: Core, step_ticks: float = 1.0) -> Context:
@@ -75,34 +71,10 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
     assert core.pauses <= PARAMS.fast_patience and len(done) <= 6
 
 
-def test_each_core_has_a_pace_of_its_own() -> None:
-    """The second one is slower whenever it is looked at, which is what it can do."""
-    core = Core(chain(repeat(False, PARAMS.first_controls + 3), repeat(True)))
-    context, done = context_of(core), list[int]()
-    for cpu in (3, 4):
-        Alone(context, (cpu,)).run(lambda: done.append(1))
-    assert (len(done), core.pauses) == (2, 2 * PARAMS.first_controls + 1)
-
-
-def test_cpus_that_slow_each_other_down_are_not_alone_together() -> None:
-    """Each runs at full pace alone, so a hypervisor has put both on one core; nobody waits for ever."""
-    core = Core(chain(repeat(False, PARAMS.first_controls + 1), repeat(True)))
-    alone = Alone(context_of(core), (3, 4), 0.01)
-    alone.run(lambda: None)
-    assert core.together > 0 and not alone.lately
-
-
-def test_threads_of_a_known_core_are_looked_at_one_by_one() -> None:
-    core = Core(repeat(False), siblings=(3, 4))
-    alone = Alone(context_of(core), (3, 4))
-    alone.run(lambda: None)
-    assert core.together == 0 and alone.lately
-
-
 def test_on_a_clock_too_coarse_for_samplings_nobody_waits() -> None:
     alone, done = Alone(context_of(Core(repeat(True)), 1e4)), list[int]()
     alone.run(lambda: done.append(1))
-    assert len(done) == 1 and alone.lately
+    assert len(done) == 1 and alone.co_runner_fraction == 0.0
 
 
 @pytest.mark.parametrize("ticks", [0, 1])
@@ -111,7 +83,7 @@ def test_a_clock_that_hardly_moves_shows_nobody(ticks: int) -> None:
     core.clock = 0.0
     alone = Alone(context_of(core, float(ticks)))
     alone.run(lambda: None)
-    assert alone.lately and alone.co_runner_fraction == 0.0
+    assert alone.co_runner_fraction == 0.0
 
 
 def test_a_machine_without_no_operations_is_not_waited_for() -> None:
@@ -121,7 +93,7 @@ def test_a_machine_without_no_operations_is_not_waited_for() -> None:
 
     alone, done = Alone(context_of(Bare(repeat(True)))), list[int]()
     alone.run(lambda: done.append(1))
-    assert len(done) == 1 and alone.lately
+    assert len(done) == 1 and alone.co_runner_fraction == 0.0
 
 
 def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
@@ -130,6 +102,6 @@ def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
     context = context_of(core)
     Alone(context)
     before = context.calibration
-    paces = dict(before.issue_pace)
+    pace = before.issue_pace
     Alone(context).run(lambda: None)
-    assert before.issue_pace == paces != context.calibration.issue_pace
+    assert before.issue_pace == pace != context.calibration.issue_pace

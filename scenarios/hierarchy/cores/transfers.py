@@ -197,7 +197,10 @@ class Transfers:
         return probes
 
     def _reads(self, targets: Sequence[int], warmers: Sequence[int]) -> Probe:
-        """Every other target timed, and additions in between as the baseline; see `Place.singles`."""
+        """Every other target timed, and additions in between as the baseline.
+
+        What a bracket costs depends on what comes right before it (a fence, on some cores), so the baseline is measured
+        in the same place."""
         probe = Probe()
         for number, (target, warmer) in enumerate(zip(targets, warmers, strict=True)):
             # a flush under way slows the next load, in some guests by hundreds of cycles

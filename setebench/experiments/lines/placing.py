@@ -1,26 +1,17 @@
 """Bringing lines to exactly one level of the hierarchy, and timing them there.
 
 A `Place` does it for a group of targets at a time, by means that every machine has: loading (L1), flushing (memory), or
-loading and then walking over a working set that the inner level can't hold (the levels between). Whether it worked is
-never assumed: the two ways in which its lines are timed must agree, and so must the lines among each other.
+loading and then walking over a working set that the inner level can't hold (the levels between).
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import MEMORY, Walk
-from setebench.experiments.lines.layout import (
-    Spread,
-    by_windows,
-    group,
-    group_bases,
-    lay,
-)
-from setebench.machine import Region
+from setebench.experiments.lines.layout import Spread, by_windows, group, group_bases, lay
+from setebench.machine import Region, Ticks
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 
@@ -59,13 +50,6 @@ PLAIN_TURNS = 2
 """How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
 
 
-class Timed(NamedTuple):
-    """Ticks of single loads and of the additions timed in the same places, shape (n,) each."""
-
-    loads: NDArray[np.int64]
-    additions: NDArray[np.int64]
-
-
 class Place:
     """One level's lines for one round: how to bring a group of targets exactly there, and where the groups are.
 
@@ -80,7 +64,7 @@ class Place:
             walk = Walk(walk, PLAIN_TURNS)
         self._rng = context.fresh_rng()
         self._region = region
-        self.level = level
+        self._level = level
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._turns = walk.turns
         # apart from each other: a line of both would lead the walk astray
@@ -92,24 +76,14 @@ class Place:
         spread = Spread.within(region.size - targets_from)
         self._group = group(self._rng, region.line_size, spread)
         self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, spread)
-        self.settle(context)
-
-    def settle(self, context: Context) -> None:
-        """Link the lines, again where other places may have used them meanwhile."""
         if len(self._walk):
-            context.machine.link(self._region, self._walk)
-        targets = self._bases[:, None] + np.array(self._group.targets)
-        context.machine.link(self._region, targets.ravel())
+            context.machine.link(region, self._walk)
+        context.machine.link(region, (self._bases[:, None] + np.array(self._group.targets)).ravel())
 
     @property
     def steps(self) -> int:
         """Steps of the walk in one repetition."""
         return len(self._walk) * self._turns
-
-    @property
-    def line_size(self) -> int:
-        """Bytes of a line."""
-        return self._region.line_size
 
     @property
     def targets(self) -> tuple[Operand, ...]:
@@ -131,20 +105,19 @@ class Place:
         walk = self._walk[:1] if len(self._walk) else self._bases[:1]  # memory needs no walk
         return {TARGETS: self._bases[groups], WARMERS: self._beside[groups], WALK: np.repeat(walk, count)}
 
-    def time_singles(self, context: Context, count: int) -> Timed:
-        """Single 8-byte loads of `count` groups, and additions in the same places."""
+    def time_singles(self, context: Context, count: int) -> Ticks:
+        """Ticks of single 8-byte loads of `count` groups, shape (n,)."""
         placements = self.placements(count + self.warmup)
-        ticks = context.machine.run(self.singles(), placements, cpu=context.cpu, warmup=self.warmup)
-        return Timed(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel())
+        return context.machine.run(self.singles(), placements, cpu=context.cpu, warmup=self.warmup).ravel()
 
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""
         probe = Probe()
-        if self.level == "l1":
+        if self._level == "l1":
             return probe
         for offset in self._group.targets:
-            probe = probe.flush(TARGETS + offset) if self.level == MEMORY else probe.load(TARGETS + offset)
-        if self.level == MEMORY:
+            probe = probe.flush(TARGETS + offset) if self._level == MEMORY else probe.load(TARGETS + offset)
+        if self._level == MEMORY:
             return probe.fence().wait(SETTLE_CYCLES)
         return probe.fence().chase(WALK, self.steps).fence()
 
@@ -154,22 +127,17 @@ class Place:
         off, and a load that finds the miss queue or the way to the next level taken by them takes longer."""
         for warmer in self._group.warmers[first : first + count]:
             probe = probe.load(WARMERS + warmer)
-        if self.level == "l1":
+        if self._level == "l1":
             for target in self._group.targets[first : first + count]:
                 probe = probe.load(TARGETS + target)
         probe = probe.fence()
         return probe.wait(settle_cycles) if settle_cycles else probe
 
     def singles(self) -> Probe:
-        """Every target placed, then timed on its own, but for every other one, whose place additions take. Even
-        intervals are loads, odd ones additions.
-
-        The additions are the baseline: what a bracket costs depends on what comes right before it (a fence, on some
-        cores), so it is measured in the same place."""
+        """Every target placed, then timed on its own."""
         probe = self.placed()
         for number, target in enumerate(self.targets):
-            probe = self.ready(probe, number, 1).start(number)
-            probe = (probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(target)).stop(number)
+            probe = self.ready(probe, number, 1).start(number).load(target).stop(number)
         return probe
 
     def chains(self) -> Probe:

@@ -93,5 +93,4 @@ def reference(context: Context, region: Region, name: str, walk: Walk, samples: 
 
 def _loads(context: Context, place: Place, samples: int) -> Ticks:
     """Single loads of one place, about `samples`."""
-    per_repetition = place.singles().intervals // 2
-    return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
+    return place.time_singles(context, place.repetitions(max(1, -(-samples // len(place.targets)))))

@@ -93,19 +93,15 @@ class Team:
     """Threads on some CPUs, each with memory of its own for streams of up to `bytes_each` bytes."""
 
     def __init__(
-        self,
-        context: Context,
-        cpus: Sequence[int],
-        bytes_each: int | Mapping[int, int],
-        *,
-        remote: bool = False,
-        budget: Budget | None = None,
+        self, context: Context, cpus: Sequence[int], bytes_each: int | Mapping[int, int], *, remote: bool = False
     ) -> None:
         """Every thread touches its own memory first, so that it lies on its CPU's memory node; with `remote` it is
-        bound to the farthest one instead. `bytes_each` may differ by CPU. What the runs cost is taken off `budget`.
+        bound to the farthest one instead. `bytes_each` may differ by CPU.
 
         Raises `UnsupportedError` where there is less memory, or none further away."""
-        self._context, self.budget = context, budget
+        self._context = context
+        self.budget: Budget | None = None
+        """What the runs cost is taken off it."""
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True

@@ -38,26 +38,21 @@ EMPTY_SHARE = 0.004
 """A bin with less of the samples is as good as empty: interrupts leave some between groups that are clearly apart."""
 
 
-def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: float | None = None) -> NDArray[np.bool_]:
+def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
     """Which samples (shape (n,)) belong to the largest group, groups being parted by gaps in the histogram.
 
     A line that was evicted behind our back answers from further out. Its time belongs to another level, not to this
-    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median
-    (`alike_ticks`, where that is known better)."""
-    return max(groups(ticks, step_ticks, alike_ticks), key=lambda group: int(group.sum()))
+    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median."""
+    return max(groups(ticks, step_ticks), key=lambda group: int(group.sum()))
 
 
 ALIKE_SHARE = 0.03
 """Loads from one level are alike but for about this share of what they take (slices at several distances)."""
 
 
-def groups(
-    ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: float | None = None
-) -> list[NDArray[np.bool_]]:
-    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none.
-    `alike_ticks` is by how much samples of a group differ as they are, without the clock's step."""
-    alike_ticks = ALIKE_SHARE * float(np.median(ticks)) if alike_ticks is None else alike_ticks
-    width = max(step_ticks, alike_ticks, 1.0)
+def groups(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> list[NDArray[np.bool_]]:
+    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none."""
+    width = max(step_ticks, ALIKE_SHARE * float(np.median(ticks)), 1.0)
     bins = np.minimum(np.floor((ticks - ticks.min()) / width + 0.25), 100_000).astype(np.int64)
     counts = np.bincount(bins)
     filled = np.flatnonzero(counts > EMPTY_SHARE * len(ticks))
