@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setebench.experiments.alone import PARAMS, control
+from setebench.experiments.alone import PARAMS, control, pace_of
 from setebench.recording import EVIDENCE_PREFIX, Recording, calls_and_ticks, checksum_of, recording_of
 from setebench.results import Document
 
@@ -41,10 +40,4 @@ def _paces(recording: Recording) -> Iterator[tuple[int | None, float]]:
     calls, ticks = calls_and_ticks(recording)
     for (checksum, rows, columns, _answered), answer in zip(calls.tolist(), ticks, strict=True):
         if checksum in asked and rows > 1 and columns == 2:
-            yield asked[checksum], _pace(answer.reshape(rows, columns))
-
-
-def _pace(answer: NDArray[np.int64]) -> float:
-    """As `experiments.alone` takes it: without the slowest repetition, into which an interrupt may have fallen."""
-    nops, additions = answer.T
-    return float(additions.min() / max(np.sort(nops)[-2], 1))
+            yield asked[checksum], pace_of(answer.reshape(rows, columns))

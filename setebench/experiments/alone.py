@@ -82,13 +82,14 @@ def _scale(context: Context) -> int:
     or the machine lacks what a sample is made of."""
     if context.calibration.control_scale is None:
         try:
-            tick_rate = _times(context, control(1))[:, 1]
+            first = _times(context, control(1))
             context.machine.run(PAUSE, 1, cpu=context.cpu)
-            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(tick_rate)), 1.0))
+            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(first[:, 1])), 1.0))
         except UnsupportedError:
             scale = 0
         scale = scale if scale <= PARAMS.most_scale else 0
-        context.calibration = replace(context.calibration, control_scale=scale)
+        pace = pace_of(first) if scale == 1 else 0.0  # the earliest of all: nobody may have come yet
+        context.calibration = replace(context.calibration, control_scale=scale, issue_pace=pace)
         return scale
     return context.calibration.control_scale
 
@@ -98,12 +99,16 @@ def _free(context: Context) -> bool:
     scale = _scale(context)
     if not scale:
         return True
-    nops, tick_rate = _times(context, control(scale)).T
-    # a chain that was held up would make the pace look faster than any that there is
-    pace = float(tick_rate.min() / max(np.sort(nops)[-2], 1))
+    pace = pace_of(_times(context, control(scale)))
     fastest = max(pace, context.calibration.issue_pace)
     context.calibration = replace(context.calibration, issue_pace=fastest)
     return pace >= PARAMS.alone_fraction * fastest
+
+
+def pace_of(times: Ticks) -> float:
+    """Of no-operations beside additions. A chain that was held up would make it look faster than any that there is."""
+    nops, additions = times.T
+    return float(additions.min() / max(np.sort(nops)[-2], 1))
 
 
 def _times(context: Context, probe: Probe) -> Ticks:

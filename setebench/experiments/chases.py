@@ -56,10 +56,6 @@ class Pool:
         """Give the memory back."""
         self.context.machine.release(self.region)
 
-    def some(self, count: int) -> Lines:
-        """Addresses of so many neighbouring pages of the pool, from a random one on, shape (count,)."""
-        return self.pages[self.rng.integers(len(self.pages) - count + 1) :][:count]
-
 
 def chase_once(
     context: Context, region: Region, lines: Lines, params: ChaseParams | None = None, *, warmup: int = 2

@@ -20,12 +20,11 @@ Numbers = NDArray[np.float64]
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate's fit: its best scale and that one's standard error, the sum of squared deviations in errors, the
-    logarithm of its likelihood but for a constant, and the chance that a true candidate leaves as much (`fits`)."""
+    """One candidate's fit: its best scale and that one's standard error, the logarithm of its likelihood but for a
+    constant, and the chance that a true candidate leaves as much unexplained (`fits`)."""
 
     scale: float
     error: float
-    squares: float
     likelihood: float
     fits: float
 
@@ -57,7 +56,6 @@ def fit(observed: Numbers, errors: Numbers, predicted: Numbers) -> Fit:
     return Fit(
         scale=scale,
         error=float(power**-0.5 if power > 0 else np.inf),
-        squares=squares,
         likelihood=float(-0.5 * squares - np.log(errors).sum()),
         fits=float(special.chdtrc(degrees, squares)),
     )

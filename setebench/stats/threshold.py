@@ -40,11 +40,6 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
         """Probability that the threshold is not below the largest candidate, or that there is none."""
         return float(self.probability[-1]) + self.none
 
-    def at_least(self, confidence: float) -> int:
-        """The largest candidate that the threshold reaches or passes with such a probability (one-sided)."""
-        reaches = self.none + self.probability[::-1].cumsum()[::-1] >= confidence - _ROUNDING
-        return int(self.numbers[np.flatnonzero(reaches)[-1]]) if reaches.any() else int(self.numbers[0])
-
     def interval(self, confidence: float) -> tuple[int, int]:
         """Numbers between which the threshold lies with such a probability, if there is one (two-sided)."""
         below = self.probability.cumsum() / max(self.probability.sum(), _ROUNDING)

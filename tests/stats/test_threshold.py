@@ -41,4 +41,4 @@ def test_an_epoch_without_any_threshold_leaves_one_that_others_show() -> None:
 
 def test_bounds_and_intervals_of_a_posterior() -> None:
     own = Posterior(numbers=np.array([4, 8, 16]), probability=np.array([0.01, 0.29, 0.7]))
-    assert (own.value, own.at_least(0.95), own.interval(0.95), own.beyond) == (16, 8, (8, 16), pytest.approx(0.7))
+    assert (own.value, own.interval(0.95), own.beyond) == (16, (8, 16), pytest.approx(0.7))
