@@ -141,7 +141,8 @@ cdef class Stitched(Program):
         const int32_t[::1] counters=None,
         int64_t[:, ::1] spent=None,
     ):
-        """Run one repetition per row. Ticks go to `results`, shape (rows, intervals); `dither` holds the waits.
+        """Run one repetition per row of complements of addresses. Ticks go to `results`, shape (rows, intervals);
+        `dither` holds the waits.
         `counters` are descriptors of leaders of groups of events, which count from here to the end of the run: they are
         switched on and off here, so that hardly anything but the probe is counted. To the row of `spent` of this
         thread's CPU are added the nanoseconds of the run in which it had that, and all that passed.

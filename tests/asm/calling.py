@@ -83,10 +83,11 @@ class Caller:
         self.state[_MXCSR_SET], self.state[_MXCSR_USUAL], self.state[_DIRTY] = MXCSR, _USUAL_MXCSR, dirty_vectors
 
     def run(self, stitched: _engine.Stitched, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Run one repetition per row; the ticks, shape (rows, intervals)."""
+        """Run one repetition per row of addresses; the ticks, shape (rows, intervals)."""
         results = np.full((len(rows), max(stitched.intervals, 1)), -1, dtype=np.int64)
         dither = np.ones(len(rows) * stitched.dithers + 1, dtype=np.int32)
-        self.call(stitched.address, rows.ctypes.data, results.ctypes.data, len(rows), dither.ctypes.data)
+        complements = ~rows  # as stitched code wants its rows
+        self.call(stitched.address, complements.ctypes.data, results.ctypes.data, len(rows), dither.ctypes.data)
         return results[:, : stitched.intervals]
 
     def call(self, code: int, *arguments: int) -> None:

@@ -116,7 +116,7 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
     _engine.guard_install()
     try:
-        fault = stitched.run(np.array(row), np.zeros((1, stitched.intervals), dtype=np.int64), np.zeros(9, np.int32))
+        fault = stitched.run(~np.array(row), np.zeros((1, stitched.intervals), dtype=np.int64), np.zeros(9, np.int32))
     finally:
         _engine.guard_remove()
     assert fault == (signal.SIGSEGV, operation, 8)
@@ -138,7 +138,7 @@ def test_a_chase_takes_as_many_steps_as_it_says(size: int) -> None:
                 except UnsupportedError as error:
                     pytest.skip(str(error))
                 result = np.zeros((1, stitched.intervals), dtype=np.int64)
-                fault = stitched.run(line[:1, None], result, np.zeros(9, np.int32))
+                fault = stitched.run(~line[:1, None], result, np.zeros(9, np.int32))
                 assert bool(fault) == (asked > steps), (asked, steps)
     finally:
         _engine.guard_remove()
