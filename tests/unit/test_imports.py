@@ -107,6 +107,13 @@ def test_a_module_imports_what_its_room_may() -> None:
     assert {name: rooms for name, rooms in beyond.items() if rooms} == {}
 
 
+def test_the_table_allows_no_more_than_is_used() -> None:
+    used = {importer: {each for name in _in(importer) for each in _rooms_of(name)} for importer in documented()}
+    assert {
+        importer: allowed - used[importer] for importer, allowed in documented().items() if allowed - used[importer]
+    } == {}
+
+
 # -- printing and exiting -----------------------------------------------------------------------------------------
 
 ANNOUNCES = {"setebench.sim.compiled", "setebench.host.lock"}
