@@ -62,9 +62,9 @@ class Snippet:
     variants: tuple[Part, ...]
 
 
-def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> _engine.Stitched:
-    """The probe's machine code on this CPU, to be read. `bracket` serves starts and stops that name none; `together`
-    puts the barrier of a joint run before every repetition.
+def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False, to_run: bool = False) -> _engine.Stitched:
+    """The probe's machine code on this CPU, to be read, or `to_run`. `bracket` serves starts and stops that name none;
+    `together` puts the barrier of a joint run before every repetition.
 
     Raises `ProbeError` for a probe that makes no sense, `UsageError` for an unknown bracket, `UnsupportedError` for an
     operation that this CPU lacks."""
@@ -73,7 +73,7 @@ def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> 
     _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
     placed = [address.bits for address in probe.instruction_addresses]
     number = BRACKETS.index(bracket)
-    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, number, together, to_run=False)
+    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, number, together, to_run)
 
 
 def disassemble(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> tuple[Part, ...]:

@@ -56,7 +56,7 @@ def linked(bases: int) -> tuple[object, np.ndarray]:
 def test_leaves_the_callers_registers_as_they_were(text: str, caller: Caller) -> None:
     probe = parse(text)
     try:
-        stitched = stitch(probe)
+        stitched = stitch(probe, to_run=True)
     except UnsupportedError as error:
         pytest.skip(str(error))
     _region, rows = linked(len(probe.bases))
@@ -86,7 +86,7 @@ def test_the_thunk_notices_what_bad_code_leaves(caller: Caller) -> None:
 def test_stores_zeros_whatever_the_caller_left_in_vector_registers(size: int, caller: Caller) -> None:
     probe = parse(f"store a+64 size={size}")
     try:
-        stitched = stitch(probe)
+        stitched = stitch(probe, to_run=True)
     except UnsupportedError as error:
         pytest.skip(str(error))
     region = map_region(SMALL_PAGE, SMALL_PAGE, True)
@@ -111,7 +111,7 @@ def test_stores_zeros_whatever_the_caller_left_in_vector_registers(size: int, ca
 )
 def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     probe = parse(text)
-    stitched = stitch(probe)
+    stitched = stitch(probe, to_run=True)
     region = map_region(SMALL_PAGE, SMALL_PAGE, True)
     row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
     _engine.guard_install()
@@ -134,7 +134,7 @@ def test_a_chase_takes_as_many_steps_as_it_says(size: int) -> None:
             region._own()[64 * steps - 64 : 64 * steps - 56] = np.frombuffer(np.int64(8).tobytes(), dtype=np.uint8)
             for asked in (steps, steps + 1):
                 try:
-                    stitched = stitch(parse(f"chase a {asked} size={size}"))
+                    stitched = stitch(parse(f"chase a {asked} size={size}"), to_run=True)
                 except UnsupportedError as error:
                     pytest.skip(str(error))
                 result = np.zeros((1, stitched.intervals), dtype=np.int64)
@@ -187,13 +187,14 @@ def mappings() -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize(
     "text", ["load a", "load a ip=A", "load a ip_bits=0; load b ip_bits=0x3fffffc; store c", "nop 60000"]
 )
-def test_code_can_be_run_and_read_only(text: str) -> None:
-    stitched = stitch(parse(text))
+@pytest.mark.parametrize(("to_run", "rights_of_code"), [(True, "r-xp"), (False, "r--p")], ids=["to_run", "to_read"])
+def test_code_can_be_run_and_read_only(text: str, to_run: bool, rights_of_code: str) -> None:
+    stitched = stitch(parse(text), to_run=to_run)
     ours = [(stitched.address, stitched.code_bytes), *((address, size) for address, size, _ in stitched.stubs)]
     for address, size in ours:
         touched = [rights for begin, end, rights in mappings() if begin < address + size and address < end]
         assert touched
-        assert set(touched) == {"r-xp"}
+        assert set(touched) == {rights_of_code}
     if any(address < stitched.address for address, _, _ in stitched.stubs):
         around = range(stitched.address - (1 << 26), stitched.address + (1 << 26))
         near = [rights for begin, _, rights in mappings() if begin in around]

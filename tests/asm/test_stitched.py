@@ -44,7 +44,7 @@ def choices(**kwargs: Any) -> Choices:
 def stitched_or_refused(probe: Probe) -> _engine.Stitched:
     """The code; probes that need more registers than there are for kept values are no examples."""
     try:
-        return stitch(probe)
+        return stitch(probe, to_run=True)
     except ProbeError as error:
         assume("addresses that depend on them later" not in str(error))
         raise
