@@ -45,7 +45,7 @@ def quantile_of_rounds(values: ArrayLike, quantile: float, bias: tuple[float, fl
     resampled: NDArray[np.float64] = np.quantile(known[draws], quantile, axis=1)
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     reach = _reach(known, quantile)
-    return Interval(value, min(float(low), value - reach) - bias[0], max(float(high), value + reach) + bias[1])
+    return Interval(value, float(min(low, value - reach) - bias[0]), float(max(high, value + reach) + bias[1]))
 
 
 def _reach(known: NDArray[np.float64], quantile: float) -> float:
