@@ -92,9 +92,12 @@ def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[VectorRou
 
 
 def _measured(parameter: str, value: Interval, unit: str, method: str) -> Finding:
-    """A latency with its interval; unresolved where too few samples were undisturbed or it is not positive."""
-    if not np.isfinite(value.value) or value.low <= 0:
+    """A latency with its interval; unresolved where too few samples were undisturbed, or rounds hardly agree."""
+    if not np.isfinite(value.value):
         return decide.unresolved(parameter, unit, "too few undisturbed samples; run again on a quieter machine", method)
+    if value.low <= 0:
+        why = f"rounds differ too much, about {value.value:.4g} {unit}: lines were now in one level, now in another"
+        return decide.unresolved(parameter, unit, why, method)
     return decide.measured(parameter, value, unit, method, "sweep")
 
 
