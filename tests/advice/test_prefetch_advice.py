@@ -153,7 +153,11 @@ def test_what_is_missing_is_named_and_the_range_given() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [({"cycles_per_iteration": -1.0}, "positive"), ({"streams": []}, "stream"), ({"streems": []}, "streems")],
+    [
+        ({"cycles_per_iteration": -1.0}, "cycles_per_iteration must"),
+        ({"streams": []}, "stream"),
+        ({"streems": []}, "streems"),
+    ],
 )
 def test_a_description_that_makes_no_sense_is_refused_in_one_line(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
