@@ -78,6 +78,19 @@ def test_no_path_of_the_machine_it_was_written_on(page: Path) -> None:
     assert re.findall(r"(?<![\w.])/(?:work|tmp|root|home|opt|mnt)\b[^\s`]*", _text(page)) == []
 
 
+def test_the_places_to_look_at_are_there() -> None:
+    """In the table of docs/silicon.md; in a cell a name without its folder lies in that of the name before."""
+    table = re.findall(r"^\| .* \|$", _text(ROOT / "docs/silicon.md").partition("## Where to look")[2], re.MULTILINE)
+    cells = [re.findall(r"`([\w/.]+)`", cell) for row in table[2:] for cell in row.strip("| ").split(" | ")[1:]]
+    assert sum(map(len, cells)) > 20
+    for names in cells:
+        folder = ROOT
+        for name in names:
+            path = next((each for each in (ROOT / name, folder / name) if each.exists()), None)
+            assert path is not None, name
+            folder = path if path.is_dir() else path.parent
+
+
 # -- commands -----------------------------------------------------------------------------------------------------
 
 
