@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
-
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -32,7 +30,9 @@ def remarks(value: Any) -> Any:
         return {remarks(key): remarks(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(map(remarks, value))
-    if isinstance(value, msgspec.Struct):
+    if hasattr(value, "__struct_fields__"):
+        import msgspec  # help texts do without
+
         changed = {name: remarks(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
     return value

@@ -114,7 +114,8 @@ class LazyGroup(click.Group):
             try:
                 threading.Thread(target=int).start()
             except RuntimeError:  # linear algebra that can't begin its threads interrupts its own process
-                raise _CouldNotRun("no thread can be begun: raise ulimit -u and -v, or let clone3 pass") from error
+                why = "no thread can be begun: raise ulimit -u and -v, let clone3 pass, or set OPENBLAS_NUM_THREADS=1"
+                raise _CouldNotRun(why) from error
             if isinstance(error, RuntimeError):
                 raise
             click.echo("\nInterrupted.", err=True)

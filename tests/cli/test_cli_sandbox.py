@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,8 +79,16 @@ print("numba" in sys.modules)
 
 @pytest.mark.parametrize("call", sorted(set(CALLS) - {"uname"}))
 def test_a_refused_call_costs_no_command_that_can_do_without(call: str) -> None:
-    done = setebench(refused(call), "sim", "list")
+    one_thread = ["env", "OPENBLAS_NUM_THREADS=1"]  # on several CPUs numpy's linear algebra begins more
+    done = setebench([*one_thread, *refused(call)], "sim", "list")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="linear algebra begins no threads on one CPU")
+def test_linear_algebra_without_threads_is_said() -> None:
+    done = setebench(["env", "OPENBLAS_NUM_THREADS=2", *refused("clone3")], "sim", "list")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: no thread can be begun")
 
 
 def test_what_python_itself_can_not_do_without_is_said() -> None:
