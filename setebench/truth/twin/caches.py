@@ -9,7 +9,15 @@ from setebench.sim.files.toml_lines import Path
 from setebench.sim.spec.fields import literals, table_fields
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
-from setebench.truth.twin.shapes import MOST_SLICES, USUAL_WAYS, Shape, at_least, of_size, of_size_and_ways
+from setebench.truth.twin.shapes import (
+    MOST_ODD,
+    MOST_SLICES,
+    USUAL_WAYS,
+    Shape,
+    at_least,
+    of_size,
+    of_size_and_ways,
+)
 
 ASSUMED_BYTES = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20, 4: 128 << 20}
 ASSUMED_LATENCIES = {1: 4.0, 2: 14.0, 3: 50.0, 4: 120.0}
@@ -64,10 +72,11 @@ def _at(level: int) -> Path:
 
 
 def _shape(readings: Readings, draft: Draft, level: int, before: Shape | None) -> Shape:
-    size, ways = readings.get(f"cache.l{level}.size"), readings.get(f"cache.l{level}.ways")
+    size, ways, index = (readings.get(f"cache.l{level}.{each}") for each in ("size", "ways", "index"))
     slices = MOST_SLICES if level == SLICED else 1
+    odd = MOST_ODD if level > 1 and (index is None or index.value != "hashed") else 1
     if size is not None and ways is not None and size.kind == ways.kind == "measured":
-        exact = of_size_and_ways(int(size.value) // readings.line, int(ways.value), slices)
+        exact = of_size_and_ways(int(size.value) // readings.line, int(ways.value), slices, odd)
         if exact is not None:
             return _both(draft, level, exact, (size, ways))
     return _one(readings, draft, level, before)

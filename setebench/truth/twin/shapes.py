@@ -1,4 +1,4 @@
-"""Sets and ways that a size can have: sets are a power of two."""
+"""Sets and ways that a size can have: sets are a power of two, or a small odd multiple of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MOST_WAYS = 32
 MOST_SLICES = 64
+MOST_ODD = 5
+"""Times a power of two, sets of a cache whose lines go by the remainder: 1.5 MiB of 16 ways have 3 times 512."""
 USUAL_WAYS = (8, 16, 12, 4, 2, 20, 24, 10, 6, 32)
 """Ways to assume, the most usual first."""
 
@@ -23,14 +25,16 @@ class Shape:
         return self.sets * self.ways * self.slices
 
 
-def of_size_and_ways(lines: int, ways: int, most_slices: int = 1) -> Shape | None:
-    """The shape of so many lines and ways, None where the sets are no power of two, even in slices."""
+def of_size_and_ways(lines: int, ways: int, most_slices: int = 1, most_odd: int = 1) -> Shape | None:
+    """The shape of so many lines and ways, None where the sets are no power of two, even in slices, and no odd multiple
+    up to `most_odd` of one."""
     total, rest = divmod(lines, ways)
     if rest or not total:
         return None
-    sets = total & -total
-    slices = total // sets
-    return Shape(sets, ways, slices) if slices <= most_slices else None
+    power = total & -total
+    if total // power <= most_slices:
+        return Shape(power, ways, total // power)
+    return Shape(total, ways) if total // power <= most_odd else None
 
 
 def of_size(lines: int) -> Shape | None:
