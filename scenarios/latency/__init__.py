@@ -29,7 +29,7 @@ OVERHEAD_SAMPLES = 200
 """Empty intervals of each bracket in a round: a mean on steps of 36 ticks is good to a tick."""
 
 PRECISE, PRECISE_CYCLES = 0.05, 0.5
-"""Half width, relative and in cycles, up to which a latency of a core's own cache is a value; wider ones are a bound."""
+"""Half width, relative and in cycles, up to which the latency of a core's own cache is a value and no bound."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
