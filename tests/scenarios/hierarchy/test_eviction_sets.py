@@ -18,9 +18,12 @@ from setebench.calibration import Calibration, Levels
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.stats.estimate import Interval
 
 LEVELS = Levels(
-    walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}, ends_bytes={"l1": 32e3, "l2": 1e6}
+    walks={},
+    cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0},
+    capacity={"l1": Interval(32e3, 32e3, 32e3), "l2": Interval(1e6, 1e6, 1e6)},
 )
 """Of the quiet machine, about."""
 

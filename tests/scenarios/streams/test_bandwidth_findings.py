@@ -23,6 +23,7 @@ from setebench.probe import Base, Kind, Probe
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
+from setebench.stats.estimate import Interval
 
 A = Base("a")
 
@@ -94,10 +95,15 @@ def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
     assert (budget.times(64 * 1e9, 1.0, 2, 9), budget.times(64, 1.0, 2, 9)) == (2, 9)
 
 
+def ends(**known: float) -> dict[str, Interval]:
+    """Where levels end, exactly."""
+    return {name: Interval(value, value, value) for name, value in known.items()}
+
+
 LEVELS = Levels(
     walks={},
     cycles={"l1": 5.0, "l2": 16.0, "l3": 60.0, "memory": 300.0},
-    ends_bytes={"l1": 32768.0, "l2": 1048576.0, "l3": 8388608.0},
+    capacity=ends(l1=32768.0, l2=1048576.0, l3=8388608.0),
 )
 FOUR = facts(((0,), (1,), (2,), (3,)))
 
@@ -111,15 +117,15 @@ FOUR = facts(((0,), (1,), (2,), (3,)))
 def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
     logarithms: list[float], threads: int, smt: int, last_known: bool
 ) -> None:
-    ends = {f"l{number}": 2.0**each for number, each in enumerate(sorted(logarithms), 1)}
-    cycles = {name: 5.0 * 3**number for number, name in enumerate([*ends, "memory"])}
-    known = ends if last_known or len(ends) == 1 else dict(list(ends.items())[:-1])
+    capacities = {f"l{number}": 2.0**each for number, each in enumerate(sorted(logarithms), 1)}
+    cycles = {name: 5.0 * 3**number for number, name in enumerate([*capacities, "memory"])}
+    known = capacities if last_known or len(capacities) == 1 else dict(list(capacities.items())[:-1])
     machine = facts(tuple((core, core + threads) if smt == 2 else (core,) for core in range(threads)))
     cpus = machine.cpus
-    levels = Levels(walks={}, cycles=cycles, ends_bytes=known)
+    levels = Levels(walks={}, cycles=cycles, capacity=ends(**known))
     found = bytes_of(levels, machine, cpus)
     shares = {name: end / (len(cpus) if shared(levels, name) else smt) for name, end in known.items()}
-    for number, name in enumerate(ends):
+    for number, name in enumerate(capacities):
         if found[name] and name in shares:
             assert found[name] <= 0.75 * shares[name]
         if found[name] and number:
@@ -137,11 +143,11 @@ def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
 
 
 def test_a_cache_that_no_data_set_lies_in_has_none() -> None:
-    narrow = replace(LEVELS, ends_bytes={"l1": 32768.0, "l2": 40000.0, "l3": 8388608.0})
+    narrow = replace(LEVELS, capacity=ends(l1=32768.0, l2=40000.0, l3=8388608.0))
     assert bytes_of(narrow, FOUR, (0,))["l2"] == 0
     memory_like = replace(LEVELS, cycles={**LEVELS.cycles, "l3": 290.0})
     assert bytes_of(memory_like, FOUR, (0,))["l3"] == 0
-    endless = replace(LEVELS, ends_bytes={"l1": 32768.0, "l2": 1048576.0})
+    endless = replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
     assert bytes_of(endless, FOUR, (0,))["l3"] == 2097152
 
 
