@@ -85,7 +85,7 @@ def _candidates(octaves: Numbers, logs: Numbers, params: PlateausParams) -> list
                 continue
             log = float(np.median(low[first : last + 1]))
             misfits = ((low[first : last + 1] - log) / params.alike) ** 2
-            agree = np.nanmean(np.abs(logs[:, first : last + 1] - log) < params.near)
-            if misfits.mean() <= params.unlike and agree >= params.agree:
+            near = np.abs(logs[:, first : last + 1] - log) < params.near
+            if misfits.mean() <= params.unlike and near.mean() >= params.agree and near[:, (0, -1)].any(axis=0).all():
                 found.append(_Flat(first, last, log, float(misfits.sum())))
     return found
