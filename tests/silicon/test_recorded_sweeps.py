@@ -1,11 +1,11 @@
 """Levels from sweeps of working sets that real CPUs recorded, by rounds of which most were disturbed.
 
 `emerald-rapids-guest.npz` holds six rounds, five seconds apart, of one virtual CPU of a KVM guest on an Intel Emerald
-Rapids: ticks (2.1 GHz, in steps of two) of [1,024 additions, nothing, a chase of 256 loads, 1,024 additions], 64 samples
-of each of so many pages (`sizes`). `dense` chases all their lines, `spread` one line of each page, `packed` as many
-lines on as few pages as hold them. In rounds 0 and 4 the core was alone; in the others another program ran on its
-second thread for a part of the time, and 28 KiB took 7 to 11 cycles a load instead of 5. Plain C says of this CPU: first
-level 5.00 cycles, second 16.0, last 90 to 105, of which this guest had a share of 4 to 18 MiB that came and went.
+Rapids: ticks (2.1 GHz, in steps of two) of [1,024 additions, nothing, a chase of 256 loads, 1,024 additions], 64
+samples of each of so many pages (`sizes`). `dense` chases all their lines, `spread` one line of each page, `packed` as
+many lines on as few pages as hold them. In rounds 0 and 4 the core was alone; in the others another program ran on its
+second thread for a part of the time, and 28 KiB took 7 to 11 cycles a load instead of 5. Plain C says of this CPU:
+first level 5.00 cycles, second 16.0, last 90 to 105, of which this guest had a share of 4 to 18 MiB that came and went.
 """
 
 from __future__ import annotations

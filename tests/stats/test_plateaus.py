@@ -3,6 +3,8 @@ disturbed."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -94,7 +96,7 @@ def test_plateaus_of_anything_ascend_and_are_as_wide_and_as_far_apart_as_promise
     found = plateaus(SIZES, np.array([costs] * 3))
     for flat in found:
         assert np.log2(SIZES[flat.last] / SIZES[flat.first]) >= params.octaves
-    for near, far in zip(found, found[1:], strict=False):
+    for near, far in pairwise(found):
         assert near.last < far.first and far.cycles >= params.apart * near.cycles * (1 - 1e-9)
 
 
