@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from asked import findings, judged
 from small_presets import small, small_file
-from swept_machines import swept
 
 from setebench.judge import Verdict
 from setebench.results import Outcome
@@ -47,7 +46,7 @@ def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
     opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
-    reported = findings("mshr", swept(opened, fast=True))
+    reported = findings("mshr", Context(machine=opened, fast=True))
     first, second = reported["mshr.l1.shared_by_smt"], reported["mshr.l2.shared_by_smt"]
     assert (first.value, first.outcome) == (False, Outcome.MEASURED)
     assert not second.value  # bandwidth smears the jump of four full queues, so it may be left open
@@ -72,5 +71,5 @@ def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> No
     plain = small("plain")
     levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
     opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
-    demand = findings("mshr", swept(opened, fast=True, options={"level": "L1"}))["mshr.l1.demand"]
+    demand = findings("mshr", Context(machine=opened, fast=True, options={"level": "L1"}))["mshr.l1.demand"]
     assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)

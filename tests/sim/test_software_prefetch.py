@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from asked import findings
 from small_presets import small
-from swept_machines import swept
 
 from setebench import registry
 from setebench.judge import Verdict, judge
 from setebench.results import Finding
+from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth.parameters import truth
@@ -56,7 +56,7 @@ MACHINES = {
 
 @cache
 def _findings(name: str) -> tuple[Finding, ...]:
-    found = findings("software-prefetch", swept(open_machine_file(MACHINES[name](), 3), seed=3, fast=True))
+    found = findings("software-prefetch", Context(machine=open_machine_file(MACHINES[name](), 3), fast=True))
     return tuple(found.values())
 
 

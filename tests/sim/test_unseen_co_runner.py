@@ -11,7 +11,6 @@ import pytest
 from asked import findings
 from quiet_machines import quiet
 from small_presets import small
-from swept_machines import swept
 
 from setebench.experiments.alone import Alone
 from setebench.probe import Probe
@@ -37,7 +36,7 @@ def with_co_runner(**noise: Any) -> SimulatedMachine:
 
 def reported(**noise: Any) -> dict[str, Finding]:
     """Findings of a machine on which it is there for three quarters of the time, or from some time on."""
-    return findings("mshr", swept(with_co_runner(**noise), fast=True, options={"level": "L1"}))
+    return findings("mshr", Context(machine=with_co_runner(**noise), fast=True, options={"level": "L1"}))
 
 
 def test_entries_are_counted_while_nobody_holds_any() -> None:
