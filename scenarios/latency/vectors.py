@@ -30,7 +30,7 @@ class VectorParams(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 512  # loads of a chase
     transfers: int = 100  # round trips between register files of a question
     samples: int = 24  # paired samples of each size in a round
-    precise_cycles: float = 1.0  # half width up to which a vector latency is a value and not a bound
+    precise: tuple[float, float] = (0.3, 0.03)  # half width, in cycles or relative, up to which one is no bound
 
 
 class VectorRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +92,5 @@ def vector_findings(name: str, agreed: Finding, rounds: Sequence[VectorRound]) -
         later = max(chase.value - 1.0 - least.value, 0.0)
         low, high = (agreed.low or 0.0) + least.low, (agreed.high or 0.0) + least.high + later
         value = Interval(agreed.value + least.value + later / 2, low, high)
-        yield decide.as_precise(
-            decide.measured(parameter, value, "cycles", METHOD), max(VectorParams().precise_cycles, 0.05 * value.value)
-        )
+        cycles, part = VectorParams().precise
+        yield decide.as_precise(decide.measured(parameter, value, "cycles", METHOD), max(cycles, part * value.value))

@@ -22,7 +22,7 @@ MEMORY = 256 << 20
 """Of machines whose second TLB is small: fewer pages are asked for."""
 
 
-def findings_of(machine: Any, rounds: int = 1, large: bool = False) -> dict[str, Finding]:
+def findings_of(machine: Any, rounds: int = 2, large: bool = False) -> dict[str, Finding]:
     context = Context(machine=machine)
     small = [measure_tlbs(context) for _ in range(rounds)]
     more = [measure_large(context, each) for each in small] if large else []
