@@ -186,7 +186,7 @@ def _span(pair: Numbers, params: LevelsParams) -> float:
     that they often serve; medians, as one size may have been disturbed. 1 where one is memory's, or there are hardly
     any."""
     both = pair[:-1].sum(axis=1)
-    often = both >= max(params.seen, params.as_often * float(both.max()))
+    often = both >= max(params.doubtful, params.seen * float(both.max()))
     parts = pair[:-1][often, 1] / both[often]
     if len(parts) < 3 or pair[-1].max() >= params.seen / 2:
         return 1.0
