@@ -237,19 +237,24 @@ class _Table:
         return Interval(level.cycles, min(level.cycles * low, least), level.cycles * high)
 
     def _spread(self, level: Level) -> Interval:
-        """What single loads that are nearer to this level than to any other took in the rounds, relative to their
-        median over rounds."""
+        """What single loads from a level took in the rounds, relative to their median over rounds."""
+        by_round = self._near(level)
+        known = by_round[np.isfinite(by_round)]
+        return quantile_of_rounds(known / np.median(known), MIDDLE) if len(known) else Interval(1.0, 1.0, 1.0)
+
+    def _near(self, level: Level) -> Numbers:
+        """Mean cycles of the single loads that took about as long as this level and no other, in each round: of the
+        sizes that it serves often; NaN where there are none."""
         others = np.array([each for each in self.components if each != level.cycles])
         below, above = others[others < level.cycles], others[others > level.cycles]
         low, high = np.sqrt(level.cycles * below.max(initial=0.0)), np.sqrt(level.cycles * above.min(initial=np.inf))
         often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()).tolist()
-        by_round = []
-        for row in self._rounds:
-            loads = [cycles(row[number + 1].samples, 0) - self.added[1] for number in often if number + 1 < len(row)]
-            own = np.concatenate(loads) if loads else np.zeros(0)
-            own = own[(own > low) & (own < high)]
-            by_round.append(float(own.mean()) if len(own) else np.nan)
-        return quantile_of_rounds(np.array(by_round) / np.nanmedian(by_round), MIDDLE)
+        found = np.full(len(self._rounds), np.nan)
+        for number, row in enumerate(self._rounds):
+            loads = [cycles(row[size + 1].samples, 0) - self.added[1] for size in often if size + 1 < len(row)]
+            own = np.concatenate([each[(each > low) & (each < high)] for each in loads] or [np.zeros(0)])
+            found[number] = own.mean() if len(own) else np.nan
+        return found
 
     def _accesses(self, number: int) -> int:
         return self._by_size[number + 1][0].samples.accesses
@@ -266,7 +271,10 @@ class _Table:
         return self.first_cycles - float(np.median(low[first]))
 
     def single(self, level: Level | None) -> Interval:
-        """Cycles of single loads from the size that a level serves most of; of flushed lines where it is None."""
+        """Cycles of single loads from a level, of flushed lines where it is None: all those of the size that it serves
+        nearly alone, else those that are nearest to it."""
+        if level is not None and level.weights.max() < self.params.pure:
+            return quantile_of_rounds(self._near(level), MIDDLE)
         number = 0 if level is None else int(level.weights.argmax()) + 1
         by_round = [located(each.samples, 0) - self.added[1] for each in self._by_size[number]]
         return quantile_of_rounds(by_round, LATENCY)
