@@ -295,3 +295,9 @@ def test_texts_of_a_result_stay_texts_in_a_machine_file(text: str) -> None:
     assert msgspec.structs.replace(mine, name=other.name, description=other.description) == other
     assert visible(text) in mine.name and origins(written, "a.toml").keys() == origins(plain, "b.toml").keys()
     assert all(each.isprintable() for each in written.split("\n") if each.startswith("#"))
+
+
+def test_a_result_with_impossible_values_is_refused_in_one_line() -> None:
+    damaged = changed(truth_of("plain"), "clock.cycles_per_tick", value=0.0, low=0.0, high=0.0)
+    with pytest.raises(SetebenchError, match=r"clock\.cycles_per_tick"):
+        make_twin(damaged)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import Kind, Origin
 
@@ -98,18 +99,25 @@ class Readings:
 
 
 def computed(rule: Callable[..., float], *readings: Reading, why: str = "") -> Reading:
-    """`rule` of the values; the interval spans the rule at the corners of theirs. No surer than the least sure."""
+    """`rule` of the values; the interval spans the rule at the corners of theirs. No surer than the least sure.
+
+    Raises `UsageError` for values that the rule can't take, as only a damaged result has."""
     ends: list[float] = []
-    if any(each.low is not None or each.high is not None for each in readings):
-        corners = itertools.product(*(list(_ends(each)) for each in readings))
-        ends = [rule(*corner) for corner in corners]
+    names = tuple(dict.fromkeys(name for each in readings for name in each.parameters))
+    try:
+        value = rule(*(each.value for each in readings))
+        if any(each.low is not None or each.high is not None for each in readings):
+            corners = itertools.product(*(list(_ends(each)) for each in readings))
+            ends = [rule(*corner) for corner in corners]
+    except (ArithmeticError, ValueError) as error:
+        raise UsageError(f"the result's values of {', '.join(names)} can't be: {error}") from error
     whys = dict.fromkeys(text for text in (why, *(each.why for each in readings)) if text)
     return Reading(
-        rule(*(each.value for each in readings)),
+        value,
         "bounded" if any(each.kind == "bounded" for each in readings) else "measured",
         min(ends) if ends else None,
         max(ends) if ends else None,
-        tuple(dict.fromkeys(name for each in readings for name in each.parameters)),
+        names,
         "; ".join(whys),
     )
 

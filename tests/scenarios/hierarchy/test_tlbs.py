@@ -62,13 +62,18 @@ def test_a_hashed_index_gives_the_entries_or_a_bound_near_them() -> None:
     assert first.value == 64 if first.outcome is Outcome.MEASURED else 16 <= first.value <= 64
 
 
-@pytest.mark.parametrize("noise", [Noise(step=26, wander=0.04, bursts=0.02), Noise(2, 0.04, 0.1, 0.5, 1.2)])
-def test_a_coarse_clock_and_a_co_runner(noise: Noise) -> None:
+@pytest.mark.parametrize(
+    ("noise", "walk"), [(Noise(step=26, wander=0.04, bursts=0.02), 0.06), (Noise(2, 0.04, 0.1, 0.5, 1.2), 0.2)]
+)
+def test_a_coarse_clock_and_a_co_runner(noise: Noise, walk: float) -> None:
+    """Who makes half of all runs slower by a fifth is in every round, and adds no more than that to a page walk."""
     tables = Table(16, 6, 7.0), Table(64, 8, 47.0)
     found = findings_of(LruMachine(tables, noise=noise, memory_bytes=MEMORY), 6)
     assert entries(found)[0] == 96
     assert entries(found)[1] == pytest.approx(512, rel=0.1)
-    assert penalties(found) == pytest.approx([7.0, 47.0], rel=0.06, abs=0.6)
+    first, second = penalties(found)
+    assert first == pytest.approx(7.0, abs=0.6)
+    assert second == pytest.approx(47.0, rel=walk)
 
 
 def test_prefetchers_and_noise() -> None:
