@@ -43,7 +43,8 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 400  # intervals of a size and length that enter it; more say little and take long
     pure: float = 0.9  # part of a size that a level must serve for the chains to state its latency
     ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
-    alike: float = 0.05  # sizes that differ by less in what a level serves of them are as good for its lines
+    alike: float = 0.25  # part by which a smaller set may be served less by a level and still is its traversal
+    least_spread: float = 0.025  # least half interval of what only single loads tell, relative
     turns: int = 3  # times that a traversal goes round where nearer levels serve more than `kept` of it
     kept: float = 0.2  # part of a traversal that a nearer level that replaces at random may keep
     apart: float = 1.6  # least ratio of a level to the first: closer components are what conflicts make of that
@@ -231,7 +232,7 @@ class _Table:
             if -params.early * level.cycles <= found.value - level.cycles <= later:
                 return found
         spread = self._spread(level)
-        low, high = min(spread.low, 1 - params.alike / 2), max(spread.high, 1 + params.alike / 2)
+        low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
         # lines that came nearer make chains too short, what runs beside makes single loads too long: it lies between
         least = found.low if pure.any() and found.value < level.cycles else level.cycles
         return Interval(level.cycles, min(level.cycles * low, least), level.cycles * high)
@@ -291,9 +292,13 @@ class _Table:
         return Interval(*(value * pace.value for value in latency[name]))
 
     def walk(self, level: Level) -> Walk:
-        """The traversal that leaves the most lines in a level."""
+        """The smallest traversal that leaves most lines in a level, nearer still to where the one before ends: a larger
+        one pushes some further out, where sets fill unevenly."""
         chosen = int(level.best(self.params.alike)[0])
-        return Walk(float(self.sizes[chosen]), self.params.turns if level.nearer[chosen] > self.params.kept else 1)
+        within = np.flatnonzero(level.nearer[: chosen + 1] >= self.params.ends)
+        begin = float(self.sizes[within[-1]]) if len(within) else float(self.sizes[chosen])
+        turns = self.params.turns if level.nearer[chosen] > self.params.kept else 1
+        return Walk((begin * float(self.sizes[chosen])) ** 0.5, turns)
 
     def end(self, level: Level) -> Interval | None:
         """Bytes at which a level ends, between two sizes on their logarithmic scale; None of one that was not

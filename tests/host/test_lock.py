@@ -91,7 +91,9 @@ for _ in range(2):
 assert lock.HOLDER not in os.environ
 """
     with started(*PYTHON, outer) as process:
-        assert process.communicate(timeout=60) == ("inner\nforked\n" * 2, "")
+        out, err = process.communicate(timeout=120)
+    assert out == "inner\nforked\n" * 2
+    assert len(err.splitlines()) <= 1  # another test may be measuring when the outer one asks first
 
 
 @pytest.mark.parametrize("place", ["missing", "socket"])
