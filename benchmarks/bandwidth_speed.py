@@ -36,8 +36,9 @@ import numpy as np
 from setebench.experiments.streams.choice import WIDTHS, choose_cpus, widths_of
 from setebench.experiments.streams.team import Team
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
-from setebench.machine import open_machine
+from setebench.machine import open_machine, run_on
 from setebench.native.threads import allowed_cpus
+from setebench.probe import Base, Probe
 from setebench.registry import scenario
 from setebench.scenario import Context
 
@@ -90,9 +91,9 @@ def show(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str)
 
 def compiled_way(library: ctypes.CDLL, kernel: str, team: Team, array_bytes: int, runs: int) -> Callable[[], float]:
     """The compiled loop over a team's arrays; GB/s of the best of `runs` after one that doesn't count."""
-    threads = len(team.cpus)
-    cpus = (ctypes.c_int * threads)(*team.cpus)
-    first = (ctypes.c_void_p * threads)(*(region.address for region in team.regions))
+    threads = len(team.regions)
+    cpus = (ctypes.c_int * threads)(*team.regions)
+    first = (ctypes.c_void_p * threads)(*(region.address for region in team.regions.values()))
     seconds = (ctypes.c_double * (runs + 1))()
     elements, spacing = ctypes.c_size_t(array_bytes // 8), ctypes.c_size_t(array_spacing(array_bytes) // 8)
     number = list(OURS).index(kernel)
@@ -106,16 +107,30 @@ def compiled_way(library: ctypes.CDLL, kernel: str, team: Team, array_bytes: int
     return run
 
 
-def own_ways(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> dict[str, Callable[[], float]]:
-    """A kernel of setebench over a team's arrays, in both forms of its loop; GB/s of the best of `runs` after one that
-    doesn't count."""
+def best_rate(
+    context: Context, team: Team, stream: tuple[str, int, int], passes: int, runs: int, rolled: bool
+) -> float:
+    """GB/s of all threads in the best of `runs` after one that doesn't count; `stream` is kernel, width, array size."""
+    name, width, array_bytes = stream
+    probes, places = {}, {}
+    for cpu, region in team.regions.items():
+        base = Base(f"arrays{cpu}")
+        one = Probe().stream(base, name, array_bytes, width, rolled=rolled)
+        body = one if passes == 1 else Probe().repeat(passes, one)
+        probes[cpu] = (Probe().barrier().start(0, dither=False) + body).fence().stop(0)
+        places[base] = np.full(runs + 1, region.address)
+    ticks = np.max([each[1:, 0] for each in run_on(context.machine, probes, places).values()], axis=0)
+    volume = len(probes) * passes * array_bytes // 256 * KERNELS[name].program_bytes
+    return float(volume / ticks.min() * context.machine.facts.ticks_per_second / 1e9)
 
-    def run(rolled: bool) -> float:
-        timing = team.time(KERNELS[kernel], width, array_bytes, 1, runs, rolled=rolled)
-        return float(timing.gigabytes_per_second().max())
 
+def own_ways(context: Context, team: Team, stream: tuple[str, int, int], runs: int) -> dict[str, Callable[[], float]]:
+    """A kernel of setebench over a team's arrays, in both forms of its loop."""
+    kernel = stream[0]
     forms = {f"{kernel} {'rolled' if rolled else 'unrolled'}": rolled for rolled in KERNELS[kernel].forms}
-    return {name: functools.partial(run, rolled) for name, rolled in forms.items()}
+    return {
+        name: functools.partial(best_rate, context, team, stream, 1, runs, rolled) for name, rolled in forms.items()
+    }
 
 
 def chosen_form(forms: dict[str, Callable[[], float]]) -> str:
@@ -150,11 +165,12 @@ def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace)
     cpus = choose_cpus(machine.facts, context.cpu, threads)
     array_bytes = (arguments.mib << 20) // threads // 256 * 256
     width = WIDTHS[widths_of(machine.facts)[0]]
-    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
+    team = Team(context, dict.fromkeys(cpus, stream_bytes(KERNELS["triad"], array_bytes)))
     try:
-        team.fill(KERNELS["triad"], width, array_bytes)
         for name, kernels in OURS.items():
-            forms = {kernel: own_ways(team, kernel, width, array_bytes, arguments.runs) for kernel in kernels}
+            forms = {
+                kernel: own_ways(context, team, (kernel, width, array_bytes), arguments.runs) for kernel in kernels
+            }
             chosen = {kernel: chosen_form(own) for kernel, own in forms.items()}
             ways = {way: run for own in forms.values() for way, run in own.items()}
             ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
@@ -194,23 +210,16 @@ def in_caches(context: Context, arguments: argparse.Namespace) -> None:
             passes = LIKWID_BYTES // size
             where = ("taskset", "-c", str(cpu))  # its own choice of a CPU counts from the first
             line = (*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes))
-            team = Team(context, (cpu,), size + 8192)
+            team = Team(context, {cpu: size + 8192})
             try:
                 ways: dict[str, Callable[[], float]] = {
-                    "own": cached_way(team, WIDTHS[width], size, passes),
+                    "own": functools.partial(best_rate, context, team, ("load", WIDTHS[width], size), passes, 1, False),
                     "likwid": functools.partial(likwid_rate, line),
                 }
                 found = taking_turns(arguments.rounds, ways)
             finally:
                 team.close()
             show(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[4:]))
-
-
-def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], float]:
-    """Loads of a cached data set, one interval over so many passes; GB/s."""
-    load = KERNELS["load"]
-    team.fill(load, width, size)
-    return lambda: float(team.time(load, width, size, passes, 1).gigabytes_per_second()[0])
 
 
 def repeats(arguments: argparse.Namespace) -> None:

@@ -7,11 +7,9 @@ end is found by a latency sweep (`experiments.levels`), so a rate belongs to a l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 from setebench.calibration import MEMORY, Levels
-from setebench.errors import UnsupportedError, UsageError
-from setebench.experiments.size_sweep import SizeSweepParams
+from setebench.errors import UsageError
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import MEMORY as WHICH_MEMORY
@@ -26,7 +24,8 @@ from setebench.experiments.streams.choice import (
     widths_of,
     without_kernels,
 )
-from setebench.experiments.streams.team import Team
+from setebench.experiments.streams.outgrowing import Outgrowing, measured_levels, outgrowing
+from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.kernels import NAMES
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.results import Finding
@@ -34,12 +33,23 @@ from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
 from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
-from .params import PARAMS
 from .prefetched import why_dropped
-from .sets import bytes_of, data_set, levels_of, shared
-from .timed import Case, Stream, Timer
+from .sets import bytes_of, shared
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
+
+SECONDS, FAST_SECONDS = 18.0, 6.0
+"""Of `Budget`, for all rounds."""
+
+SMALL_BYTES, SMALL_LEAST, SMALL_TIME = 1 << 19, 1 << 17, 1 / 8000
+"""Passed over in a sample of a small data set, as branch predictors learn where a pass ends; where a machine takes long
+no more than that part of the time allows, but so many that brackets and the last stores are 2 % of it."""
+
+MEMORY_TIME = 0.03
+"""Of the time, for filling the data set of memory once."""
+
+SPACED = 1.25
+"""Memory over data: arrays of a block lie apart."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -52,24 +62,23 @@ def answer(context: Context) -> Iterator[Finding]:
     cases = _cases(context)
     if not cases:
         return
-    room = _room(context, cases)
+    _check_options(context, cases)
     wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
     for case in cases:
         if case.name in wrong:
             yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
     cases = [case for case in cases if case.name not in wrong]
-    levels = levels_of(context)
-    sizes = {case: _sizes(context, levels, case, room) for case in cases}
-    small = max(PARAMS.small_least, min(PARAMS.small_bytes, int(_budget(context).bytes(PARAMS.small_time))))
+    levels, budget = measured_levels(context), _budget(context)
+    memory = outgrowing(levels, int(budget.bytes(MEMORY_TIME)))
+    small = max(SMALL_LEAST, min(SMALL_BYTES, int(budget.bytes(SMALL_TIME))))
+    sizes = {case: _sizes(context, levels, case, memory) for case in cases}
     streams = {
         case: [
-            Stream(case, level, data_set(case.kernel, size, small), shared(levels, level))
-            for level, size in own.items()
-            if size
+            Stream.over(case, level, size, small, shared=shared(levels, level)) for level, size in own.items() if size
         ]
         for case, own in sizes.items()
     }
-    missing = _measure(context, levels, streams)
+    missing = measure(context, [each for own in streams.values() for each in own], budget, memory.last)
     context.evidence[EVIDENCE] = {
         "peak_gb_per_s": context.options.get("peak"),
         "sweeps": [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing],
@@ -121,62 +130,34 @@ def _no_remote(context: Context) -> Iterator[Finding]:
         yield decide.unavailable("bandwidth.memory.remote", "GB/s", reason)
 
 
-def _room(context: Context, cases: list[Case]) -> int:
-    """Bytes that each thread's data set may have, local and remote ones beside each other. Raises `UsageError` for what
-    can't be."""
-    threads = max(case.threads for case in cases)
-    room = context.machine.facts.memory_bytes // (2 * threads * len({case.remote for case in cases}))
-    asked, peak = context.options.get("largest"), context.options.get("peak")
+def _room(context: Context, threads: int) -> int:
+    """Bytes that each of so many threads may have: with those of one thread alone they are half of the memory."""
+    return context.machine.facts.memory_bytes // (4 * threads)
+
+
+def _check_options(context: Context, cases: list[Case]) -> None:
+    """Raises `UsageError` for what can't be."""
+    threads = max(len(case.cpus) for case in cases)
+    room, asked, peak = _room(context, threads), context.options.get("largest"), context.options.get("peak")
     if peak is not None and not peak > 0:
         raise UsageError("--peak takes a rate in GB/s above 0")
     if asked is not None and not 1 <= asked <= room >> 20:
         raise UsageError(f"--largest takes 1 to {room >> 20} MiB: {threads} threads have no more memory here")
-    return room
 
 
-def _sizes(context: Context, levels: Levels, case: Case, room: int) -> dict[str, int]:
-    """Bytes of a thread's data set in each level that a case is of."""
-    found = bytes_of(levels, context.machine.facts, case.cpus)
-    asked = int(context.options.get("largest") or 0) << 20
-    least = min(PARAMS.memory_least, int(_budget(context).bytes(PARAMS.memory_time))) // case.threads
-    wanted, most = found[MEMORY], int(room / PARAMS.spaced)
-    found[MEMORY] = asked or (min(max(wanted, least), most) if wanted <= most else 0)
+def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
+    """Bytes of a thread's data set in each level that a case is of, 0 where there is no room for one."""
+    threads = len(case.cpus)
+    room, found = _room(context, threads), bytes_of(levels, context.machine.facts, case.cpus)
+    least, most = memory.least // threads, int(room / SPACED)
+    found[MEMORY] = int(context.options.get("largest") or 0) << 20
+    found[MEMORY] = found[MEMORY] or (min(memory.wanted // threads, most) if least <= most else 0)
     return {level: found[level] if found[level] <= room else 0 for level in levels_for(case, list(found))}
 
 
 def _budget(context: Context) -> Budget:
-    seconds = context.options.get("seconds") or (PARAMS.fast_seconds if context.fast else PARAMS.seconds)
+    seconds = context.options.get("seconds") or (FAST_SECONDS if context.fast else SECONDS)
     return Budget(context.machine.facts, seconds)
-
-
-def _measure(context: Context, levels: Levels, streams: dict[Case, list[Stream]]) -> dict[bool, str]:
-    """Time all streams, local and remote ones, round by round; why some have no memory, by whether it is remote."""
-    budget, missing = _budget(context), dict[bool, str]()
-    budget = budget.part(1 / max(1, len({case.remote for case in streams})))
-    for remote in sorted({case.remote for case in streams}):
-        own = [stream for case, each in streams.items() if case.remote == remote for stream in each]
-        try:
-            team = _team(context, own, remote)
-        except UnsupportedError as error:
-            if not remote:
-                raise
-            missing[remote] = str(error)
-            continue
-        with closing(team):
-            team.fill_all()
-            last = levels.ends_bytes.get(levels.caches[-1], float(SizeSweepParams().largest))
-            Timer(context, team, budget.part(1.0), last).all(own)
-    return missing
-
-
-def _team(context: Context, streams: list[Stream], remote: bool) -> Team:
-    """Memory on all CPUs of these streams, for the largest data set of each. Raises `UnsupportedError` where there is
-    none."""
-    needed: dict[int, int] = {}
-    for stream in streams:
-        size = stream.data.blocks * stream.data.spacing
-        needed |= {cpu: max(size, needed.get(cpu, 0)) for cpu in stream.case.cpus}
-    return Team(context, list(needed), needed, remote=remote)
 
 
 SCENARIO = Scenario(

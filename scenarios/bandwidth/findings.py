@@ -8,51 +8,41 @@ from typing import Any
 import numpy as np
 
 from setebench.calibration import MEMORY
+from setebench.experiments.streams.timed import Case, Stream
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.estimate import Interval
-from setebench.stats.rounds import RATE, quantile_of_rounds
-
-from .params import PARAMS
-from .timed import Case, Stream
+from setebench.stats.bandwidth.rates import counted, rate_of_rounds
 
 EVIDENCE = "bandwidth"
 
 
 def findings_of(stream: Stream) -> Iterator[Finding]:
-    """The rate of a level: 84th percentile of rounds, as what else runs only slows a stream down."""
+    """The rate of a level, and what the range of its rounds is."""
     rolled, case = stream.best_form, stream.case
-    rates = np.array(stream.gigabytes[rolled])
-    name, known = case.parameter(stream.level), rates[np.isfinite(rates)]
-    if not len(known):
+    gigabytes, per_cycle, had_cpu = zip(*stream.rounds[rolled], strict=True)
+    name, rates = case.parameter(stream.level), counted(gigabytes, had_cpu)
+    if not len(rates):
         yield decide.unresolved(name, "GB/s", "in no round did the references of enough samples agree; run again")
         return
     forms = f", {'rolled' if rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
-    spread = f"{known.min():.3g} to {known.max():.3g} GB/s"
-    how = f"84th percentile of {len(known)} rounds ({spread}) over {_size(stream.data.bytes)} a thread{forms}"
+    spread = f"{rates.min():.3g} to {rates.max():.3g} GB/s"
+    how = f"84th percentile of {len(rates)} rounds ({spread}) over {_size(stream.bytes)} a thread{forms}"
     factors = {name: 1.0}
     if stream.level != "l1" and case.kernel.written_bytes:
         factors[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
     for parameter, factor in factors.items():
-        yield decide.measured(parameter, _rate(known).scaled(factor), "GB/s", how, EVIDENCE)
-    cycles = np.array(stream.per_cycle[rolled])
-    if not stream.shared and np.isfinite(cycles).any():
-        paired = f"84th percentile of {len(known)} rounds between references{forms}"
-        yield decide.measured(f"{name}.per_cycle", _rate(cycles), "bytes/cycle", paired, EVIDENCE)
+        yield decide.measured(parameter, rate_of_rounds(rates).scaled(factor), "GB/s", how, EVIDENCE)
+    cycles = counted(per_cycle, had_cpu)
+    if not stream.shared and len(cycles):
+        paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
+        yield decide.measured(f"{name}.per_cycle", rate_of_rounds(cycles), "bytes/cycle", paired, EVIDENCE)
 
 
 def no_room(case: Case, level: str) -> Finding:
     """The finding of a level that no data set of so many threads surely lies in."""
-    threads = f"{case.threads} thread{'s' if case.threads > 1 else ''}"
+    threads = f"{len(case.cpus)} thread{'s' if len(case.cpus) > 1 else ''}"
     reason = f"no data set of {threads} outgrows the level before and fits this one, in the memory that there is"
     return decide.unresolved(case.parameter(level), "GB/s", reason)
-
-
-def _rate(rounds: Sequence[float] | np.ndarray) -> Interval:
-    known = np.asarray(rounds, dtype=np.float64)
-    room = PARAMS.placing * float(np.nanmax(known))
-    found = quantile_of_rounds(known, RATE, (room, room))
-    return Interval(found.value, max(found.low, 0.0), found.high)
 
 
 def _size(size: int) -> str:
@@ -64,6 +54,7 @@ def _size(size: int) -> str:
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
     """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
     kernel = case.kernel
+    rounds = [[np.array(column) for column in zip(*each.rounds[each.best_form], strict=True)] for each in streams]
     return {
         "kernel": kernel.name,
         "width": case.width,
@@ -76,15 +67,16 @@ def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
         },
         "flops_per_block": kernel.block_flops,
         "levels": [stream.level for stream in streams],
-        "size_bytes": [stream.data.bytes for stream in streams],
+        "size_bytes": [stream.bytes for stream in streams],
         "rolled": [stream.best_form for stream in streams],
-        "rounds_gb_per_s": [_plain(stream.gigabytes[stream.best_form]) for stream in streams],
-        "rounds_per_cycle": [_plain(stream.per_cycle[stream.best_form]) for stream in streams],
+        "rounds_gb_per_s": [_plain(columns[0]) for columns in rounds],
+        "rounds_per_cycle": [_plain(columns[1]) for columns in rounds],
+        "rounds_had_cpu": [_plain(columns[2]) for columns in rounds],
     }
 
 
-def _plain(rounds: Sequence[float]) -> list[float]:
-    return [float(each) for each in rounds if np.isfinite(each)] or [0.0]
+def _plain(rounds: np.ndarray) -> list[float]:
+    return rounds[np.isfinite(rounds)].tolist() or [0.0]
 
 
 def levels_for(case: Case, names: Sequence[str]) -> list[str]:

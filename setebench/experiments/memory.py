@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.experiments.lines.layout import MOST_APART, TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
@@ -34,17 +35,26 @@ class MemoryRound(NamedTuple):
 LINES = Base("lines")
 
 
-def memory_once(context: Context, region: Region) -> MemoryRound:
-    """One round of chases. Pages lie apart, as what is close may share an open row of memory; another line of each
-    page is loaded behind the flush, so that no translation is missing."""
-    params, rng = MemoryParams(), context.fresh_rng()
+class FlushedChase(NamedTuple):
+    """What puts lines out of all caches and readies their translations, a chase along them, and where the lines of each
+    sample begin, shape (samples,)."""
+
+    before: Probe
+    chase: Probe
+    first: NDArray[np.int64]
+
+
+def flushed_chase(context: Context, region: Region, samples: int, params: MemoryParams | None = None) -> FlushedChase:
+    """A chase over flushed lines of `region`, other ones at every call. Pages lie apart, as what is close may share an
+    open row of memory; another line of each page is loaded behind the flush, so that no translation is missing."""
+    params, rng = params or MemoryParams(), context.fresh_rng()
     apart = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // params.lines), 1)
     per_page = TLB_PAGE_BYTES // region.line_size
     offsets = np.arange(params.lines) * apart * TLB_PAGE_BYTES
     lines = offsets + rng.permutation(per_page // 2)[np.arange(params.lines) % (per_page // 2)] * region.line_size
     warmers = offsets + (per_page // 2 + rng.integers(0, per_page // 4, params.lines)) * region.line_size
     room = region.size // TLB_PAGE_BYTES - int(offsets[-1]) // TLB_PAGE_BYTES
-    first = region.address + rng.choice(room, params.samples, replace=room < params.samples) * TLB_PAGE_BYTES
+    first = region.address + rng.choice(room, samples, replace=room < samples) * TLB_PAGE_BYTES
     for each in first:
         context.machine.link(region, each + lines)
     probe = Probe()
@@ -53,7 +63,13 @@ def memory_once(context: Context, region: Region) -> MemoryRound:
     probe = probe.fence().wait(params.settle)
     for warmer in warmers:
         probe = probe.load(LINES + int(warmer))
-    probe = probe.fence().paired(Probe().chase(LINES + int(lines[0]), params.lines))
-    found = run_paired(context, probe, {LINES: first}, accesses=params.lines, warmup=0)
+    return FlushedChase(probe.fence(), Probe().chase(LINES + int(lines[0]), params.lines), first)
+
+
+def memory_once(context: Context, region: Region) -> MemoryRound:
+    """One round of chases."""
+    params = MemoryParams()
+    before, chase, first = flushed_chase(context, region, params.samples, params)
+    found = run_paired(context, before.paired(chase), {LINES: first}, accesses=params.lines, warmup=0)
     seconds = ticks(found) / context.machine.facts.ticks_per_second
     return MemoryRound(located(found) / params.lines, seconds * 1e9 / params.lines, cycles_per_tick(found))

@@ -30,8 +30,11 @@ def run_paired(context: Context, probe: Probe, placements: Placements, *, access
 def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int]:
     """Numbers of rounds, each given no sooner than its time has come; evidence says over how many seconds they lay."""
     params = params or RoundsParams()
-    begin = time.monotonic()
-    for number in range(params.rounds):
-        time.sleep(max(0.0, begin + number * params.apart_seconds - time.monotonic()))
-        yield number
-    context.evidence["rounds"] = {"rounds": params.rounds, "seconds": round(time.monotonic() - begin, 2)}
+    begin, given = time.monotonic(), 0
+    try:
+        for number in range(params.rounds):
+            time.sleep(max(0.0, begin + number * params.apart_seconds - time.monotonic()))
+            given = number + 1
+            yield number
+    finally:  # also where fewer rounds do
+        context.evidence["rounds"] = {"rounds": given, "seconds": round(time.monotonic() - begin, 2)}

@@ -263,8 +263,8 @@ class Bound(BareMachine):
 def test_every_thread_has_memory_on_the_node_farthest_from_it(tmp_path: Path) -> None:
     machine = Bound(facts(tmp_path))
     assert isinstance(machine, BindsMemory)
-    team = Team(Context(machine=machine), (9, 5), 1 << 20, remote=True)
-    assert [machine.places[region.address] for region in team.regions] == [1, 2]
+    team = Team(Context(machine=machine), dict.fromkeys((9, 5), 1 << 20), remote=True)
+    assert {cpu: machine.places[region.address] for cpu, region in team.regions.items()} == {9: 1, 5: 2}
     team.close()
     assert machine.places == {}
 
@@ -272,4 +272,4 @@ def test_every_thread_has_memory_on_the_node_farthest_from_it(tmp_path: Path) ->
 def test_a_machine_of_one_node_has_no_remote_team() -> None:
     one = facts_of("small", cpus=(0,), siblings=((0,),), nodes=(MemoryNode(number=0, cpus=(0,)),))
     with pytest.raises(UnsupportedError, match="no memory further from CPU 0"):
-        Team(Context(machine=Bound(one)), (0,), 1 << 20, remote=True)
+        Team(Context(machine=Bound(one)), {0: 1 << 20}, remote=True)

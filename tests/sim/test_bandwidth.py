@@ -11,7 +11,6 @@ from asked import findings
 from quiet_machines import LINE, MEMORY, quiet
 from test_prefetcher_confirm import Refusing, WithoutEffect
 
-from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.machine import open_machine
 from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
@@ -88,17 +87,13 @@ def test_a_level_of_the_core_s_own_has_a_rate_for_all_threads(core: dict[str, An
     assert whole == pytest.approx([LINE / INTERVAL * _per_ns()] * 2, rel=0.05)
 
 
-def test_a_stream_finds_nothing_of_a_data_set_twice_as_large_as_a_cache() -> None:
-    """That replaces the longest unused line; random lines would find half of it there."""
-    context = Context(machine=quiet(**{**SMALL, "l3": None}), fast=True)
-    flushed = flushed_ticks(context)
-    assert after_a_pass(context, 3 << 15, 2) < 0.2 * flushed
-    assert after_a_pass(context, 1 << 18, 2) > 0.9 * flushed
-
-
 def loaded(cores: int, interval: float) -> dict[str, Finding]:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
-    return answers("loaded-latency", quiet(memory=memory, core=spec.Core(cores=cores)))
+    context = Context(machine=quiet(memory=memory, core=spec.Core(cores=cores)), fast=True)
+    found = findings("loaded-latency", context)
+    points = context.evidence["loaded_latency"]["points"]
+    assert {len(each["rounds_ns"]) for each in points} == {context.evidence["rounds"]["rounds"]}
+    return found
 
 
 def test_a_saturated_memory_is_reported_with_its_peak() -> None:
@@ -124,10 +119,13 @@ def _per_ns() -> float:
     return machine.facts.ticks_per_second / 1e9
 
 
-def test_the_stream_table_says_that_nothing_was_validated() -> None:
-    found = answers("stream", quiet(**SMALL), size=2, threads=1, width=["64"])
+def test_the_stream_table_is_of_memory_and_says_that_nothing_was_checked() -> None:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL)
+    found = answers("stream", quiet(memory=memory, **SMALL), threads=1, width=["64"])
     assert len(found) == 4
-    assert all("not validated" in finding.method for finding in found.values())
+    assert all("not checked" in finding.method for finding in found.values())
+    added = rate(found, "bandwidth.memory.add.64.threads_1") * 4 / 3  # and the lines that are fetched to be overwritten
+    assert 0.8 < added / (LINE / INTERVAL * _per_ns()) < 1.05
 
 
 @pytest.mark.parametrize("scenario", ["bandwidth", "stream"])

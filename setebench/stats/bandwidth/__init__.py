@@ -1,1 +1,1 @@
-"""What rates of many accesses say: the peak that rounds reached, and whether a memory was saturated."""
+"""What rates of many accesses say: what rounds reached, and whether a memory was saturated."""

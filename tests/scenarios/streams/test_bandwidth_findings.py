@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from setebench.scenarios.bandwidth.findings import findings_of, levels_for
-from setebench.scenarios.bandwidth.sets import bytes_of, data_set, shared
-from setebench.scenarios.bandwidth.timed import Case, Stream
+from setebench.scenarios.bandwidth.sets import bytes_of, shared
 
 from setebench.calibration import Levels
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
-from setebench.experiments.streams.team import Timing
+from setebench.experiments.streams.outgrowing import outgrowing
+from setebench.experiments.streams.timed import Case, Round, Stream
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing
 from setebench.machine import Facts
 from setebench.notation import parse
@@ -75,24 +75,12 @@ def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blo
         assert 512 <= arrays * distance % 4096 <= 3584
 
 
-def test_the_time_counts_from_the_first_start_to_the_last_end() -> None:
-    ticks, waits = np.array([[1000, 2000], [1000, 1000], [1000, 1000]]), np.array([[1000, 0], [0, 0], [1000, 0]])
-    timing = Timing(ticks, waits, 8000, 1e9)
-    assert timing.seconds().tolist() == [2e-6, 1e-6, 2e-6]
-    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0, 8.0]
-    assert timing.overlap().tolist() == [0.5, 1.0, 0.0]  # the last: one thread began where the other had ended
-    assert timing.start_microseconds().tolist() == [0.0, 0.0, 1.0]
-
-
-def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
+def test_a_budget_is_spent_by_what_a_machine_needs_for_its_answers() -> None:
     budget = Budget(facts(((0,),), lines_per_second=1e6), 10.0)
-    assert budget.spend(64_000_000) == 1.0
-    assert budget.spend(6400, np.array([[2_000_000_000, 1_000_000_000]])) == 2.0  # ticks of a clock of 1 GHz
-    assert budget.left == 7.0
-    assert budget.part(0.5).left == 3.5
-    assert budget.bytes(0.5) == 64 * 3.5e6
-    assert budget.times(64 * 1e6, 0.5, 2, 9) == 3
-    assert (budget.times(64 * 1e9, 1.0, 2, 9), budget.times(64, 1.0, 2, 9)) == (2, 9)
+    budget.spend(64_000_000)
+    assert (budget.left, budget.bytes(0.5)) == (9.0, 64 * 4.5e6)
+    budget.spend(0, 10.0)
+    assert (budget.left, budget.bytes(0.5)) == (-1.0, 0.0)
 
 
 def ends(**known: float) -> dict[str, Interval]:
@@ -130,13 +118,12 @@ def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
             assert found[name] <= 0.75 * shares[name]
         if found[name] and number:
             assert found[name] >= 1.49 * shares[f"l{number}"]
-    assert found["memory"] >= 3.99 * list(shares.values())[-1]
 
 
 def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
     """A second of three levels is a core's own, the last may be everybody's."""
     one, four = (bytes_of(LEVELS, FOUR, tuple(range(threads))) for threads in (1, 4))
-    assert one == {"l1": 16384, "l2": 524288, "l3": 4194304, "memory": 33554432}
+    assert one == {"l1": 16384, "l2": 524288, "l3": 4194304}
     assert (four["l1"], four["l2"], four["l3"]) == (16384, 524288, 1572864)
     siblings = bytes_of(LEVELS, facts(((0, 1),)), (0, 1))
     assert (siblings["l1"], siblings["l2"]) == (8192, 262144)
@@ -151,9 +138,23 @@ def test_a_cache_that_no_data_set_lies_in_has_none() -> None:
     assert bytes_of(endless, FOUR, (0,))["l3"] == 2097152
 
 
+def test_data_sets_of_memory_outgrow_a_last_cache_that_no_working_set_did() -> None:
+    """300 MiB are more than any working set; a last cache as slow as memory is none."""
+    known, endless = LEVELS, replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
+    assert outgrowing(known, 1 << 40) == (32 << 20, 64 << 20, 8 << 20)
+    assert outgrowing(known, 1 << 20) == (32 << 20, 32 << 20, 8 << 20)
+    assert outgrowing(endless, 1 << 40).wanted >= 3 * 300 << 20
+    assert outgrowing(endless, 1 << 20).least == outgrowing(endless, 1 << 20).wanted >= 2 * 45 << 20
+    disturbed = replace(endless, cycles={**LEVELS.cycles, "l3": 290.0})
+    assert outgrowing(disturbed, 1 << 20).least == 4 << 20
+
+
+CPUS = (0,)
+
+
 @given(st.sampled_from(sorted(KERNELS)), st.integers(1 << 12, 1 << 26))
 def test_blocks_make_up_the_data_set(name: str, total: int) -> None:
-    data = data_set(KERNELS[name], total, 1 << 17)
+    data = Stream.over(Case(KERNELS[name], "64", CPUS), "l2", total, 1 << 17)
     assert data.array_bytes % BLOCK_BYTES == 0
     least = 0.6 if KERNELS[name].random else 0.9
     assert least * total <= data.bytes <= 1.5 * total
@@ -162,10 +163,10 @@ def test_blocks_make_up_the_data_set(name: str, total: int) -> None:
     assert moved >= (1 << 17 if data.blocks == 1 else 0.4 * (1 << 15))
 
 
-def stream(level: str, kernel: str, gigabytes: dict[bool, list[float]], shared: bool = False) -> Stream:
-    found = Stream(Case(KERNELS[kernel], "64", (0,)), level, data_set(KERNELS[kernel], 1 << 14, 1 << 17), shared)
-    found.gigabytes = gigabytes
-    found.per_cycle = {rolled: [each / 2 for each in rounds] for rolled, rounds in gigabytes.items()}
+def stream(level: str, kernel: str, rates: dict[bool, list[float]], shared: bool = False, had: float = 1.0) -> Stream:
+    """A stream in whose rounds without a rate of their own for the core there is half of what there is of gigabytes."""
+    found = Stream.over(Case(KERNELS[kernel], "64", CPUS), level, 1 << 14, 1 << 17, shared=shared)
+    found.rounds = {rolled: [Round(each, each / 2, had) for each in own] for rolled, own in rates.items()}
     return found
 
 
@@ -198,6 +199,15 @@ def test_rounds_without_undisturbed_samples_do_not_count() -> None:
     assert found.outcome is Outcome.MEASURED and "2 rounds" in found.method
     (none,) = reported(stream("l1", "load", {False: [nan, nan]})).values()
     assert none.outcome is Outcome.UNRESOLVED and "references" in str(none.reason)
+
+
+def test_rounds_in_which_a_thread_lost_its_cpu_count_for_nothing_while_others_are_left() -> None:
+    disturbed = stream("memory", "load", {False: [10.0, 10.1, 10.2, 10.1]}, shared=True)
+    disturbed.rounds[False] += [Round(14.0, 7.0, 0.5)] * 2  # one thread alone has the memory
+    found = reported(disturbed)["bandwidth.memory.load.64.threads_1"]
+    assert "4 rounds" in found.method and isinstance(found.value, float) and found.value < 10.3
+    always = reported(stream("memory", "load", {False: [10.0, 10.1, 10.2]}, shared=True, had=0.3))
+    assert always["bandwidth.memory.load.64.threads_1"].outcome is Outcome.MEASURED
 
 
 def test_levels_that_a_kernel_says_nothing_of_are_left_out() -> None:

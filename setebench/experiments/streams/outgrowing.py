@@ -1,0 +1,61 @@
+"""Data sets that no cache holds, by where the levels end: found by following pointers, not taken from the system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from setebench.calibration import MEMORY, Levels
+from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.size_sweep import SizeSweepParams
+from setebench.scenario import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutgrowingParams:
+    """What outgrows the last cache."""
+
+    memory_like: float = 0.85  # a cache that takes so much of memory's latency is memory that was disturbed
+    step: float = 4.0  # data sets over the last cache: of twice it random replacement keeps a fifth
+    usual: int = 1 << 26  # bytes where time allows: what a guest has of the last cache changes by the minute
+    unknown_step: float = 2.0  # over the largest working set, where none outgrew the last cache
+    unknown: int = 1 << 30  # bytes where none did and time allows: it may be much larger than any working set
+
+
+PARAMS = OutgrowingParams()
+
+
+class Outgrowing(NamedTuple):
+    """Bytes of all threads' data sets together: the `least` that outgrows the caches, and those to be `wanted`; and
+    those of the last cache (`last`), or of the largest working set where none outgrew it."""
+
+    least: int
+    wanted: int
+    last: float
+
+
+def measured_levels(context: Context) -> Levels:
+    """Levels of this machine."""
+    context.progress("where the levels end")
+    region = working_memory(context)
+    try:
+        return find_levels(context, region)
+    finally:
+        context.machine.release(region)
+
+
+def like_memory(levels: Levels, name: str) -> bool:
+    """Whether a cache is as slow as memory."""
+    return levels.cycles[name] > PARAMS.memory_like * levels.cycles[MEMORY]
+
+
+def outgrowing(levels: Levels, affordable: int) -> Outgrowing:
+    """What outgrows the last cache; `affordable` bytes can be filled in the time that there is."""
+    caches = [name for name in levels.caches if not like_memory(levels, name)]
+    last = levels.ends_bytes.get(caches[-1]) if caches else 0.0
+    if last is None:
+        largest = float(SizeSweepParams().largest)
+        least = int(PARAMS.unknown_step * largest)
+        return Outgrowing(least, max(least, min(PARAMS.unknown, affordable)), largest)
+    least = int(PARAMS.step * last)
+    return Outgrowing(least, max(least, min(PARAMS.usual, affordable)), last)
