@@ -204,7 +204,7 @@ def _findings(prefix: str, curve: Curve, writes: int, loaders: int) -> Iterator[
     most = max(rates, key=lambda load: rates[load].value)
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
     # chance decides which of the loads that may be as high is the highest: the interval holds latency beside each
-    beside = [_latency(loads[load]) for load in loads if rates[load].high >= rates[most].low]
+    beside = [_latency(loads[load]) for load in loads if rates[load].value >= rates[most].low]
     at_peak = Interval(_latency(loads[most]).value, min(each.low for each in beside), max(each.high for each in beside))
     yield decide.measured(f"{prefix}.at_peak", at_peak, "ns", how, EVIDENCE)
     yield decide.measured(f"{prefix}.reached_bandwidth", rates[most], "GB/s", how, EVIDENCE)

@@ -18,7 +18,7 @@ from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region, Ticks, run_on
 from setebench.probe import REFERENCE_CYCLES, Base, Probe
 from setebench.scenario import Context
-from setebench.stats.pairs import Paired
+from setebench.stats.pairs import Paired, PairsParams
 from setebench.stats.pairs import ticks as located_ticks
 
 from .params import PARAMS
@@ -133,7 +133,7 @@ class LoadedChase:
             reference_cycles=REFERENCE_CYCLES,
             accesses=lines,
         )
-        own = located_ticks(paired)
+        own = located_ticks(paired, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
         moved = count * (STREAMS + step.writes) / np.median(loads[:, lasted], axis=1)
         per_second = self._facts.ticks_per_second
         rate = (lines / own + float(moved.sum())) * self._line * per_second / 1e9

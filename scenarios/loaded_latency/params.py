@@ -45,6 +45,7 @@ class Params:
     spare: float = 1.5  # a load's time over that of the chase beside it, which slows down as the load grows
     tries: int = 3  # to make a load last: the chase takes longer the higher it is
     least_lasting: float = 0.6  # part of a point's samples in which the load must last as long as the chase
+    ceiling_cycles: float = 32000.0  # most that an access can cost: as many threads as load wait before it
     least_rounds: int = 2  # in which a point must have lasted, or it is no figure
 
     precise: float = 0.1  # half width up to which latency without load is a value and no bound
