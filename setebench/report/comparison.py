@@ -73,22 +73,20 @@ def _setting(value: Any) -> str:
 
 
 def _text(comparison: Comparison) -> str:
-    from tabulate import tabulate
-
-    blocks = [summary(comparison)]
-    for heading, columns, rows in _tables(comparison):
-        blocks.append(f"{heading}\n{tabulate(rows, headers=columns, tablefmt='simple', disable_numparse=True)}")
-    return "\n\n".join(blocks) + "\n"
+    return _blocks(comparison, "simple", "{}\n{}", str)
 
 
 def _markdown(comparison: Comparison) -> str:
+    return _blocks(comparison, "pipe", "## {}\n\n{}", markdown_text)
+
+
+def _blocks(comparison: Comparison, form: str, block: str, escaped: Callable[[str], str]) -> str:
     from tabulate import tabulate
 
-    blocks = [markdown_text(summary(comparison))]
+    blocks = [escaped(summary(comparison))]
     for heading, columns, rows in _tables(comparison):
-        cells = [[markdown_text(each) for each in row] for row in rows]
-        headers = [markdown_text(column) for column in columns]
-        blocks.append(f"## {heading}\n\n{tabulate(cells, headers=headers, tablefmt='pipe', disable_numparse=True)}")
+        head, *cells = [[escaped(each) for each in row] for row in (columns, *rows)]
+        blocks.append(block.format(heading, tabulate(cells, headers=head, tablefmt=form, disable_numparse=True)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -103,15 +101,11 @@ _COLUMNS = ("value", "unit", "low", "high", "outcome")
 
 
 def _json(comparison: Comparison) -> str:
-    def record(row: Row) -> dict[str, Any]:
-        return {"parameter": row.parameter, "agreement": str(row.agreement), "findings": store.plain(row.findings)}
-
-    document = {
-        "schema": 1,
-        "names": comparison.names,
-        "settings": store.plain(comparison.settings),
-        "rows": [record(row) for row in comparison.rows],
-    }
+    rows = [
+        {"parameter": row.parameter, "agreement": str(row.agreement), "findings": row.findings}
+        for row in comparison.rows
+    ]
+    document = {"schema": 1, "names": comparison.names, "settings": comparison.settings, "rows": rows}
     return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
 
 

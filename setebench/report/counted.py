@@ -14,30 +14,20 @@ import msgspec
 
 from setebench import store
 from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
-from setebench.counters.means import Mean, means
+from setebench.counters.means import means
 from setebench.counters.protocol import Count
 from setebench.report.text import csv_table
 from setebench.text import visible
 
 KIND = "counters stat"
 COLUMNS = (
-    "kind",
-    "run",
-    "begin_seconds",
-    "end_seconds",
-    "region",
-    "process",
-    "thread",
-    "calls",
-    "event",
-    "value",
-    "unit",
-    "enabled_ns",
-    "running_ns",
-    "multiplexed",
-    "reason",
+    *("kind", "run", "begin_seconds", "end_seconds", "region", "process", "thread", "calls"),
+    *("event", "value", "unit", "enabled_ns", "running_ns", "multiplexed", "reason"),
 )
 """Of the CSV."""
+
+TEXTS = ("event", "95 % interval", "unit", "each run", "region")
+"""Columns to the left."""
 
 MOST_THREADS = 16
 """Of a region, that the table shows one by one; JSON and CSV have all."""
@@ -49,39 +39,33 @@ def render(counted: Counted, form: str) -> str:
     return forms[form](counted)
 
 
-# -- JSON -------------------------------------------------------------------------------------------------------------
-
-
 def as_json(counted: Counted) -> str:
-    """One JSON document with a final newline."""
+    """One JSON document with a final newline; words that are no UTF-8 become valid text."""
     document = {
         "schema": SCHEMA,
         "kind": KIND,
-        "tool": store.plain(store.this_tool()),
+        "tool": store.this_tool(),
         "program": counted.command,
         "process": counted.process,
         "started": counted.started,
-        "events": [store.plain(event) for event in counted.events],
+        "events": counted.events,
         "runs": [_run(run) for run in counted.runs],
-        "means": {name: store.plain(mean) for name, mean in means(counted).items()} if len(counted.runs) > 1 else None,
+        "means": means(counted) if len(counted.runs) > 1 else None,
     }
-    return msgspec.json.format(msgspec.json.encode(_encodable(document)), indent=1).decode() + "\n"
-
-
-def _encodable(value: Any) -> Any:
-    return store.plain(value)  # words that are no UTF-8, of arguments and names of regions, become valid text
+    return msgspec.json.format(msgspec.json.encode(store.plain(document)), indent=1).decode() + "\n"
 
 
 def _run(run: Run) -> dict[str, Any]:
+    intervals = [
+        {"begin_seconds": row.begin, "end_seconds": row.end, "counts": _counts(row.counts)} for row in run.intervals
+    ]
     return {
         "elapsed_seconds": run.elapsed,
         "status": run.status,
         "signal": signal_name(run.signal),
         "ended_by": signal_name(run.asked),
         "counts": _counts(run.counts),
-        "intervals": [
-            {"begin_seconds": row.begin, "end_seconds": row.end, "counts": _counts(row.counts)} for row in run.intervals
-        ],
+        "intervals": intervals,
         "regions": [_region(region) for region in regions(run.regions)],
         "notes": run.notes,
     }
@@ -93,25 +77,17 @@ def _region(region: Region) -> dict[str, Any]:
 
 
 def _within(region: Region | RegionCounts) -> dict[str, Any]:
-    return {
-        "calls": region.calls,
-        "unended": region.unended,
-        "seconds": region.seconds,
-        "counts": _counts(region.counts),
-    }
+    shown = {name: getattr(region, name) for name in ("calls", "unended", "seconds")}
+    return {**shown, "counts": _counts(region.counts)}
 
 
 def _counts(counts: Mapping[str, Count]) -> dict[str, Any]:
-    return {
-        name: {
-            "value": count.value,
-            "enabled_ns": count.enabled,
-            "running_ns": count.running,
-            "multiplexed": count.shared,
-            "reason": count.reason or None,
-        }
-        for name, count in counts.items()
-    }
+    return {name: {**_cells(count), "reason": count.reason or None} for name, count in counts.items()}
+
+
+def _cells(count: Count) -> dict[str, Any]:
+    times = {"enabled_ns": count.enabled, "running_ns": count.running}
+    return {"value": count.value, **times, "multiplexed": count.shared, "reason": count.reason}
 
 
 def signal_name(number: int | None) -> str | None:
@@ -124,14 +100,11 @@ def signal_name(number: int | None) -> str | None:
         return f"signal {number}"
 
 
-# -- CSV --------------------------------------------------------------------------------------------------------------
-
-
 def as_csv(counted: Counted) -> str:
     """A head and one row for each count of each run, interval, region and thread of a region."""
     units = {event.name: event.unit for event in counted.events}
     rows = (
-        {**place, "event": name, "unit": units[name], **_cells(count)}
+        {**place, "event": name, "unit": units[name], **_cells(count), "multiplexed": "yes" if count.shared else "no"}
         for place, counts in _places(counted)
         for name, count in counts.items()
     )
@@ -155,23 +128,10 @@ def _span(kind: str, run: int, begin: float, end: float) -> dict[str, Any]:
     return {"kind": kind, "run": run, "begin_seconds": f"{begin:.6f}", "end_seconds": f"{end:.6f}"}
 
 
-def _cells(count: Count) -> dict[str, Any]:
-    return {
-        "value": "" if count.value is None else count.value,
-        "enabled_ns": count.enabled,
-        "running_ns": count.running,
-        "multiplexed": "yes" if count.shared else "no",
-        "reason": count.reason,
-    }
-
-
-# -- table ------------------------------------------------------------------------------------------------------------
-
-
 def table(counted: Counted) -> str:
     """Text for a terminal: counts, intervals, regions, and what is to be known about them below."""
     single = len(counted.runs) == 1
-    parts = [_title(counted), _totals(counted) if single else _repeated(counted)]
+    parts = [_title(counted), _totals(counted)]
     for number, run in enumerate(counted.runs, 1):
         of_run = "" if single else f" of run {number}"
         if run.intervals:
@@ -197,51 +157,44 @@ def how_it_ended(run: Run) -> str:
 
 
 def _totals(counted: Counted) -> str:
-    counts = counted.runs[0].counts
-    rows = [(event.name, _shown(counts[event.name]), event.unit) for event in counted.events]
-    return _grid(rows, ("event", "count", "unit"), "lrl")
-
-
-def _repeated(counted: Counted) -> str:
+    if len(counted.runs) == 1:
+        counts = counted.runs[0].counts
+        rows = [[event.name, _shown(counts[event.name]), event.unit] for event in counted.events]
+        return _grid(rows, ["event", "count", "unit"])
     found = means(counted)
     rows = []
     for event in counted.events:
+        mean = found[event.name]
+        known = mean.low is not None and mean.high is not None
+        interval = f"{mean.low:,.1f} to {mean.high:,.1f}" if known else ""
+        value = "-" if mean.mean is None else f"{mean.mean:,.1f}"
         runs = "  ".join(_shown(run.counts[event.name]) for run in counted.runs)
-        rows.append((event.name, *_mean_cells(found[event.name]), event.unit, runs))
-    return _grid(rows, ("event", "mean", "95 % interval", "unit", "each run"), "lrlll")
-
-
-def _mean_cells(mean: Mean) -> tuple[str, str]:
-    if mean.mean is None:
-        return "-", ""
-    interval = "" if mean.low is None or mean.high is None else f"{mean.low:,.1f} to {mean.high:,.1f}"
-    return f"{mean.mean:,.1f}", interval
+        rows.append([event.name, value, interval, event.unit, runs])
+    return _grid(rows, ["event", "mean", "95 % interval", "unit", "each run"])
 
 
 def _intervals(events: Sequence[Event], run: Run) -> str:
     rows = [
-        (f"{row.begin:.3f}", f"{row.end:.3f}", *(_shown(row.counts[event.name]) for event in events))
+        [f"{row.begin:.3f}", f"{row.end:.3f}", *(_shown(row.counts[event.name]) for event in events)]
         for row in run.intervals
     ]
-    return _grid(rows, ("from (s)", "to (s)", *(event.name for event in events)), "r" * (2 + len(events)))
+    return _grid(rows, ["from (s)", "to (s)", *(event.name for event in events)])
 
 
 def _regions(events: Sequence[Event], run: Run) -> str:
     rows = []
     for region in regions(run.regions):
-        rows.append((visible(region.name), *_region_cells(events, region)))
+        rows.append(_region_row(visible(region.name), events, region))
         if 1 < len(region.threads) <= MOST_THREADS:
-            rows += [(f"  thread {each.thread}", *_region_cells(events, each)) for each in region.threads]
+            rows += [_region_row(f"  thread {each.thread}", events, each) for each in region.threads]
         elif len(region.threads) > 1:
-            rows.append((f"  {len(region.threads):,} threads", *[""] * (2 + len(events))))
-    heads = ("region", "calls", "seconds", *(event.name for event in events))
-    return _grid(rows, heads, "l" + "r" * (2 + len(events)))
+            rows.append([f"  {len(region.threads):,} threads"])
+    return _grid(rows, ["region", "calls", "seconds", *(event.name for event in events)])
 
 
-def _region_cells(events: Sequence[Event], region: Region | RegionCounts) -> Iterator[str]:
-    yield f"{region.calls:,}"
-    yield f"{region.seconds:.6f}"
-    yield from (_shown(region.counts[event.name]) for event in events)
+def _region_row(name: str, events: Sequence[Event], region: Region | RegionCounts) -> list[str]:
+    counts = (_shown(region.counts[event.name]) for event in events)
+    return [name, f"{region.calls:,}", f"{region.seconds:.6f}", *counts]
 
 
 def _shown(count: Count) -> str:
@@ -250,16 +203,14 @@ def _shown(count: Count) -> str:
     return f"{count.value:,}{'*' if count.shared else ''}"
 
 
-def _grid(rows: Sequence[tuple[str, ...]], heads: tuple[str, ...], sides: str) -> str:
-    """Columns as wide as their widest cell, to the left or the right (`sides`)."""
-    widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
-    lines = []
-    for row in (heads, tuple("-" * width for width in widths), *rows):
-        cells = zip(row, widths, sides, strict=True)
-        lines.append(
-            "  ".join(f"{cell:<{width}}" if side == "l" else f"{cell:>{width}}" for cell, width, side in cells)
-        )
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+def _grid(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
+    """Columns as wide as their widest cell, numbers to the right."""
+    from tabulate import tabulate
+
+    sides = ["left" if head in TEXTS else "right" for head in heads]
+    filled = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
+    table = tabulate(filled, heads, "simple", disable_numparse=True, colalign=sides, preserve_whitespace=True)
+    return f"{table}\n"
 
 
 def _notes(counted: Counted) -> Iterator[str]:

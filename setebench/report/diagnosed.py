@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from setebench.report.numbers import interval_text, value_text
 from setebench.results import Document, Finding, Outcome
 
 MOST_FUNCTIONS = 8
@@ -27,16 +28,10 @@ _PARTS = (
 def report(document: Document) -> str:
     """Some lines of plain text, which end with a newline."""
     found: Mapping[str, Any] = document.evidence.get("diagnose") or {}
-    sections: list[Iterator[str]] = [_head(document, found), _cycles(document), _figures(document), _functions(found)]
-    sections += [
-        _suffering(found),
-        _threads(found),
-        _sockets(found),
-        _regions(found),
-        _advice(found),
-        _unknown(document, found),
-    ]
-    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+    parts = (_functions, _suffering, _threads, _sockets, _regions, _advice)
+    sections = [_head(document, found), _cycles(document), _figures(document), *(part(found) for part in parts)]
+    blocks = ["\n".join(section) for section in (*sections, _unknown(document, found))]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _head(document: Document, found: Mapping[str, Any]) -> Iterator[str]:
@@ -71,50 +66,31 @@ def _figures(document: Document) -> Iterator[str]:
     if known:
         yield "Figures"
     for finding in known:
-        yield f"  {finding.parameter.removeprefix('diagnose.'):22} {_text(finding)}"
-
-
-def _text(finding: Finding) -> str:
-    value = finding.value
-    if isinstance(value, bool):
-        number = "yes" if value else "no"
-    else:
-        number = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    interval = ""
-    if finding.low is not None and finding.high is not None:
-        interval = f"  [{finding.low:.4g}, {finding.high:.4g}]"
-    return f"{number} {finding.unit}{interval}".strip()
+        name = finding.parameter.removeprefix("diagnose.")
+        yield f"  {name:22} {value_text(finding)}  {interval_text(finding)}".rstrip()
 
 
 def _functions(found: Mapping[str, Any]) -> Iterator[str]:
-    spots: Sequence[Mapping[str, Any]] = found.get("functions") or []
-    if not spots:
-        return
-    yield "Time by function (samples of time on a CPU)"
-    for spot in spots[:MOST_FUNCTIONS]:
-        line = f"  {spot['line']}" if spot["line"] else ""
-        yield f"  {100 * spot['fraction']:5.1f} %  {spot['function']}  [{_file(spot['object'])}]{line}"
-
-
-def _file(path: str) -> str:
-    return path.rpartition("/")[2]
+    if found.get("functions"):
+        yield "Time by function (samples of time on a CPU)"
+        yield from _spots(found["functions"])
 
 
 def _suffering(found: Mapping[str, Any]) -> Iterator[str]:
-    spots: Sequence[Mapping[str, Any]] = found.get("suffering") or []
-    if not spots:
+    if not found.get("suffering"):
         return
-    seconds = sum(
-        end - start
-        for start, end, flag in zip(found["start_seconds"], found["end_seconds"], found["saturated"], strict=True)
-        if flag
-    )
-    yield f"While memory was saturated ({seconds:.3g} s)"
-    for spot in spots[:MOST_FUNCTIONS]:
-        line = f"  {spot['line']}" if spot["line"] else ""
-        yield f"  {100 * spot['fraction']:5.1f} %  {spot['function']}  [{_file(spot['object'])}]{line}"
+    flags = zip(found["start_seconds"], found["end_seconds"], found["saturated"], strict=True)
+    yield f"While memory was saturated ({sum(end - start for start, end, flag in flags if flag):.3g} s)"
+    yield from _spots(found["suffering"])
     for data in (found.get("objects") or [])[:MOST_FUNCTIONS]:
         yield f"  {100 * data['fraction']:5.1f} %  of the slow loads in {data['data']}, {data['cycles']:.0f} cycles"
+
+
+def _spots(spots: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for spot in spots[:MOST_FUNCTIONS]:
+        line = f"  {spot['line']}" if spot["line"] else ""
+        file = spot["object"].rpartition("/")[2]
+        yield f"  {100 * spot['fraction']:5.1f} %  {spot['function']}  [{file}]{line}"
 
 
 def _threads(found: Mapping[str, Any]) -> Iterator[str]:

@@ -84,8 +84,7 @@ def sections(findings: Iterable[Finding]) -> list[Section]:
     found: dict[tuple[int, str], list[Finding]] = {}
     for finding in findings:
         found.setdefault(_place(finding.parameter), []).append(finding)
-    # within a rank in order of appearance: a sort is stable
-    ordered = sorted(found, key=_rank)
+    ordered = sorted(found, key=lambda place: place[0])  # within a rank in order of appearance: a sort is stable
     return [Section(heading=place[1], findings=sorted(found[place], key=_level)) for place in ordered]
 
 
@@ -93,10 +92,6 @@ def _level(finding: Finding) -> str:
     """Nearer levels first: l1, l2, l3, memory. Everything else stays in order of appearance."""
     parts = finding.parameter.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in _LEVELS else ""
-
-
-def _rank(place: tuple[int, str]) -> int:
-    return place[0]
 
 
 def _place(parameter: str) -> tuple[int, str]:
@@ -108,32 +103,28 @@ def _place(parameter: str) -> tuple[int, str]:
 
 
 def condensed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with rows that would all say the same as one, and with a long matrix of core-to-core latencies
+    """The findings with those that stayed open for one reason as one, and with a long matrix of core-to-core latencies
     summed up: one line per state of the line."""
-    matrix = [each for each in findings if each.parameter.startswith("latency.core_to_core.")]
-    if len(matrix) <= _MOST_PAIRS:
+    pairs = [each for each in findings if each.parameter.startswith("latency.core_to_core.")]
+    if len(pairs) <= _MOST_PAIRS:
         return merged(findings)
     states: dict[str, list[Finding]] = {}
-    for finding in matrix:
+    for finding in pairs:
         states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
     rest = [each for each in findings if not each.parameter.startswith("latency.core_to_core.")]
     return merged(rest) + [_summed_up(state, members) for state, members in states.items()]
 
 
 def _summed_up(state: str, members: list[Finding]) -> Finding:
-    values = [
-        float(each.value)
-        for each in members
-        if isinstance(each.value, (int, float)) and not isinstance(each.value, bool)
-    ]
+    values = [float(each.value) for each in members if type(each.value) in (int, float)]  # type: ignore[arg-type]
     name = f"latency.core_to_core.*.{state}"
     if not values:
         return Finding(parameter=name, unit="cycles", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
-    deviation = statistics.pstdev(values)
+    mean, deviation = (number(of(values), 0) for of in (statistics.fmean, statistics.pstdev))
     return Finding(
         parameter=name,
         value=f"{number(min(values), 0)} to {number(max(values), 0)} cycles",
         unit="string",
-        method=f"average {number(statistics.fmean(values), 0)}, standard deviation {number(deviation, 0)}, "
-        f"over {len(values)} of {len(members)} pairs; all of them in CSV and JSON",
+        method=f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs; "
+        "all of them in CSV and JSON",
     )

@@ -5,7 +5,6 @@ The forms share their cells. Each escapes for itself, because what is special di
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from setebench.results import Document
 from setebench.text import visible
 
 _NATURAL_WIDTH = 100_000
-_ROWS_OF_A_PAGE = 24
 
 
 def render(
@@ -71,67 +69,49 @@ def _markdown(view: View) -> str:
     from tabulate import tabulate
 
     blocks = [markdown_text(line) for line in (title(view.document), *verified(view.document))]
-    for section in _parts(view):
+    sections = view.sections() if view.headed else [Section(heading="", findings=view.listed())]
+    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in view.columns()]
+    for section in sections:
         if section.heading:
             blocks.append(f"## {markdown_text(visible(section.heading))}")
         rows = [[markdown_text(cell) for cell in view.cells(finding)] for finding in section.findings]
-        alignment = _alignment(view) if rows else None
-        blocks.append(
-            tabulate(rows, headers=view.columns(), tablefmt="pipe", disable_numparse=True, colalign=alignment)
+        table = tabulate(
+            rows, headers=view.columns(), tablefmt="pipe", disable_numparse=True, colalign=sides if rows else None
         )
+        blocks.append(table)
     blocks += [f"* {markdown_text(line)}" for line in shortcomings(view.document)]
     return "\n\n".join(blocks) + "\n"
 
 
 def _latex(view: View) -> str:
-    """A booktabs table; the note column is a paragraph, since sentences don't fit one line. What doesn't fit one page
-    is a longtable, with its headings in it and what is missing behind it."""
-    sections = _parts(view)
-    long = view.headed or sum(len(section.findings) for section in sections) > _ROWS_OF_A_PAGE
-    table = _tabular(view, sections) if view.document.findings else "no findings"
-    if long and view.document.findings:
-        table = _long(table, sections, len(view.columns()))
-    table = latex_symbols(table.replace("\N{NO-BREAK SPACE}", "~"))
-    packages = "booktabs,longtable" if long else "booktabs"
-    missing = "".join(f"\n\n{latex_symbols(latex_text(line))}" for line in shortcomings(view.document))
-    return f"% {title(view.document)}\n% needs \\usepackage{{{packages}}}\n{table}{missing}\n"
-
-
-def _tabular(view: View, sections: Sequence[Section]) -> str:
-    from tabulate import tabulate
-
-    rows = [view.cells(finding) for section in sections for finding in section.findings]
-    headers = [column.replace(" %", "\N{NO-BREAK SPACE}%") for column in view.columns()]
-    form = "latex_booktabs"
-    table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True, colalign=_alignment(view))
-    table = re.sub(r"l\}$", r"p{0.35\\linewidth}}", table, count=1, flags=re.MULTILINE)
-    return re.sub(r"^ *([\[*])", r" {\1}", table, flags=re.MULTILINE)  # behind a row's end they mean something
-
-
-def _long(table: str, sections: Sequence[Section], columns: int) -> str:
-    """The tabular as a longtable in small letters, with a row for each heading."""
-    begin, top, names, rule, *rows, bottom, end = table.split("\n")
-    lines = [r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}% wide: best on a landscape page"]
-    lines += [begin.replace("tabular", "longtable"), top, names, rule, r"\endhead"]
-    for section in sections:
+    """A longtable with booktabs rules; the note column is a paragraph, since sentences don't fit one line."""
+    columns = view.columns()
+    sides = ["r" if column in RIGHT_ALIGNED else "l" for column in columns[:-1]]
+    heads = " & ".join(latex_text(column).replace(r" \%", r"~\%") for column in columns)
+    lines = [
+        f"% {title(view.document)}",
+        r"% needs \usepackage{booktabs,longtable}; wide: best on a landscape page",
+        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\begin{{longtable}}{{{''.join(sides)}p{{0.35\linewidth}}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        r"\endhead",
+    ]
+    for section in view.sections():
         if section.heading:
             heading = latex_text(visible(section.heading))
-            lines.append(rf"\addlinespace\multicolumn{{{columns}}}{{l}}{{\textbf{{{heading}}}}} \\*")
-        lines += rows[: len(section.findings)]
-        rows = rows[len(section.findings) :]
-    return "\n".join([*lines, bottom, end.replace("tabular", "longtable"), r"\endgroup"])
+            lines.append(rf"\addlinespace\multicolumn{{{len(columns)}}}{{l}}{{\textbf{{{heading}}}}} \\*")
+        lines += [rf"{' & '.join(map(_latex_cell, view.cells(finding)))} \\" for finding in section.findings]
+    lines += [r"\bottomrule", r"\end{longtable}", r"\endgroup"]
+    lines += [f"\n{latex_text(line)}" for line in shortcomings(view.document)]
+    return latex_symbols("\n".join(lines)) + "\n"
 
 
-def _parts(view: View) -> list[Section]:
-    """The sections where they have headings, else all findings as one."""
-    sections = view.sections()
-    if view.headed and sections:
-        return sections
-    return [Section(heading="", findings=[finding for section in sections for finding in section.findings])]
-
-
-def _alignment(view: View) -> tuple[str, ...]:
-    return tuple("right" if column in RIGHT_ALIGNED else "left" for column in view.columns())
+def _latex_cell(text: str) -> str:
+    """A bracket or star at a row's begin would belong to the row end before it."""
+    escaped = latex_text(text)
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
 FORMS: dict[str, Callable[[View], str]] = {

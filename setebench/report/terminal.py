@@ -1,17 +1,18 @@
-"""Findings as a table for a terminal."""
+"""Findings as a table for a terminal, below the first page of a machine as panels."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from setebench.report.opening import opening
-from setebench.report.opening.drawn import drawn
+from setebench.report.opening import Box, Opening, opening
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document, Outcome
 from setebench.text import visible
 
 if TYPE_CHECKING:  # rich is only loaded where a table is made
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 _STYLES = {
@@ -23,42 +24,120 @@ _STYLES = {
 }
 _NOTE_WIDTH = 24
 _GAP = 3
+_PAGE_WIDTH, _LEAST_WIDTH = 100, 40
+"""Columns of the first page: lines of more are hard to read, panels of fewer hold no words."""
 
 
 def terminal_table(view: View, width: int, colour: bool) -> str:
     """Only notes are folded. Where they have no room they follow the table, and where the table itself has none the
     terminal may wrap its lines: nothing is ever cut off."""
-    from rich.console import Console
     from rich.text import Text
 
     needed = _width(view)
     notes_fit = needed + _NOTE_WIDTH <= width
-    console = Console(
+    console = _console(max(width, needed), colour)
+    with console.capture() as captured:
+        page = opening(view.document, view.references)
+        _begin(console, view.document, page, width)
+        console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
+        for line in [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)]:
+            console.print(Text(line), soft_wrap=True)
+    return _stripped(captured.get())
+
+
+def overview(view: View, width: int) -> str:
+    """The opening page alone; the table of a document that has none."""
+    from rich.text import Text
+
+    page = opening(view.document, view.references)
+    if page is None:
+        return terminal_table(view, width, False)
+    console = _console(width, False)
+    with console.capture() as captured:
+        _begin(console, view.document, page, width)
+        for line in shortcomings(view.document):
+            console.print(Text(line), soft_wrap=True)
+    return _stripped(captured.get())
+
+
+def _console(width: int, colour: bool) -> Console:
+    from rich.console import Console
+
+    return Console(
         file=io.StringIO(),
-        width=max(width, needed),
+        width=width,
         force_terminal=colour,
         color_system="standard" if colour else None,
         highlight=False,
         legacy_windows=False,
     )
-    with console.capture() as captured:
-        page = opening(view.document, view.references)
-        console.print(Text(title(view.document), style="bold"), soft_wrap=True)
-        for line in [*drawn(page, width), ""] if page is not None else verified(view.document):
-            console.print(Text(line), soft_wrap=True)
-        console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
-        for line in [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)]:
-            console.print(Text(line), soft_wrap=True)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def overview(view: View, width: int) -> str:
-    """The opening page alone; the table of a document that has none."""
-    page = opening(view.document, view.references)
-    if page is None:
-        return terminal_table(view, width, False)
-    lines = [title(view.document), *drawn(page, width), *shortcomings(view.document)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+def _stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _begin(console: Console, document: Document, page: Opening | None, width: int) -> None:
+    """The title, and below it the first page, or what the table is worth."""
+    from rich.text import Text
+
+    console.print(Text(title(document), style="bold"), soft_wrap=True)
+    for line in verified(document) if page is None else []:
+        console.print(Text(line), soft_wrap=True)
+    for part in _page(page) if page is not None else []:
+        console.print(part, width=max(min(width, _PAGE_WIDTH), _LEAST_WIDTH))
+    if page is not None:
+        console.print()
+
+
+def _page(page: Opening) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    yield Text(visible(page.name))
+    for box in page.picture.hierarchy:
+        yield _panel(box)
+        if box.below:
+            yield Text(f"   ↓ {visible(box.below)}")
+    for box in page.picture.translation:
+        yield Text(visible(f"{box.name}: {'; '.join(map(': '.join, box.facts))}"))
+    yield Padding(Text(visible(page.verified)), (1, 0, 0, 0))
+    more = [f"and {page.open_besides} more reasons, below"] if page.open_besides else []
+    for heading, lines in (("Stands against others' words", page.against), ("Stayed open", [*page.open, *more])):
+        if lines:
+            yield Text(f"\n{heading}:")
+            yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)
+    for group in page.groups:
+        yield Text(f"\n{group.heading}")
+        table = _grid()
+        for row in group.rows:
+            said = f"  ({row.published})" if row.published else " *" if row.news else ""
+            table.add_row("", Text(visible(row.label)), Text(visible(f"{row.value}{said}")))
+        yield table
+    if any(row.news for group in page.groups for row in group.rows):
+        yield Text("\n* no published value")
+
+
+def _grid() -> Table:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column()
+    grid.add_column(max_width=_LEAST_WIDTH - 6)
+    grid.add_column()
+    return grid
+
+
+def _panel(box: Box) -> RenderableType:
+    from rich.box import SQUARE
+    from rich.panel import Panel
+    from rich.text import Text
+
+    lines = [" · ".join(f"{name} {text}" for name, text in box.facts)]
+    lines += [f"» {each.name}: {each.words}" if each.words else f"» {each.name}" for each in box.prefetchers]
+    lines += [f"no prefetcher: {box.absent}"] if box.absent else []
+    body = Text("\n".join(map(visible, lines)))
+    return Panel(body, title=Text(visible(box.name)), title_align="left", box=SQUARE)
 
 
 def _notes(document: Document) -> list[str]:
@@ -70,7 +149,7 @@ def _width(view: View) -> int:
     """Terminal columns of the table without its notes."""
     from rich.cells import cell_len
 
-    *columns, _notes = zip(view.columns(), *view.rows(), strict=True)
+    *columns, _notes = zip(view.columns(), *map(view.cells, view.listed()), strict=True)
     headings = max((cell_len(section.heading) for section in view.sections()), default=0)
     widths = [max(map(cell_len, cells)) + _GAP for cells in columns]
     return sum([max(widths[0], headings + _GAP), *widths[1:]])

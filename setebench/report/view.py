@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setebench.report import numbers
@@ -21,16 +21,6 @@ def cycles_per_ns(document: Document) -> float | None:
     if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
         return None
     return float(ratio) if math.isfinite(ratio) and ratio > 0 else None
-
-
-def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Findings that share the first part of their name (for prefetchers: the first three), in order of appearance."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        parts = finding.parameter.split(".")
-        prefix = ".".join(parts[:3]) if parts[0] == "prefetcher" else parts[0]
-        groups.setdefault(prefix, []).append(finding)
-    return list(groups.values())
 
 
 def title(document: Document) -> str:
@@ -67,23 +57,14 @@ class View:
         return "steps" in self.document.evidence
 
     def sections(self) -> list[Section]:
-        """The findings as they are listed."""
-        if self.headed:
-            return sections(condensed(self.document.findings))
-        return [Section(heading="", findings=group) for group in grouped(self.document.findings)]
+        """The findings as they are listed, of a single scenario without headings."""
+        found = sections(condensed(self.document.findings))
+        return found if self.headed else [Section(heading="", findings=each.findings) for each in found]
 
     def columns(self) -> list[str]:
         """The headings of the columns."""
-        nanoseconds = ["ns"] if self.ratio else []
-        return [
-            "parameter",
-            "value",
-            "95 % interval",
-            *nanoseconds,
-            "outcome",
-            *(visible(reference.name) for reference in self.references),
-            "note",
-        ]
+        names = [visible(reference.name) for reference in self.references]
+        return ["parameter", "value", "95 % interval", *(["ns"] if self.ratio else []), "outcome", *names, "note"]
 
     def cells(self, finding: Finding) -> list[str]:
         """One row."""
@@ -99,9 +80,9 @@ class View:
         ]
         return [visible(cell) for cell in cells]
 
-    def rows(self) -> list[list[str]]:
-        """All rows."""
-        return [self.cells(finding) for section in self.sections() for finding in section.findings]
+    def listed(self) -> list[Finding]:
+        """The findings of all sections."""
+        return [finding for section in self.sections() for finding in section.findings]
 
 
 def verified(document: Document) -> list[str]:

@@ -1,6 +1,6 @@
 """Documents as one HTML file that opens without a network: no script, no font, no picture from elsewhere.
 
-Everything from a document is untrusted text: the templates escape it all, control characters are shown, and
+Everything from a document is untrusted text: the template escapes it all, control characters are shown, and
 a content security policy in the page forbids whatever might get through.
 """
 
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,16 +18,13 @@ from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report.opening import opening
 from setebench.report.plots import plot
-from setebench.report.sections import Reference, Section, condensed, sections
-from setebench.report.text import csv_table
+from setebench.report.sections import Reference, condensed, sections
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
 from setebench.results import Document, Finding
 from setebench.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
-    from matplotlib.axes import Axes
-    from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
 LARGEST_DOWNLOAD = 4 << 20
@@ -37,12 +32,12 @@ LARGEST_DOWNLOAD = 4 << 20
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure: its name, what it shows in words, its drawing, and its points. `problem` stands in for a drawing."""
+    """One figure: its name, what it shows in words, its drawing and what it was drawn from, as data: addresses.
+    `problem` stands in for a drawing."""
 
     name: str
     alt: str = ""
-    svg: str = ""
-    points: str = ""
+    image: str = ""
     evidence: str = ""
     problem: str = ""
 
@@ -56,20 +51,25 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     references: Sequence[Reference] = ()
 
 
-# -- pages ------------------------------------------------------------------------------------------------------------
-
-
 def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
-    shown = [_shown(number, entry) for number, entry in enumerate(entries, 1)]
+    shown = [_shown_text(_shown(number, entry)) for number, entry in enumerate(entries, 1)]
     heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
     return template("report.html.j2").render(entries=shown, heading=heading)
 
 
 def table_html(document: Document) -> str:
     """The findings as an HTML fragment, for notebooks."""
-    shown = _shown(1, Entry(name="", document=document))
-    return template("table.html.j2").render(entry=shown)
+    from html import escape
+
+    from tabulate import tabulate
+
+    view = View(document)
+    table = tabulate([view.cells(each) for each in view.listed()], view.columns(), "html", disable_numparse=True)
+    before, after = [title(document), *verified(document)], shortcomings(document)
+    return "".join(
+        [*(f"<p>{escape(line)}</p>" for line in before), table, *(f"<p>{escape(each)}</p>" for each in after)]
+    )
 
 
 @cache
@@ -92,44 +92,42 @@ def template(name: str) -> Template:
 
 
 def _shown(number: int, entry: Entry) -> dict[str, Any]:
-    """What the template prints of an entry: text, but for the drawings."""
+    """What the template prints of an entry."""
     document = entry.document
     view = View(document, entry.references)
+    first_page = opening(document, entry.references)
+    whole = store.dumps(document)
     return {
         "number": number,
-        "name": visible(entry.name),
+        "name": entry.name,
         "title": title(document),
         "verified": verified(document),
-        "opening": _opening(document, entry.references),
+        "opening": None if first_page is None else msgspec.to_builtins(first_page),
         "machine": _machine_rows(document),
-        "settings": _pairs(document.settings),
-        "facts": _pairs(document.machine.facts),
-        "environment": _pairs(document.machine.environment),
+        "records": {
+            "Settings": _texts(document.settings),
+            "What may be known of the machine before measuring": _texts(document.machine.facts),
+            "What the operating system says of it": _texts(document.machine.environment),
+        },
         "shortcomings": shortcomings(document),
         "columns": view.columns()[:-1],
-        "sections": [_section(view, section) for section in sections(condensed(document.findings))],
-        "references": [visible(f"{each.name}: {each.document.machine.name}") for each in entry.references],
-        "plots": [_plot(each, f"{number}-{position}") for position, each in enumerate(entry.plots, 1)],
-        "download": _download(store.dumps(document), "application/json"),
+        "sections": {
+            each.heading: [_row(view, finding) for finding in each.findings]
+            for each in sections(condensed(document.findings))
+        },
+        "references": [f"{each.name}: {each.document.machine.name}" for each in entry.references],
+        "plots": [msgspec.to_builtins(each) for each in entry.plots],
+        "download": _address(whole, "application/json"),
     }
 
 
-def _opening(document: Document, references: Sequence[Reference]) -> Any:
-    """The first page as the template reads it, its texts made visible; None where there is none."""
-    page = opening(document, references)
-    return None if page is None else _shown_text(msgspec.to_builtins(page))
-
-
 def _shown_text(value: Any) -> Any:
+    """The same with every text visible."""
     if isinstance(value, str):
         return visible(value)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_shown_text(each) for each in value]
-    return {key: _shown_text(each) for key, each in value.items()} if isinstance(value, dict) else value
-
-
-def _section(view: View, section: Section) -> dict[str, Any]:
-    return {"heading": visible(section.heading), "rows": [_row(view, finding) for finding in section.findings]}
+    return {visible(key): _shown_text(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _row(view: View, finding: Finding) -> dict[str, Any]:
@@ -137,32 +135,31 @@ def _row(view: View, finding: Finding) -> dict[str, Any]:
     return {
         "cells": list(zip(view.columns(), cells, strict=False)),
         "outcome": str(finding.outcome),
-        "method": visible(finding.method),
-        "reason": visible(finding.reason or ""),
-        "differs": any("≠" in reference.remark(finding) for reference in view.references),
+        "method": finding.method,
+        "reason": finding.reason or "",
+        "differs": any("≠" in cell for cell in cells[len(cells) - len(view.references) :]),
     }
 
 
-def _machine_rows(document: Document) -> list[tuple[str, str]]:
+def _machine_rows(document: Document) -> dict[str, str]:
     """The machine block: what a reader asks first."""
     machine, settings = document.machine, document.settings
     ratio = cycles_per_ns(document)
-    cpu = machine.environment.get("cpu")
-    hypervisor = machine.environment.get("hypervisor")
-    rows: list[tuple[str, Any]] = [
-        ("machine", machine.name),
-        ("opened as", settings.get("machine")),
-        ("processor", _processor(cpu) if isinstance(cpu, dict) else None),
-        ("guest of", hypervisor.get("name") if isinstance(hypervisor, dict) else None),
-        ("core clock while measuring", f"{ratio:.3f} GHz" if ratio else None),
-        ("CPUs", machine.facts.get("cpus")),
-        ("seed", settings.get("seed")),
-        ("fewer samples (--fast)", settings.get("fast")),
-        ("begun", document.started),
-        ("measured for", f"{document.elapsed_seconds:.1f} s"),
-        ("written by", f"{document.tool.name} {document.tool.version}"),
-    ]
-    return [(label, _text(value)) for label, value in rows if value not in (None, "", [])]
+    cpu, hypervisor = (machine.environment.get(key) for key in ("cpu", "hypervisor"))
+    rows = {
+        "machine": machine.name,
+        "opened as": settings.get("machine"),
+        "processor": _processor(cpu) if isinstance(cpu, dict) else None,
+        "guest of": hypervisor.get("name") if isinstance(hypervisor, dict) else None,
+        "core clock while measuring": f"{ratio:.3f} GHz" if ratio else None,
+        "CPUs": machine.facts.get("cpus"),
+        "seed": settings.get("seed"),
+        "fewer samples (--fast)": settings.get("fast"),
+        "begun": document.started,
+        "measured for": f"{document.elapsed_seconds:.1f} s",
+        "written by": f"{document.tool.name} {document.tool.version}",
+    }
+    return _texts({label: value for label, value in rows.items() if value not in (None, "", [])})
 
 
 def _processor(cpu: dict[str, Any]) -> str:
@@ -170,22 +167,21 @@ def _processor(cpu: dict[str, Any]) -> str:
     return ", ".join([str(cpu.get("name") or "unknown"), *numbers])
 
 
-def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(visible(str(key)), _text(value)) for key, value in record.items()]
+def _texts(record: dict[str, Any]) -> dict[str, str]:
+    texts = {True: "yes", False: "no"}
+    return {
+        str(key): texts[value]
+        if isinstance(value, bool)
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False)
+        for key, value in record.items()
+    }
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def _download(data: bytes, kind: str) -> str:
+def _address(data: bytes, kind: str) -> str:
     """A data: address, empty where it would be too long."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}" if len(data) <= LARGEST_DOWNLOAD else ""
-
-
-# -- plots ------------------------------------------------------------------------------------------------------------
 
 
 def draw(name: str, figure: Figure, evidence: Any) -> Plot:
@@ -194,77 +190,10 @@ def draw(name: str, figure: Figure, evidence: Any) -> Plot:
     if not figure.axes:
         raise SetebenchError("the figure is empty")
     alt = plot.alt_text(figure)
+    source = json.dumps(store.plain(evidence), ensure_ascii=False).encode(errors="replace")
     return Plot(
         name=name,
         alt=alt,
-        svg=plot.encode(figure, "svg", alt).decode(),
-        points=_points(figure),
-        evidence=json.dumps(store.plain(evidence), ensure_ascii=False),
+        image=_address(plot.encode(figure, "svg", alt), "image/svg+xml"),
+        evidence=_address(source, "application/json"),
     )
-
-
-def _points(figure: Figure) -> str:
-    """What is drawn, as CSV: points of lines with their error bars, of scatter plots, and the cells of heat maps."""
-    rows = ((axes.get_title(), *point) for axes in figure.axes for point in _drawn(axes))
-    return csv_table([("plot", "series", "x", "y", "low", "high", "value"), *rows])
-
-
-def _drawn(axes: Axes) -> Iterator[tuple[Any, ...]]:
-    """Series, x, y, low, high and value of each point; empty where a kind of drawing has none of them."""
-    from matplotlib.collections import PathCollection
-    from matplotlib.container import ErrorbarContainer
-
-    barred = [each for each in axes.containers if isinstance(each, ErrorbarContainer)]
-    parts = {part for each in barred for part in (each.lines[0], *each.lines[1])}
-    for each in barred:
-        yield from _barred(str(each.get_label()), each)
-    for line in axes.get_lines():
-        if line not in parts and line.get_transform() == axes.transData:  # others mark a level, and hold no points
-            points = zip(_plain(line.get_xdata()), _plain(line.get_ydata()), strict=True)
-            yield from ((str(line.get_label()), x, y, "", "", "") for x, y in points)
-    for scatter in axes.collections:
-        if isinstance(scatter, PathCollection):
-            yield from ((str(scatter.get_label()), x, y, "", "", "") for x, y in _plain(scatter.get_offsets()))
-    for image in axes.get_images():
-        for y, row in enumerate(_plain(image.get_array())):
-            yield from (("", x, y, "", "", value) for x, value in enumerate(row))
-
-
-def _barred(series: str, container: ErrorbarContainer) -> Iterator[tuple[Any, ...]]:
-    line, caps, _bars = container.lines
-    if line is None:
-        return
-    points = [_plain(line.get_xdata()), _plain(line.get_ydata())]
-    bounds = [_plain(cap.get_ydata()) for cap in caps] if len(caps) == 2 else []
-    for index, (x, y) in enumerate(zip(*points, strict=True)):
-        low, high = (bound[index] for bound in bounds) if bounds else ("", "")
-        yield series, x, y, low, high, ""
-
-
-def _plain(values: Any) -> Any:
-    import numpy as np
-
-    return store.plain(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan))
-
-
-def _plot(each: Plot, number: str) -> dict[str, str]:
-    return {
-        "name": visible(each.name),
-        "alt": visible(each.alt),
-        "svg": _inlined(each, number) if each.svg else "",
-        "points": _download(each.points.encode(), "text/csv"),
-        "evidence": _download(each.evidence.encode(), "application/json"),
-        "problem": visible(each.problem),
-    }
-
-
-def _inlined(each: Plot, number: str) -> str:
-    """The drawing for use inside a page: identifiers of its own, and a title for screen readers before all else."""
-    svg = each.svg[each.svg.index("<svg ") :]
-    svg = re.sub(r'\bid="', f'id="p{number}-', svg)
-    svg = re.sub(r'(href="#|url\(#)', lambda match: f"{match[1]}p{number}-", svg)
-    head, end, body = svg.partition(">")
-    labels = f'aria-labelledby="p{number}-title" aria-describedby="p{number}-desc"'
-    named = f'<title id="p{number}-title">{escape(visible(each.name))}</title>'
-    body = body.replace("<desc>", f'<desc id="p{number}-desc">', 1)
-    return f"{head} {labels}{end}\n {named}{body}"

@@ -184,7 +184,7 @@ def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp
             [sys.executable, "-m", "setebench", *command], capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0 and "diagnose.cpu_time" in done.stdout, done.stderr
-    assert "<svg" in done.stdout and "What limits the program" in done.stdout
+    assert "data:image/svg+xml" in done.stdout and "What limits the program" in done.stdout
 
 
 def test_a_process_that_runs_is_diagnosed_and_goes_on(folder: Path, tmp_path: Path) -> None:

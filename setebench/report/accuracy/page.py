@@ -1,5 +1,5 @@
-"""The page of published accuracy: what sealed scores found, by run, scenario, class of noise and parameter, as Markdown
-and as a document for programs."""
+"""The page of published accuracy: what sealed scores found, by run, scenario and parameter, as Markdown and as a
+document for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ BASIS_HEADS = (
     *("run", "scenarios", "machines", "of planned", "noise", "nonce", "inference", "simulator", "begun (UTC)"),
     *("CPU hours", "CPU s a machine"),
 )
-NOISE_HEADS = ("noise", "machines", "without a wrong row", "rows", *SHARES, "coverage")
 KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged")
 
 Document = Mapping[str, Any]
@@ -171,17 +170,13 @@ def _remarks(run: Document) -> Iterator[str]:
         )
     if run["never_judged"]:
         yield from ("", f"Reported, but no machine has a truth to judge it by: {_names(run['never_judged'])}.")
-    if (run["regret"] or {}).get("all"):
-        yield from ("", _regret(run["regret"]))
-
-
-def _regret(regret: Document) -> str:
-    own = regret["all"]
-    return (
-        f"Prefetch advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, by "
-        f"{own['percentile_95']} % at the 95th percentile, and by {own['worst']} % at worst; "
-        f"{regret['slower_than_none']} cases are slower than no prefetch by more than 3 %."
-    )
+    if own := (run["regret"] or {}).get("all"):
+        yield ""
+        yield (
+            f"Advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, "
+            f"by {own['percentile_95']} % at the 95th percentile, and by {own['worst']} % at worst; "
+            f"{run['regret']['slower_than_none']} cases are slower than no prefetch by more than 3 %."
+        )
 
 
 def _names(entries: Sequence[Document]) -> str:
@@ -192,21 +187,7 @@ def _names(entries: Sequence[Document]) -> str:
 
 
 def _scenario(run: Document, scenario: str, tables: Document) -> Iterator[str]:
-    yield f"## Run {run['run']}: {scenario}"
-    yield from ("", "By how disturbed the machines were:", "")
-    yield from _heads(NOISE_HEADS)
-    for name, table in {**tables["noise"], "all": tables["all"]}.items():
-        shares = [_fraction(table[key]) for key in SHARES]
-        holding = _with_interval(table["calibration"]["continuous"])
-        yield _row([name, table["machines"], _fraction(table["without_wrong"]), table["rows"], *shares, holding])
-    if not tables["noise"]:
-        yield from ("", "The simulator has changed since, so that how disturbed each machine was can't be said here.")
-    yield from ("", *_parameters(tables))
-
-
-def _parameters(tables: Document) -> Iterator[str]:
-    yield "By parameter:"
-    yield ""
+    yield from (f"## Run {run['run']}: {scenario}", "")
     yield from _heads(["parameter", "rows", *SHARES, "coverage", "width"])
     for name, row in tables["all"]["parameters"].items():
         width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"

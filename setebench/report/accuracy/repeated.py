@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from setebench.report.numbers import value_text
 from setebench.results import Finding
@@ -16,52 +13,45 @@ from setebench.results import Finding
 MOST_VALUES = 3
 """Different values of a parameter that a row shows, the most frequent first."""
 
+LOAD = {"steal": "steal_fraction", "other programs": "others_fraction", "co-runner": "co_runner_fraction"}
+
 
 def render(document: Mapping[str, Any], width: int | None = None) -> str:
     """A row for each run and one for each parameter, those that contradict themselves first; then the totals."""
+    runs = [
+        [run["file"], str(run["answered"]), str(run["reported"]), f"{run['elapsed_seconds']:.0f}"]
+        + [_percent(run[key]) for key in LOAD.values()]
+        for run in document["runs"]
+    ]
+    ordered = sorted(document["parameters"].items(), key=lambda entry: -entry[1]["contradictions"])
+    parameters = [[name, *_parameter(each)] for name, each in ordered]
+    heads = ["parameter", "answered", "bounds", "contradict", "spread", "values"]
+    tables = printed([(["run", "answered", "reported", "seconds", *LOAD], runs), (heads, parameters)], width)
+    return tables + "\n".join(_lines(document["totals"])) + "\n"
+
+
+def printed(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], width: int | None) -> str:
+    """Heads and rows as plain tables; the first column is never folded, and all but `values` are to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console(width=width or 110, highlight=False, color_system=None)
     with console.capture() as capture:
-        console.print(_runs(document["runs"]))
-        console.print(_parameters(document["parameters"]))
-    return capture.get() + "\n".join(_lines(document["totals"])) + "\n"
+        for (first, *heads), rows in tables:
+            table = Table(box=None, pad_edge=False)
+            table.add_column(first, no_wrap=True)
+            for head in heads:
+                table.add_column(head, justify="left" if head == "values" else "right")
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
+    return capture.get()
 
 
-def _runs(runs: list[Mapping[str, Any]]) -> Table:
-    table = _table("run", "answered", "reported", "seconds", "steal", "other programs", "co-runner")
-    for run in runs:
-        table.add_row(
-            run["file"],
-            str(run["answered"]),
-            str(run["reported"]),
-            f"{run['elapsed_seconds']:.0f}",
-            _percent(run["steal_fraction"]),
-            _percent(run["others_fraction"]),
-            _percent(run["co_runner_fraction"]),
-        )
-    return table
-
-
-def _parameters(parameters: Mapping[str, Any]) -> Table:
-    table = _table("parameter", "answered", "bounds", "contradict", "spread", "values")
-    ordered = sorted(parameters.items(), key=lambda entry: -entry[1]["contradictions"])  # else as they come
-    for name, each in ordered:
-        table.add_row(
-            name,
-            f"{each['answered']} of {each['runs']}",
-            str(each["bounds"]),
-            f"{each['contradictions']} of {each['pairs']}",
-            "" if each["spread"] is None else f"{each['spread']:.2f}",
-            _values(each),
-        )
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for heading in others:
-        table.add_column(heading, justify="left" if heading == "values" else "right")
-    return table
+def _parameter(each: Mapping[str, Any]) -> list[str]:
+    answered, contradict = f"{each['answered']} of {each['runs']}", f"{each['contradictions']} of {each['pairs']}"
+    spread = "" if each["spread"] is None else f"{each['spread']:.2f}"
+    return [answered, str(each["bounds"]), contradict, spread, _values(each)]
 
 
 def _values(parameter: Mapping[str, Any]) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-HEADINGS = ("right", "at least", "near", "wrong", "unresolved", "coverage", "width")
+COLUMNS = {
+    "right": "right",
+    "at least": "at_least",
+    "near": "near_bounds",
+    "wrong": "wrong",
+    "unresolved": "unresolved",
+}
 ROWS = {
     "right": "right",
     "bounded": "bounded within 20 % of the truth",
@@ -26,42 +29,33 @@ def render(document: Mapping[str, Any], width: int | None = None) -> str:
 
     `at least` counts those of the right ones that are bounds only, `near` those of these within 20 % of the truth;
     `width` is the median width of measured intervals relative to the truth."""
-    console = Console(width=width or 110, highlight=False, color_system=None)
-    with console.capture() as capture:
-        console.print(_table(document["parameters"]))
-    return capture.get() + "\n".join(_lines(document)) + "\n"
+    from setebench.report.accuracy.repeated import printed
 
-
-def _table(rows: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("parameter")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for name, count in rows.items():
-        if _reported(count):
-            table.add_row(name, *_cells(count))
-    return table
-
-
-def _reported(count: Mapping[str, Any]) -> bool:
-    return bool(count["right"] or count["wrong"])
-
-
-def _cells(count: Mapping[str, Any]) -> list[str]:
-    counts = [str(count[key]) for key in ("right", "at_least", "near_bounds", "wrong", "unresolved")]
-    return [*counts, _percent(count["interval_coverage"]), _percent(count["median_width"])]
+    known = {name: count for name, count in document["parameters"].items() if count["right"] or count["wrong"]}
+    shares = ("interval_coverage", "median_width")
+    rows = [
+        [name, *(str(count[key]) for key in COLUMNS.values()), *(_percent(count[key]) for key in shares)]
+        for name, count in known.items()
+    ]
+    silent = len(document["parameters"]) - len(known)
+    table = printed([(["parameter", *COLUMNS, "coverage", "width"], rows)], width)
+    return table + "\n".join(_lines(document, silent)) + "\n"
 
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{fraction:.1%}"
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _lines(document: Mapping[str, Any], silent: int) -> Iterator[str]:
     yield f"{len(document['machines'])} machines, seed {document['seed']}:"
     yield from _by_machine(document["by_machine"])
-    yield from _calibration(document["calibration"])
-    rows = document["parameters"].values()
-    silent = sum(not _reported(count) for count in rows)
+    calibration = document["calibration"]
+    if calibration["continuous"]["trials"]:
+        held = _proportion(calibration["continuous"])
+        yield f"measured 95 % intervals of continuous parameters that hold the truth: {held}"
+    for key in ("counts", "categories"):
+        if calibration[key]["trials"]:
+            yield f"measured {key} that are wrong: {_proportion(calibration[key])}"
     if silent:
         yield f"{silent} further parameters were never reported (all unresolved)"
     yield from _names("nearly the same on all machines, so that right answers count nowhere", document["constant"])
@@ -72,11 +66,14 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: {item['parameter']} reported "
             f"{item['value']!r} ({item['outcome']}), truth {item['truth']!r}"
         )
-    yield from _not_run(document)
+    yield from map(_failure, document["failures"])
+    yield from (f"lost: {item['machine']}: {item['reason']}" for item in document["lost"])
     if document.get("against"):
         yield from _against(document["against"])
-    if document.get("sealed"):
-        yield from _sealed(document["sealed"])
+    if sealed := document.get("sealed"):
+        seeds = ", ".join(map(str, sealed["seeds"][:MOST_NAMES])) + (", ..." if sealed["seeds"][MOST_NAMES:] else "")
+        yield f"sealed: nonce {sealed['nonce']!r}, inference {sealed['inference'][:16]}, seeds {seeds}"
+        yield f"sealed runs are logged in {sealed['log']}"
 
 
 def _regret(regret: Mapping[str, Any] | None) -> Iterator[str]:
@@ -98,15 +95,6 @@ def _by_machine(own: Mapping[str, Any]) -> Iterator[str]:
         yield f"rows {said}: {_proportion(own[name])}"
 
 
-def _calibration(calibration: Mapping[str, Any]) -> Iterator[str]:
-    continuous = calibration["continuous"]
-    if continuous["trials"]:
-        yield f"measured 95 % intervals of continuous parameters that hold the truth: {_proportion(continuous)}"
-    for key in ("counts", "categories"):
-        if calibration[key]["trials"]:
-            yield f"measured {key} that are wrong: {_proportion(calibration[key])}"
-
-
 def _proportion(part: Mapping[str, Any]) -> str:
     if not part["trials"]:
         return "none"
@@ -119,12 +107,6 @@ def _names(what: str, entries: list[Mapping[str, Any]]) -> Iterator[str]:
         names = ", ".join(entry["parameter"] for entry in entries[:MOST_NAMES])
         more = f" and {len(entries) - MOST_NAMES} more" if len(entries) > MOST_NAMES else ""
         yield f"{len(entries)} parameters {what}: {names}{more}"
-
-
-def _not_run(document: Mapping[str, Any]) -> Iterator[str]:
-    yield from map(_failure, document["failures"])
-    for item in document["lost"]:
-        yield f"lost: {item['machine']}: {item['reason']}"
 
 
 def _against(against: Mapping[str, Any]) -> Iterator[str]:
@@ -142,8 +124,7 @@ def _against(against: Mapping[str, Any]) -> Iterator[str]:
         yield "  it was run on another simulator than this one"
     for parameter, steps in difference["parameters"].items():
         yield f"  {parameter}: " + ", ".join(f"{step} {machines}" for step, machines in steps.items())
-    for item in against["failures"]:
-        yield f"  {_failure(item)}"
+    yield from (f"  {_failure(item)}" for item in against["failures"])
 
 
 def _failure(item: Mapping[str, Any]) -> str:
@@ -153,13 +134,4 @@ def _failure(item: Mapping[str, Any]) -> str:
 
 def _shift(shift: Mapping[str, float]) -> str:
     text = f"{100 * shift['difference']:+.2f} points"
-    if shift["low"] is None:
-        return text
-    return f"{text} [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"
-
-
-def _sealed(sealed: Mapping[str, Any]) -> Iterator[str]:
-    seeds = sealed["seeds"]
-    shown = ", ".join(map(str, seeds[:MOST_NAMES])) + (", ..." if len(seeds) > MOST_NAMES else "")
-    yield f"sealed: nonce {sealed['nonce']!r}, inference {sealed['inference'][:16]}, seeds {shown}"
-    yield f"sealed runs are logged in {sealed['log']}"
+    return text if shift["low"] is None else f"{text} [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"

@@ -12,25 +12,18 @@ READING = """\
 A [twin](twin.md) of a result is [verified](verify.md) on random probes. Levels predicted are relative to how often the
 machine agrees with itself; a quiet twin may do better than a noisy machine, so above 100 %."""
 
-CHANGES = {
-    "visible": "changed, that shift at least 2 % of the probes",
-    "fewer": "changed, that shift fewer",
-    "none": "changed, that shift none",
-    "all": "changed, all",
-}
+CHANGES = {"visible": "at least 2 % of the probes", "fewer": "fewer", "none": "none"}
 
 
 def twins(document: Document) -> Iterator[str]:
     """Both tables, as far as the document has them."""
-    predicted, verifier, by_probes = (document.get(key) for key in ("twins", "verifier", "verifier_by_probes"))
-    if predicted or verifier or by_probes:
+    predicted, verifier = document.get("twins"), document.get("verifier")
+    if predicted or verifier:
         yield from ("", "## Twins", "", READING)
     if predicted:
         yield from _predicted(predicted)
     if verifier:
         yield from _verifier(verifier)
-    if by_probes:
-        yield from _by_probes(by_probes)
 
 
 def _predicted(found: Document) -> Iterator[str]:
@@ -52,25 +45,7 @@ def _verifier(found: Document) -> Iterator[str]:
         each = found["alike"][key]
         yield f"| {text} | {_of(each['contradicted'])} | median {each['median']:.1f} %, least {each['least']:.1f} % |"
     for key, text in CHANGES.items():
-        yield f"| {text} | {_of(found['changed'][key])} | |"
-    yield from ("", "Changes by kind of field: how many, how many shift any probe, how many were contradicted:", "")
-    shifting = {name: each for name, each in found["kinds"].items() if each["shifting"]}
-    yield "; ".join(
-        f"`{name}` {each['changed']}, {each['shifting']}, {each['contradicted']}" for name, each in shifting.items()
-    )
-    unseen = ", ".join(f"`{name}` {each['changed']}" for name, each in found["kinds"].items() if name not in shifting)
-    yield from ("", f"Without a probe that shifted, and how many were drawn: {unseen}.")
-
-
-def _by_probes(found: Document) -> Iterator[str]:
-    most = list(found["by_probes"])[-1]
-    text = f"Fewer probes, {found['machines']} machines: the answers to the first so many of {most} decide; all of them"
-    yield from ("", f"{text} say what a change shifts. Contradicted were, of twins", "")
-    yield from (f"    {line}" for line in found["commands"])
-    names = ("exact", *(CHANGES[key] for key in ("visible", "fewer", "none")))
-    yield from ("", f"| probes | {' | '.join(names)} |", "| --- | --- | --- | --- | --- |")
-    for probes, each in found["by_probes"].items():
-        yield f"| {probes} | {' | '.join(_of(each[key]) for key in ('exact', 'visible', 'fewer', 'none'))} |"
+        yield f"| with a changed field that shifts {text} | {_of(found['changed'][key])} | |"
 
 
 def _of(part: Document) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from setebench.report.opening.answers import Answers
-from setebench.report.opening.doubts import Open, against, open_ones
+from setebench.report.opening.doubts import against, open_ones
 from setebench.report.opening.picture import Box, Picture, picture
 from setebench.report.opening.tables import Group, groups
 from setebench.report.sections import Reference
@@ -30,7 +30,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     picture: Picture
     verified: str
     against: list[str]
-    open: list[Open]
+    open: list[str]
     open_besides: int
     groups: list[Group]
 
@@ -45,9 +45,9 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
         name=_name(document),
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
-        against=against(document.findings, references),
+        against=list(against(document.findings, references)),
         open=left[:MOST_OPEN],
-        open_besides=sum(each.number for each in left[MOST_OPEN:]),
+        open_besides=len(left[MOST_OPEN:]),
         groups=groups(answers, references),
     )
 
@@ -55,9 +55,7 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
 def _name(document: Document) -> str:
     """What the processor is called, and whose guest it runs in."""
     cpu, hypervisor = (document.machine.environment.get(key) for key in ("cpu", "hypervisor"))
-    numbers: list[str] = []
-    if isinstance(cpu, dict):
-        numbers = [f"{key} {cpu[key]}" for key in ("family", "model") if cpu.get(key) is not None]
-    host: Any = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
-    answers = [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]
-    return ", ".join(map(str, answers))
+    known: dict[str, Any] = cpu if isinstance(cpu, dict) else {}
+    numbers = [f"{key} {known[key]}" for key in ("family", "model") if known.get(key) is not None]
+    host = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
+    return ", ".join(map(str, [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]))

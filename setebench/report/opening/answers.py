@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from setebench.report.numbers import interval_text, nanoseconds, nanoseconds_text, number, value_text
+from setebench.report.numbers import interval_text, nanoseconds_text, number, value_text
 from setebench.report.view import cycles_per_ns
 from setebench.results import Document, Finding, Outcome
 
 LEVELS = ("l1", "l2", "l3", "l4")
 MEMORY = "memory"
-LONG_NS = 1e4
-"""Times from here on read better in microseconds."""
+OPEN = "open"
 
 
 @dataclass(frozen=True)
@@ -51,79 +50,51 @@ class Answers:
 
     def text(self, parameter: str) -> str:
         """The value with its unit, `open` where it was asked without an answer, empty where nobody asked."""
-        if parameter not in self.findings:
-            return ""
         finding = self.get(parameter)
         if finding is None:
-            return "open"
-        return (
-            "none"
-            if finding.value == 0 and finding.outcome is Outcome.ABSENT and finding.unit != "bool"
-            else value_text(finding)
-        )
+            return OPEN if parameter in self.findings else ""
+        nothing = finding.outcome is Outcome.ABSENT and not isinstance(finding.value, bool) and finding.value == 0
+        return "none" if nothing else value_text(finding)
 
     def exact(self, parameter: str) -> str:
         """The value with its interval, and in ns where it is a time."""
-        finding = self.get(parameter)
-        if finding is None:
-            return self.text(parameter)
-        shown = [_text(finding)]
-        if finding.low != finding.high and finding.outcome is Outcome.MEASURED:
-            shown.append(interval_text(finding))
-        nanoseconds = self.nanoseconds(parameter)
-        return " ".join(filter(None, shown)) + (f", {nanoseconds}" if nanoseconds else "")
+        finding, text = self.get(parameter), self.timed(parameter)
+        if finding is None or finding.low == finding.high or finding.outcome is not Outcome.MEASURED:
+            return text
+        value, comma, nanoseconds = text.partition(",") if finding.unit == "cycles" else (text, "", "")
+        return f"{value} {interval_text(finding)}{comma}{nanoseconds}"
 
-    def nanoseconds(self, parameter: str) -> str:
-        """A number of cycles in ns; empty where it is none, or the clock isn't known."""
-        finding = self.get(parameter)
-        if finding is None or not self.ratio:
-            return ""
-        value = nanoseconds(finding, self.ratio)
-        if value is not None and value >= LONG_NS:
-            return f"{number(value / 1000, None)} µs"
-        return f"{nanoseconds_text(finding, self.ratio)} ns" if value is not None else ""
+    def timed(self, parameter: str) -> str:
+        """The value with its unit, and in ns where it is in cycles and the clock is known."""
+        finding, text = self.get(parameter), self.text(parameter)
+        nanoseconds = nanoseconds_text(finding, self.ratio) if finding is not None and self.ratio else ""
+        return f"{text}, {nanoseconds} ns" if nanoseconds else text
 
     def bare(self, parameter: str) -> str:
         """The number without its unit, `≥` before a bound."""
         finding = self.get(parameter)
         if finding is None:
             return self.text(parameter)
-        value = finding.value
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(finding.value, bool) or not isinstance(finding.value, (int, float)):
             return value_text(finding)
-        return f"{'≥ ' if finding.outcome is Outcome.AT_LEAST else ''}{number(value, None)}"
+        return f"{'≥ ' if finding.outcome is Outcome.AT_LEAST else ''}{number(finding.value, None)}"
 
-    def bandwidth(self, level: str) -> Finding | None:
-        """The load bandwidth of one thread of a level, by the widest loads that were answered."""
-        start, end = f"bandwidth.{level}.load.", ".threads_1"
-        found = [each for name, each in self.findings.items() if name.startswith(start) and name.endswith(end)]
-        known = [each for each in found if each.value is not None]
-        return max(known or found, key=_width, default=None)
-
-    def largest(self, level: str) -> Finding | None:
-        """The largest bandwidth of a level that was answered, by any kernel and any number of threads."""
-        found = [
-            (each.value, each)
+    def bandwidths(self, level: str) -> tuple[Finding | None, Finding | None]:
+        """A level's load bandwidth of one thread by its widest loads, and the largest by any kernel and threads."""
+        known = [
+            each
             for name, each in self.findings.items()
-            if name.startswith(f"bandwidth.{level}.") and isinstance(each.value, (int, float)) and _asked(name)
+            if name.startswith(f"bandwidth.{level}.")
+            and not name.endswith((".traffic", ".per_cycle"))
+            and isinstance(each.value, (int, float))
         ]
-        return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
-
-
-def _text(finding: Finding) -> str:
-    """The value; a number of nothing as `none`."""
-    nothing = finding.outcome is Outcome.ABSENT and not isinstance(finding.value, bool)
-    return "none" if nothing and finding.value == 0 else value_text(finding)
+        loads = [each for each in known if ".load." in each.parameter and each.parameter.endswith(".threads_1")]
+        return max(loads, key=_width, default=None), max(known, key=lambda each: each.value, default=None)  # type: ignore[arg-type, return-value]
 
 
 def rounded(finding: Finding) -> str:
     """The value with a few digits, whatever its interval would support: what a picture has room for."""
     return value_text(msgspec.structs.replace(finding, low=None, high=None))
-
-
-def _asked(parameter: str) -> bool:
-    """Bytes that a program asks for in a second, not those that the caches move besides."""
-    return not parameter.endswith((".traffic", ".per_cycle"))
 
 
 def _width(finding: Finding) -> int:

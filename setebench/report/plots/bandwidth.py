@@ -1,4 +1,4 @@
-"""Plots of bandwidth over the size of the data set and over the number of threads (Fang et al. 2014, Figure 9)."""
+"""The plot of bandwidth over the size of the data set (Fang et al. 2014, Figure 9)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
-    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it: over the data set of a thread, and for
-    the largest data set over the number of threads; with the memory's peak where it was given.
+    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it, over the data set of a thread; with
+    the memory's peak where it was given.
 
     Raises `SetebenchError` where nothing was measured."""
     found = evidence.get("bandwidth")
@@ -29,16 +29,6 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     peak = found.get("peak_gb_per_s") if isinstance(found, Mapping) else None
     if peak:
         axes.axhline(peak, color="0.3", linewidth=0.9, linestyle="--", label=f"memory's peak: {peak:.4g} GB/s")
-    several = len({len(sweep["cpus"]) for sweep in sweeps}) > 1
-    if several:
-        # beside the first: the same rates over the number of threads need an axis of their own
-        grid = figure.add_gridspec(1, 2, width_ratios=(3, 1))
-        axes.set_subplotspec(grid[0])
-        beside = figure.add_subplot(grid[1])
-        _over_threads(beside, sweeps)
-        if peak:
-            beside.axhline(peak, color="0.3", linewidth=0.9, linestyle="--")
-        figure.set_size_inches(10.5, 5.2)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
@@ -49,15 +39,11 @@ def _label(sweep: Mapping[str, Any]) -> str:
     return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
 
 
-def _kinds(sweeps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Kernels and widths, in order; each has a style, and open markers where several threads ran."""
-    return list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
-
-
 def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    kinds = _kinds(sweeps)
+    # each kernel and width has a style, and hollow markers where several threads ran
+    kinds = list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
     for sweep in sweeps:
         best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
         below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
@@ -72,18 +58,3 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
             | ({"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}),
         )
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
-
-
-def _over_threads(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
-    axes.set(title="largest data set", xlabel="threads", ylabel="GB/s")
-    axes.grid(True, color="0.9", linewidth=0.6)
-    for index, kind in enumerate(_kinds(sweeps)):
-        own = sorted(
-            (len(sweep["cpus"]), max(sweep["rounds_gb_per_s"][-1]))
-            for sweep in sweeps
-            if (sweep["kernel"], sweep["width"]) == kind and not sweep.get("remote")
-        )
-        axes.plot([threads for threads, _ in own], [rate for _, rate in own], label=".".join(kind), **style(index))
-    axes.set_xticks(sorted({len(sweep["cpus"]) for sweep in sweeps}))
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False)

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 12
 """Up to so many CPUs the cells hold their numbers; beyond, only the shades show."""
 
-LETTERS_OF_A_MAP = 72.0
-"""Points: the size of letters times the number of cells in a row, so that three digits fit each."""
-
 
 def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
     """One map per state of the line, from `evidence["core_to_core"]`: rows of (reader, owner, cycles) by state.
@@ -31,31 +28,26 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
         raise SetebenchError("there is nothing to plot: the evidence holds no reads of other cores' lines")
     figure = Figure(figsize=(3.4 * len(known) + 1.2, 3.9), layout="constrained")
     values = [cycles for rows in known.values() for _, _, cycles in rows]
-    images = [
-        _draw(figure.add_subplot(1, len(known), number), state, rows, min(values), max(values))
-        for number, (state, rows) in enumerate(known.items(), 1)
-    ]
+    shades = 0.7 * min(values), 1.1 * max(values)
+    maps = zip(figure.subplots(1, len(known), squeeze=False)[0], known.items(), strict=True)
+    images = [_draw(axes, state, rows, shades) for axes, (state, rows) in maps]
     figure.colorbar(images[0], ax=figure.axes, label="cycles per read of another core's line")
     return figure
 
 
-def _draw(axes: Any, state: str, rows: list[list[float]], low: float, high: float) -> Any:
+def _draw(axes: Any, state: str, rows: list[list[float]], shades: tuple[float, float]) -> Any:
     readers, owners = (sorted({int(row[column]) for row in rows}) for column in (0, 1))
     cycles = np.full((len(readers), len(owners)), np.nan)
     for reader, owner, value in rows:
         cycles[readers.index(int(reader)), owners.index(int(owner))] = value
-    image = axes.imshow(cycles, cmap="Greys", vmin=0.7 * low, vmax=1.1 * high)
+    image = axes.imshow(cycles, cmap="Greys", vmin=shades[0], vmax=shades[1])
     axes.set(title=f"line {state}", xlabel="CPU that holds it", ylabel="CPU that reads it")
     axes.set_xticks(*_ticks(owners))
     axes.set_yticks(*_ticks(readers))
-    if len(owners) <= MOST_NUMBERS:
-        size = min(9.0, LETTERS_OF_A_MAP / len(owners))
-        for (row, column), value in np.ndenumerate(cycles):
-            dark = value > (0.7 * low + 1.1 * high) / 2
-            if not np.isnan(value):
-                axes.text(
-                    column, row, f"{value:.0f}", ha="center", va="center", color="1" if dark else "0", fontsize=size
-                )
+    for (row, column), value in np.ndenumerate(cycles) if len(owners) <= MOST_NUMBERS else ():
+        if not np.isnan(value):
+            look = {"color": "1" if value > sum(shades) / 2 else "0", "fontsize": min(9.0, 72.0 / len(owners))}
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", **look)
     return image
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +177,8 @@ def alt_text(figure: Figure) -> str:
 def save(figure: Figure, path: str | Path, force: bool = False, alt: str | None = None) -> None:
     """Write the figure as PNG, SVG or PDF by the name's extension, whole or not at all.
 
-    No date and no version goes into the file, so equal figures give equal bytes. `alt` describes the figure; by
-    default its titles, labels and legend do. Raises `UsageError` for an unknown extension or an unwritable file.
+    `alt` describes the figure; by default its titles, labels and legend do. Raises `UsageError` for an unknown
+    extension or an unwritable file.
     """
     form = check_extension(path)
     store.check_target(path, force)
@@ -187,26 +186,16 @@ def save(figure: Figure, path: str | Path, force: bool = False, alt: str | None 
 
 
 def encode(figure: Figure, form: str, alt: str) -> bytes:
-    """The bytes of the figure as `form` (png, svg or pdf)."""
+    """The bytes of the figure as `form` (png, svg or pdf), without date or version: equal figures give equal bytes."""
     from matplotlib import rc_context
 
+    metadata: dict[str, str | None] = {
+        "png": {"Software": None, "Description": alt},
+        "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": alt},
+        "svg": {"Creator": None, "Date": None, "Format": None, "Type": None, "Description": alt},
+    }[form]
     stream = io.BytesIO()
     # The salt makes identifiers of SVG elements depend on nothing random; rc_context puts the setting back.
     with rc_context({"svg.hashsalt": "setebench", "svg.fonttype": "path", "pdf.fonttype": 42}):
-        figure.savefig(stream, format=form, dpi=150, metadata=_metadata(form, alt))
-    return _with_description(stream.getvalue(), alt) if form == "svg" else stream.getvalue()
-
-
-def _metadata(form: str, alt: str) -> dict[str, str | None]:
-    if form == "png":
-        return {"Software": None, "Description": alt}
-    if form == "pdf":
-        return {"Creator": None, "Producer": None, "CreationDate": None, "Subject": alt}
-    return {"Creator": None, "Date": None, "Format": None, "Type": None}
-
-
-def _with_description(svg: bytes, alt: str) -> bytes:
-    """Screen readers announce an SVG by its `desc`, which matplotlib can't write."""
-    head, tag, rest = svg.partition(b"<svg ")
-    attributes, end, body = rest.partition(b">")
-    return b"".join([head, tag, b'role="img" ', attributes, end, b"\n <desc>", escape(alt).encode(), b"</desc>", body])
+        figure.savefig(stream, format=form, dpi=150, metadata=metadata)
+    return stream.getvalue()

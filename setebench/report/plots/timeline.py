@@ -3,7 +3,7 @@ the system did. Readable in grey."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
@@ -13,29 +13,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PARTS = (
-    ("productive", "productive", "0.95", ""),
-    ("other_stalls", "other stalls", "0.8", "..."),
-    ("memory_latency", "memory latency", "0.6", "///"),
-    ("memory_bandwidth", "memory bandwidth", "0.3", "\\\\\\"),
-)
-"""Part of the cycles, its label, grey and hatching: each differs from its neighbours by both."""
+PARTS = ("productive", "other_stalls", "memory_latency", "memory_bandwidth")
+FILLS = (("0.95", ""), ("0.8", "..."), ("0.6", "///"), ("0.3", "\\\\\\"), ("0.9", "xxx"), ("0.5", "++"))
+"""Grey and hatching of the first, second, ... part or function: each differs from its neighbours by both."""
 
-FILLS = (("0.3", ""), ("0.6", "///"), ("0.8", "..."), ("0.9", "xxx"), ("0.5", "\\\\\\"), ("0.97", ""))
-"""Grey and hatching of the first, second, ... function; the last is that of all others."""
-
-RATES = (("page_fault", "page faults"), ("context_switch", "context switches"), ("cpu_migration", "migrations"))
-LATENCIES = (("l1_miss_latency", "L1-miss latency"), ("load_miss_latency", "load-miss latency"))
-TRAFFIC = (("memory_read", "read"), ("memory_write", "written"))
+CURVES = {
+    "latency (cycles)": ("metrics", ("l1_miss_latency", "load_miss_latency")),
+    "memory (GB/s)": ("metrics", ("memory_read", "memory_write")),
+    "events per second": ("rates", ("page_fault", "context_switch", "cpu_migration")),
+}
+"""Panels of curves: label, where their values lie, and their names."""
 
 Evidence = Mapping[str, Any]
+Column = Sequence[float | None]
 
 
 def timeline_figure(evidence: Evidence) -> Figure:
     """One panel under the other over the seconds of the run, from `evidence["diagnose"]`. A panel without data is left
     out. Raises `SetebenchError` where there is nothing to draw."""
     found: Evidence = evidence.get("diagnose") or {}
-    panels = [draw for has, draw in _PANELS if has(found)] if found.get("start_seconds") else []
+    panels = list(_panels(found)) if found.get("start_seconds") else []
     if not panels:
         raise SetebenchError("there is nothing to plot: the program ended before anything was counted")
     from matplotlib.figure import Figure
@@ -45,8 +42,9 @@ def timeline_figure(evidence: Evidence) -> Figure:
     for axis, draw in zip(axes, panels, strict=True):
         axis.grid(True, color="0.9", linewidth=0.6)
         axis.set_axisbelow(True)
-        draw(axis, found)
+        draw(axis)
         _flag(axis, found)
+        axis.set_ylim(bottom=0)
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
     axes[0].set_title(literal(_title(found)), fontsize=10)
     axes[-1].set_xlabel("time since the program began (s)")
@@ -60,160 +58,101 @@ def _title(found: Evidence) -> str:
     return f"{shown} (simulated counts)" if found.get("source") == "simulated" else shown
 
 
-# -- panels -------------------------------------------------------------------------------------------------------
+def _panels(found: Evidence) -> Iterator[Callable[[Axes], None]]:
+    """What draws each panel that has data."""
+    counts = found.get("counts") or {}
+    rates = {name: _per_second(found, counts[name]) for name in CURVES["events per second"][1] if name in counts}
+    columns = {"metrics": found.get("metrics") or {}, "rates": rates}
+    if found.get("parts"):
+        yield lambda axes: _draw_parts(axes, found)
+    if found.get("function_seconds"):
+        yield lambda axes: _stack(axes, found, "CPUs at work", _functions(found))
+    elif "task_clock" in counts:
+        clock = [value / 1e9 for value in _numbers(_per_second(found, counts["task_clock"]))]
+        yield lambda axes: _stack(axes, found, "CPUs at work", {"CPU time": clock})
+    for label, (place, names) in CURVES.items():
+        known = {name: columns[place][name] for name in names if name in columns[place]}
+        if known:
+            yield lambda axes, label=label, known=known: _curves(axes, found, label, known)  # type: ignore[misc]
+    if found.get("watched_ns"):
+        yield lambda axes: _draw_watched(axes, found)
 
 
 def _draw_parts(axes: Axes, found: Evidence) -> None:
-    columns = [_numbers(found["parts"][name]) for name, _, _, _ in PARTS]
-    _stack(axes, found, columns, [(label, grey, hatch) for _, label, grey, hatch in PARTS])
-    axes.step(
-        *_steps(found, found["parts"]["store_buffer"]),
-        where="post",
-        color="0",
-        linewidth=1.0,
-        label="store buffer full",
-    )
-    axes.set(ylabel="cycles (%)", ylim=(0, 100))
+    columns = {name.replace("_", " "): _numbers(found["parts"][name]) for name in PARTS}
+    _stack(axes, found, "cycles (%)", columns)
+    _step(axes, found, "store buffer full", found["parts"]["store_buffer"], {"color": "0"})
+    axes.set_ylim(0, 100)
 
 
-def _draw_functions(axes: Axes, found: Evidence) -> None:
-    lengths = [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
+def _functions(found: Evidence) -> dict[str, list[float]]:
+    """CPUs at work by function, those with the most time first, and all others together."""
     seconds: Mapping[str, Sequence[float]] = found["function_seconds"]
     order = sorted((name for name in seconds if name != "other"), key=lambda name: -sum(seconds[name]))
-    shown, rest = order[: len(FILLS) - 1], order[len(FILLS) - 1 :]
-    columns = [_busy(seconds[name], lengths) for name in shown]
-    others = [
-        sum(values) for values in zip(*(seconds[name] for name in (*rest, "other") if name in seconds), strict=True)
-    ]
-    labels = [(_label(name), *FILLS[number]) for number, name in enumerate(shown)]
-    if any(others):
-        columns.append(_busy(others, lengths))
-        labels.append(("other", *FILLS[-1]))
-    _stack(axes, found, columns, labels)
-    axes.set(ylabel="CPUs at work")
-    axes.set_ylim(bottom=0)
-
-
-def _label(name: str) -> str:
-    """A name for the legend, which leaves out what begins with an underscore."""
-    return literal(f" {name}" if name.startswith("_") else name)
-
-
-def _draw_clock(axes: Axes, found: Evidence) -> None:
-    lengths = [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
-    column = _busy([(value or 0) / 1e9 for value in found["counts"]["task_clock"]], lengths)
-    _stack(axes, found, [column], [("CPU time", "0.6", "")])
-    axes.set(ylabel="CPUs at work")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_latencies(axes: Axes, found: Evidence) -> None:
-    _lines(axes, found, found["metrics"], LATENCIES)
-    threshold = found.get("saturation_cycles")
-    if threshold:
-        axes.axhline(threshold, color="0.3", linestyle=":", linewidth=0.9, label=f"saturated above {threshold:.3g}")
-    axes.set(ylabel="latency (cycles)")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_traffic(axes: Axes, found: Evidence) -> None:
-    _lines(axes, found, found["metrics"], TRAFFIC)
-    axes.set(ylabel="memory (GB/s)")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_rates(axes: Axes, found: Evidence) -> None:
-    lengths = [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
-    counts = found["counts"]
-    rates = {name: _per_second(counts[name], lengths) for name, _ in RATES if name in counts}
-    _lines(axes, found, rates, RATES)
-    axes.set(ylabel="events per second")
-    axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(bottom=0)
+    shown, rest = order[: len(FILLS) - 1], [*order[len(FILLS) - 1 :], *(["other"] if "other" in seconds else [])]
+    columns = {name: _numbers(_per_second(found, seconds[name])) for name in shown}
+    others = [sum(values) for values in zip(*(seconds[name] for name in rest), strict=True)]
+    return columns | ({"other": _numbers(_per_second(found, others))} if any(others) else {})
 
 
 def _draw_watched(axes: Axes, found: Evidence) -> None:
     axes.plot(found["watched_seconds"], found["watched_ns"], label="probing thread", **style(0))
     if found.get("idle_ns"):
-        label = f"without the program: {found['idle_ns']:.3g} ns"
-        axes.axhline(found["idle_ns"], color="0.4", linestyle=":", linewidth=0.9, label=label)
+        _level(axes, found["idle_ns"], f"without the program: {found['idle_ns']:.3g} ns")
     axes.set(ylabel="memory latency (ns)")
-    axes.set_ylim(bottom=0)
 
 
-def _has_rates(found: Evidence) -> bool:
-    return any(name in (found.get("counts") or {}) for name, _ in RATES)
+def _curves(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Column]) -> None:
+    for number, (name, column) in enumerate(columns.items()):
+        look = {key: value for key, value in style(number).items() if key in ("linestyle", "color")}
+        _step(axes, found, name.replace("_", " "), column, look)
+    axes.set(ylabel=label)
+    if label.startswith("events"):
+        axes.set_yscale("symlog", linthresh=1)
+    if label.startswith("latency") and found.get("saturation_cycles"):
+        _level(axes, found["saturation_cycles"], f"saturated above {found['saturation_cycles']:.3g}")
 
 
-def _has_metrics(found: Evidence, wanted: Sequence[tuple[str, str]]) -> bool:
-    return any(name in (found.get("metrics") or {}) for name, _ in wanted)
+def _level(axes: Axes, value: float, label: str) -> None:
+    axes.axhline(value, color="0.4", linestyle=":", linewidth=0.9, label=label)
 
 
-_PANELS = (
-    (lambda found: bool(found.get("parts")), _draw_parts),
-    (lambda found: bool(found.get("function_seconds")), _draw_functions),
-    (lambda found: not found.get("function_seconds") and "task_clock" in (found.get("counts") or {}), _draw_clock),
-    (lambda found: _has_metrics(found, LATENCIES), _draw_latencies),
-    (lambda found: _has_metrics(found, TRAFFIC), _draw_traffic),
-    (lambda found: bool(found.get("watched_ns")), _draw_watched),
-    (_has_rates, _draw_rates),
-)
-"""Whether there is something for a panel, and how it is drawn."""
-
-
-# -- parts of panels ----------------------------------------------------------------------------------------------
-
-
-def _stack(
-    axes: Axes, found: Evidence, columns: Sequence[Sequence[float]], labels: Sequence[tuple[str, str, str]]
-) -> None:
+def _stack(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Sequence[float]]) -> None:
     """Bars of each interval's width, one column on top of the other."""
-    starts = found["start_seconds"]
-    widths = [end - start for start, end in zip(starts, found["end_seconds"], strict=True)]
+    starts, widths = found["start_seconds"], _lengths(found)
     bottom = [0.0] * len(starts)
-    for column, (label, grey, hatch) in zip(columns, labels, strict=True):
+    for (name, column), (grey, hatch) in zip(columns.items(), FILLS, strict=False):
+        shown = literal(f" {name}" if name.startswith("_") else name)  # a legend leaves out what begins with _
         fill: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0}
-        axes.bar(starts, column, widths, bottom=bottom, align="edge", label=label, **fill)
+        axes.bar(starts, column, widths, bottom=bottom, align="edge", label=shown, **fill)
         bottom = [low + value for low, value in zip(bottom, column, strict=True)]
+    axes.set(ylabel=label)
 
 
-def _lines(
-    axes: Axes, found: Evidence, columns: Mapping[str, Sequence[float | None]], wanted: Sequence[tuple[str, str]]
-) -> None:
-    for number, (name, label) in enumerate(wanted):
-        if name in columns:
-            fill = {key: value for key, value in style(number).items() if key in ("linestyle", "color")}
-            axes.step(*_steps(found, columns[name]), where="post", label=label, linewidth=1.2, **fill)
+def _step(axes: Axes, found: Evidence, label: str, column: Column, look: Mapping[str, Any]) -> None:
+    """A step curve: each value holds to the end of its interval; a missing one leaves a gap."""
+    values, times = _numbers(column), [*found["start_seconds"], found["end_seconds"][-1]]
+    axes.step(times, [*values, values[-1]], where="post", label=label, linewidth=1.2, **look)
 
 
-def _steps(found: Evidence, column: Sequence[float | None]) -> tuple[list[float], list[float]]:
-    """Times and values of a step curve: each value holds to the end of its interval; a missing one leaves a gap."""
-    values = _numbers(column)
-    return [*found["start_seconds"], found["end_seconds"][-1]], [*values, values[-1]]
-
-
-def _numbers(column: Sequence[float | None]) -> list[float]:
+def _numbers(column: Column) -> list[float]:
     return [float("nan") if value is None else float(value) for value in column]
 
 
-def _busy(seconds: Sequence[float], lengths: Sequence[float]) -> list[float]:
-    return [value / length if length > 0 else 0.0 for value, length in zip(seconds, lengths, strict=True)]
+def _lengths(found: Evidence) -> list[float]:
+    return [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
 
 
-def _per_second(counts: Sequence[int | None], lengths: Sequence[float]) -> list[float | None]:
-    return [
-        None if count is None or length <= 0 else count / length for count, length in zip(counts, lengths, strict=True)
-    ]
+def _per_second(found: Evidence, column: Column) -> list[float | None]:
+    pairs = zip(column, _lengths(found), strict=True)
+    return [None if value is None or length <= 0 else value / length for value, length in pairs]
 
 
 def _flag(axes: Axes, found: Evidence) -> None:
     """Shade intervals in which memory was saturated; the first of them stands in the legend."""
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "++", "alpha": 0.25, "linewidth": 0}
     label = "memory saturated"
-    for start, end, flag in zip(
-        found["start_seconds"], found["end_seconds"], found.get("saturated") or [], strict=False
-    ):
-        if flag:
-            axes.axvspan(
-                start, end, facecolor="none", edgecolor="0.2", hatch="++", alpha=0.25, linewidth=0, label=label
-            )
-            label = "_"
+    flags = zip(found["start_seconds"], found["end_seconds"], found.get("saturated") or [], strict=False)
+    for start, end in ((start, end) for start, end, flag in flags if flag):
+        axes.axvspan(start, end, label=label, **look)
+        label = "_"
