@@ -76,7 +76,6 @@ loops = Extension(
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
-queues = Extension("setebench.loops._queues", sources=["setebench/loops/_queues.pyx"], extra_compile_args=["-O2"])
 
 setup(
     name="setebench",
@@ -96,7 +95,6 @@ setup(
         "setebench": ["py.typed", "include/*.h"],
         "setebench.native": ["*.pyi"],
         "setebench.native.loops": ["*.pyi"],
-        "setebench.loops": ["*.pyi"],
         "setebench.native.perf": ["*.pyi", "events/*.toml"],
         "setebench.native.perf.program": ["*.pyi"],
         "setebench.references": ["*.toml"],
@@ -104,7 +102,7 @@ setup(
         "setebench.sim": ["presets/*.toml"],
         "setebench.sim.recordings": ["*.npz"],
     },
-    ext_modules=cythonize([native, loops, perf, queues, regions], language_level=3),
+    ext_modules=cythonize([native, loops, perf, regions], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
     install_requires=[
         "click>=8.1",

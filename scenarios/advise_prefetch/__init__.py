@@ -1,8 +1,8 @@
 """Which prefetches pay for a loop, how far ahead, and why; then the proof (Fang et al. 2014, section 7).
 
-The measured table gives a model of the loop's misses; what the model likes is tried in a few rounds, the model fitted
-to that, and so on; what is advised in the end is timed against no prefetch, fixed distances and a sweep, in rounds of
-which one half chooses and the other times.
+Two formulas over the measured table say where to begin; distances and hints around that are timed, step by step; what
+is advised in the end is timed against no prefetch, fixed distances and a sweep, in rounds of which one half chooses and
+the other times.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
-from setebench.loops.advice import advice_of, loop_of
-from setebench.loops.advisor import Advisor
+from setebench.loops.advice import START, advice_of, loop_of
+from setebench.loops.advisor import Advisor, Candidate, strategy_of
 from setebench.loops.code import c_code
 from setebench.loops.running import loops_of
 from setebench.loops.table import Table
@@ -63,7 +63,8 @@ def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]
     chosen = choose(bench, advisor)
     proof = prove(bench, chosen, bool(context.options.get("sweep")))
     policy = proof.advised(chosen.tried, bench.params.least_gain)
-    advice = advice_of(advisor, chosen.candidate(policy, proof.cycles(policy)))
+    strategy = strategy_of(policy, advisor.loop, advisor.table)
+    advice = advice_of(advisor, Candidate(strategy=strategy, policy=policy, cycles=proof.cycles(policy)))
     kept[name] = evidence(advice, chosen, proof)
     yield from findings(name, advice, chosen, proof)
 
@@ -72,7 +73,7 @@ def _described(context: Context, loop: Loop) -> None:
     """The advice for a described loop, from the table alone. Nothing was timed, so there is no finding in it: it is
     evidence, and words."""
     advisor = Advisor(loop, _table(context))
-    advice = advice_of(advisor, advisor.choice())
+    advice = advice_of(advisor, advisor.choice(), START)
     context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}
 
 

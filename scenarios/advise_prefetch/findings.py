@@ -16,7 +16,7 @@ from setebench.stats.estimate import Estimate
 from .proof import BASELINES, Proof
 from .trial import Chosen
 
-METHOD = "queue model of the measured table, fitted in trials; proven in interleaved rounds"
+METHOD = "distances and hints timed around those of two formulas; proven in interleaved rounds"
 EVIDENCE = "advice"
 
 
@@ -62,7 +62,7 @@ def _behind(proof: Proof, policy: Policy) -> Estimate:
 
 def evidence(advice: Advice, chosen: Chosen, proof: Proof) -> dict[str, Any]:
     """What stands behind the findings of one loop, as plain values: the advice, curves over distances, strategies."""
-    loop, table = chosen.loop, chosen.advisor.table
+    loop, table = chosen.advisor.loop, chosen.advisor.table
     return {
         "advice": advice,
         "loop": loop,
@@ -74,7 +74,6 @@ def evidence(advice: Advice, chosen: Chosen, proof: Proof) -> dict[str, Any]:
                 "policy": policy,
                 "strategy": strategy_of(policy, loop, table),
                 "cycles": round(proof.cycles(policy), 3),
-                "modelled": round(chosen.advisor.expected(policy), 3) if _modelled(policy) else None,
             }
             for policy in proof.policies
         ],
@@ -83,19 +82,13 @@ def evidence(advice: Advice, chosen: Chosen, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _modelled(policy: Policy) -> bool:
-    return policy.hardware and not policy.compiler
-
-
 def _strategies(chosen: Chosen, proof: Proof) -> dict[str, dict[str, float]]:
     """Of each strategy the best policy's speed-up over no software prefetch, with its interval: the paper's Figure 10.
     Best are chosen and timed on different rounds."""
     own: dict[str, list[Policy]] = {}
     for policy in proof.policies:
-        if _modelled(policy):
-            own.setdefault(strategy_of(policy, chosen.loop, chosen.advisor.table), []).append(policy)
-        else:
-            own["compiler" if policy.compiler else "none"] = [policy]
+        name = "compiler" if policy.compiler else strategy_of(policy, chosen.advisor.loop, chosen.advisor.table)
+        own.setdefault(name, []).append(policy)
     order = [*STRATEGIES, "compiler"]
     ratios = {name: proof.ratio(Policy(), proof.best_of(own[name])) for name in order if name in own}
     return {name: {"value": each.value, "low": each.low, "high": each.high} for name, each in ratios.items()}

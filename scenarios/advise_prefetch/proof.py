@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from setebench.loops import LINE_BYTES, Loop, Policy
-from setebench.loops.advisor import staged, strategy_of
-from setebench.loops.rates import held_iterations
+from setebench.loops.advisor import Advisor, strategy_of
 from setebench.loops.table import Table
 from setebench.stats.estimate import Estimate, over_epochs
 
@@ -99,9 +98,9 @@ def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def prove(bench: Bench, chosen: Chosen, full_sweep: bool) -> Proof:
     """Run all policies in interleaved rounds."""
-    loop, table, params = chosen.loop, chosen.advisor.table, bench.params
+    loop, table, params = chosen.advisor.loop, chosen.advisor.table, bench.params
     folklore = tuple(_folklore(loop, table, params))
-    sweep = tuple(dict.fromkeys(_sweep(loop, table, params, full_sweep)))
+    sweep = tuple(dict.fromkeys(_sweep(chosen.advisor, params, full_sweep)))
     absent = {name: bench.refused(loop, policy) for name, policy in BASELINES.items()}
     more = [policy for name, policy in BASELINES.items() if not absent[name]]
     field = tuple(dict.fromkeys([Policy(), *sweep, *chosen.tried]))
@@ -141,13 +140,9 @@ def _known(proof: Proof, chosen: Chosen, params: Params) -> bool:
     return regret.half_width <= params.width * regret.value and speedup.half_width <= 2 * params.width * speedup.value
 
 
-def _sweep(loop: Loop, table: Table, params: Params, pairs: bool) -> list[Policy]:
+def _sweep(advisor: Advisor, params: Params, pairs: bool) -> list[Policy]:
     """Single stages by distance, then, for a full sweep, all pairs of both."""
-    reach = {
-        level: [d for d in params.sweep if d <= held_iterations(loop, table, level)] or [params.sweep[0]]
-        for level in ("l1", "l2", "l3")
-    }
-    families = list(staged(table.hints(), reach, reach["l1"]))
+    families = list(advisor.families(params.sweep))
     stages = (1, 2) if pairs else (1,)
     return [policy for count in stages for family in families if family[0].stages == count for policy in family]
 

@@ -1,4 +1,4 @@
-"""From the model's favourites to one policy: a few are tried, the model is fitted to what they took, a few more."""
+"""From the distances of the formulas to some policies that may be the fastest: they are timed, then those around."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.loops import Loop, Policy, RunsLoops
-from setebench.loops.advisor import Advisor, Candidate, strategy_of
+from setebench.loops.advisor import Advisor
 from setebench.scenario import Context
 
 from .params import Params
@@ -45,47 +45,44 @@ class Bench:
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
     """What came of the trials: the policies that were tried, any of which may be advised in the end (what held entries
-    during the trials may be gone by then), the one that the model alone would have advised, and the model as it ended,
-    with what iterations took."""
+    during the trials may be gone by then), and the one that the formulas alone would have advised."""
 
-    loop: Loop
     tried: tuple[Policy, ...]
     by_table: Policy
     advisor: Advisor
 
-    def candidate(self, policy: Policy, cycles: float) -> Candidate:
-        """A policy that took so many cycles per iteration."""
-        return Candidate(strategy=strategy_of(policy, self.loop, self.advisor.table), policy=policy, cycles=cycles)
-
 
 def choose(bench: Bench, advisor: Advisor) -> Chosen:
-    """Try policies and choose those that may be advised; the proof decides between them, at another time."""
+    """Time policies at the distances of the formulas and far from them, then around the fastest, step by step. The
+    proof decides between them, at another time."""
     loop, params = advisor.loop, bench.params
     by_table = advisor.choice().policy
-    favourites = [each.policy for each in advisor.candidates()]
-    wanted = list(dict.fromkeys([Policy(), by_table, *favourites, *advisor.spread()]))
+    wanted = [Policy(), *(each.policy for each in advisor.candidates()), *advisor.spread()]
+    seen: dict[Policy, float] = {}
     for trial in range(params.trials):
-        bench.context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
-        advisor.observe(_seen(bench, loop, wanted, trial))
-        wanted = list(dict.fromkeys([*advisor.neighbours(), *advisor.further(params.tried)]))
+        wanted = [policy for policy in dict.fromkeys(wanted) if policy not in seen]
         if not wanted:
             break
-    return Chosen(loop=loop, tried=tuple(advisor.observed), by_table=by_table, advisor=advisor)
+        bench.context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
+        seen |= _seen(bench, loop, wanted, trial)
+        fastest = sorted(seen, key=lambda policy: seen[policy])[: params.kept]
+        wanted = [near for policy in fastest for near in advisor.around(policy)]
+    return Chosen(tried=tuple(seen), by_table=by_table, advisor=advisor)
 
 
-def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[tuple[Policy, float]]:
-    """Cycles per iteration of each policy, on the scale of the loop without prefetches as it was described: policies
-    are compared within their rounds, so that a clock that drifts between trials changes nothing."""
-    asked = list(dict.fromkeys([Policy(), *policies]))
+def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> dict[Policy, float]:
+    """Time of each policy over that without prefetches: policies are compared within their rounds, so that a clock that
+    drifts between trials changes nothing."""
+    timed = list(dict.fromkeys([Policy(), *policies]))
     least, most = bench.params.trial_rounds
     first = 100 + bench.params.trial_draws * trial
-    rounds = bench.rounds(loop, len(asked), (least, most))
-    ticks = bench.run(loop, asked, least, first)
+    rounds = bench.rounds(loop, len(timed), (least, most))
+    ticks = bench.run(loop, timed, least, first)
     while len(ticks) < rounds and _error(ticks) > bench.params.trial_error:
-        more = bench.run(loop, asked, min(least, rounds - len(ticks)), first + len(ticks))
+        more = bench.run(loop, timed, min(least, rounds - len(ticks)), first + len(ticks))
         ticks = np.concatenate([ticks, more])
     relative = np.median(ticks / ticks[:, :1], axis=0)
-    return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
+    return dict(zip(timed, relative.tolist(), strict=True))
 
 
 def _error(ticks: NDArray[np.int64]) -> float:

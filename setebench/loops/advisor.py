@@ -1,204 +1,177 @@
-"""Which policies are worth trying: the model of queues over strategies and distances, fitted to what was seen."""
+"""Which policies are worth timing, from two formulas.
+
+A prefetch is issued its latency ahead, which in iterations is latency over iteration time (Mowry, Lam and Gupta 1992,
+section 2.3.2). An iteration is no faster than its work, and no faster than the entries for misses let its lines through
+(Little's law): lines times latency over entries. So a distance never asks for more lines than there are entries for.
+What is right is decided by timing; these only say where to begin.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import held_iterations, latency_of, most_iterations
-from setebench.loops.records import Loop, Policy, Strategy
+import msgspec
+
+from setebench.loops.rates import (
+    REGULAR,
+    dropped_part,
+    latency_of,
+    lines_of,
+    most_iterations,
+    sharers,
+)
+from setebench.loops.records import Loop, Policy, Strategy, Stream
 from setebench.loops.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A policy with what the model expects of it, in cycles per iteration."""
+    """A policy with what the formulas, or a measurement, say of it, in cycles per iteration."""
 
     strategy: Strategy
     policy: Policy
     cycles: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Advisor:
-    """Expects, is shown what policies take, and expects better. `observed` are cycles per iteration by policy."""
+    """Policies for a loop on the machine of a table."""
 
     loop: Loop
     table: Table
-    observed: dict[Policy, float] = field(default_factory=dict)
-    cores: tuple[Core, ...] = ()
-
-    def __post_init__(self) -> None:
-        self._far = latency_of(self.loop, self.table)
-        self._queues = Queues(self.loop, self.table)
-        self._known: dict[tuple[Core, Policy], float] = {}
-        if self.loop.measured_cycles and Policy() not in self.observed:
-            self.observed[Policy()] = self.loop.measured_cycles
-        self.cores = self._fitted()
-
-    def observe(self, seen: Iterable[tuple[Policy, float]]) -> None:
-        """Take in what policies took, and fit the core again."""
-        self.observed.update(seen)
-        self.cores = self._fitted()
-
-    # -- expecting ---------------------------------------------------------------------------------------------------
-
-    def expected(self, policy: Policy) -> float:
-        """Cycles per iteration with a policy: as the model says, times what it was wrong by for the strategy before; no
-        less than the loop's work."""
-        return max(self.loop.cycles_per_iteration, self._modelled(policy) * self._correction(policy))
 
     def candidates(self) -> list[Candidate]:
-        """Of every strategy and hint the policy that the model likes best, and no prefetching; the fastest first."""
-        best = [self._candidate(self._shortest(family)) for family in self.families()]
-        return sorted([self._candidate(Policy()), *best], key=lambda candidate: candidate.cycles)
+        """One policy of every strategy and hint, at the distances of the formulas, the fastest first."""
+        policies = [Policy(), *self._starts()]
+        found = [
+            Candidate(strategy=strategy_of(each, self.loop, self.table), policy=each, cycles=self.expected(each))
+            for each in policies
+        ]
+        return sorted(found, key=lambda each: (each.cycles, each.policy.stages))
 
     def choice(self) -> Candidate:
-        """The advice: of the candidates that are about as fast as the fastest, the one with the fewest stages; so no
-        prefetching where that gains nothing to speak of."""
+        """The advice: the fewest stages that are about as good as the best; no prefetching where that gains little."""
         found = self.candidates()
         most = found[0].cycles * (1 + self.table.params.least_gain)
         return min((each for each in found if each.cycles <= most), key=lambda each: each.policy.stages)
 
-    def smallest_block(self, candidate: Candidate) -> int:
-        """Iterations from which on a loop that is begun anew gains from a policy: those before the furthest distance
-        find nothing prefetched, and pay for the prefetches all the same. 0 for a policy that gains nothing."""
-        furthest = candidate.policy.furthest
-        now, least = self.expected(Policy()), 1 - self.table.params.least_gain
-        gained = least * now - candidate.cycles
-        if not furthest or gained <= 0:
-            return 0
-        return math.ceil(furthest * (now + self._queues.instructions(candidate.policy) - candidate.cycles) / gained)
+    def expected(self, policy: Policy) -> float:
+        """Cycles per iteration: the work, or the lines through the entries that they hold; what is dropped takes what
+        it takes without prefetches."""
+        if not policy.stages:
+            return self._without()
+        loop, latency, short = self.loop, latency_of(self.loop, self.table).value, self._short
+        by_hardware = bool(follower(loop, self.table)) and not policy.l2_distance
+        bounds = [self._work(policy), self._through("l2", latency)]
+        if policy.l1_distance:
+            bounds.append(self._through("l1", short if policy.l2_distance or by_hardware else latency))
+        cycles = max(bounds)
+        if not policy.l1_distance:  # every line is still fetched from level 2
+            cycles = max(cycles, self._work(policy) + self._stall(short))
+        dropped = dropped_part(loop, self.table)
+        return dropped * self._without() + (1 - dropped) * cycles
 
-    def further(self, count: int) -> list[Policy]:
-        """Policies not seen yet that might be the fastest."""
-        unseen = [policy for family in self.families() for policy in family if policy not in self.observed]
-        return sorted(unseen, key=self.expected)[:count]
-
-    def neighbours(self) -> list[Policy]:
-        """Policies not seen yet that are one step of one distance away from the fastest that was seen."""
-        best = min(self.observed, key=lambda policy: self.observed[policy])
-        steps = self.table.params.distances
-        return [
-            policy
-            for family in self.families()
-            for policy in family
-            if family_of(policy) == family_of(best) and policy not in self.observed and _apart(policy, best, steps) == 1
-        ]
-
-    def spread(self) -> list[Policy]:
-        """A short and a long distance of every single stage, wherever the model may think the best one lies: what is
-        tried beside its favourites, for the model may be wrong in the same way about all of them."""
-        single = [family for family in self.families() if family[0].stages == 1]
-        return [family[len(family) * part // 8] for family in single for part in self.table.params.spread]
-
-    def families(self) -> Iterator[list[Policy]]:
-        """The policies of each strategy and hint, by distance."""
-        distances = self.table.params.distances
-        near_most, far_most = (most_iterations(self.loop, self.table, level) for level in ("l1", "l2"))
-        held = max(held_iterations(self.loop, self.table, "l1"), distances[0])
-        reach = {"l2": [d for d in distances if d <= far_most] or [distances[0]], "l3": distances}
-        alone, paired = ([d for d in distances if d <= most] for most in (held, near_most))
-        return staged(self.table.hints(), {"l1": alone, **reach}, paired)
-
-    def _shortest(self, family: list[Policy]) -> Policy:
-        """Of the policies that are about as good as the best, the one with the shortest distances; those that are a
-        whole latency ahead before others, which are as good only if the core overlaps what it is thought to."""
-        best = min(self.expected(policy) for policy in family)
-        good = [policy for policy in family if self.expected(policy) <= best * (1 + self.table.params.even)]
-        return min(good, key=lambda policy: (not self._in_time(policy), policy.l1_distance + policy.l2_distance))
-
-    def _in_time(self, policy: Policy) -> bool:
-        """Whether prefetches are issued as far ahead as their lines are away (Mowry et al. 1992)."""
+    def start(self, near: str, far: str) -> Policy:
+        """The policy with these hints ("" for none) at Mowry's distances."""
+        latency = latency_of(self.loop, self.table).value
+        wanted = {"l1": self._short if far else latency, "l2": latency}
+        policy = Policy(
+            l1_distance=int(bool(near)), l1_hint=near or "t0", l2_distance=int(bool(far)), l2_hint=far or "t1"
+        )
         cycles = self.expected(policy)
-        whole, short = self._far.value, self.table.quantity("latency.l2").value
-        if policy.l2_distance and policy.l2_distance * cycles < whole:
-            return False
-        return policy.l1_distance * cycles >= (short if policy.l2_distance else whole) or not policy.l1_distance
-
-    def _candidate(self, policy: Policy) -> Candidate:
-        return Candidate(
-            strategy=strategy_of(policy, self.loop, self.table), policy=policy, cycles=self.expected(policy)
+        ahead = {
+            level: min(
+                int(wanted[level] / cycles) + 1, most_iterations(self.loop, self.table, level, not (near and far))
+            )
+            for level in wanted
+        }
+        return msgspec.structs.replace(
+            policy, l1_distance=ahead["l1"] if near else 0, l2_distance=ahead["l2"] if far else 0
         )
 
-    def _modelled(self, policy: Policy) -> float:
-        """The geometric mean of what the model says with each core that it may be."""
-        logs = [math.log(self._with(core, policy)) for core in self.cores]
-        return math.exp(sum(logs) / len(logs))
+    def spread(self) -> list[Policy]:
+        """A short and a long distance of every single stage, as the formulas may be wrong about all of them."""
+        params = self.table.params
+        return [
+            policy
+            for family in self.families(params.spread)
+            for policy in family
+            if policy.stages == 1 and policy not in self._starts()
+        ]
 
-    def _with(self, core: Core, policy: Policy) -> float:
-        if (core, policy) not in self._known:
-            self._known[core, policy] = self._queues.cycles(policy, core)
-        return self._known[core, policy]
+    def around(self, policy: Policy) -> Iterator[Policy]:
+        """Half and twice each distance, and the stage that is missing."""
+        hints = self.table.hints()
+        for name, level in (("l1_distance", "l1"), ("l2_distance", "l2")):
+            distance = getattr(policy, name)
+            most = most_iterations(self.loop, self.table, level, policy.stages == 1)
+            for other in (distance // 2, distance * 2):
+                if distance and 0 < other <= most:
+                    yield msgspec.structs.replace(policy, **{name: other})
+        if policy.stages == 1 and {"l1", "l2"} <= hints.keys():
+            own = "l1_distance" if policy.l1_distance else "l2_distance"
+            both = self.start(hints["l1"], hints["l2"])
+            yield msgspec.structs.replace(both, **{own: min(getattr(policy, own), both.furthest)})
 
-    def _correction(self, policy: Policy) -> float:
-        """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints; where nothing
-        was, that of no prefetching: what is wrong about the loop's memory is wrong with prefetches too."""
-        own = [each for each in self.observed if family_of(each) == family_of(policy)]
-        if policy in self.observed:
-            own = [policy]
-        own = own or [each for each in self.observed if not each.stages]
-        logs = [math.log(self.observed[each] / self._modelled(each)) for each in own]
-        return math.exp(sum(logs) / len(logs)) if logs else 1.0
+    def families(self, distances: Sequence[int]) -> Iterator[list[Policy]]:
+        """The policies of each hint, and of each pair of hints, at these distances, as far as a level holds what is
+        prefetched; of two stages that to level 1 is the shorter one."""
+        hints = self.table.hints()
+        most = {level: most_iterations(self.loop, self.table, level, True) for level in hints}
+        reach = {level: [d for d in distances if d <= most[level]] or [distances[0]] for level in hints}
+        paired = most_iterations(self.loop, self.table, "l1", False)
+        near = hints.get("l1", "")
+        if near:
+            yield [Policy(l1_distance=d, l1_hint=near) for d in reach["l1"]]
+        for level in (each for each in hints if each != "l1"):
+            yield [Policy(l2_distance=d, l2_hint=hints[level]) for d in reach[level]]
+            pairs = [(a, b) for b in reach[level] for a in reach.get("l1", []) if a < b and a <= paired]
+            if pairs:
+                yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
 
-    # -- fitting -----------------------------------------------------------------------------------------------------
+    def _starts(self) -> list[Policy]:
+        hints = self.table.hints()
+        if dropped_part(self.loop, self.table) > 0.99 or not self.loop.prefetched:
+            return []
+        single = [self.start(hint, "") if level == "l1" else self.start("", hint) for level, hint in hints.items()]
+        return single + ([self.start(hints["l1"], hints["l2"])] if {"l1", "l2"} <= hints.keys() else [])
 
-    def _fitted(self) -> tuple[Core, ...]:
-        """The core for which the model comes nearest to what was seen; of two about as near the likelier one. Without
-        anything seen, an ordinary core. Where only the loop without prefetches was seen, that often says little (a
-        chain takes the same time on any core): then the widest and the narrowest that come as near count too."""
-        likely, params = list(cores(self.table)), self.table.params
-        if not self.observed:
-            return (likely[0],)
-        none = {policy: cycles for policy, cycles in self.observed.items() if not policy.stages}
-        kept = sorted(likely, key=lambda core: self._away(core, none))[: params.kept_cores] if none else likely
-        if len(none) == len(self.observed):
-            return self._as_near(likely)
-        best, nearest = likely[0], math.inf
-        for core in sorted(kept, key=likely.index):
-            away = self._away(core, self.observed)
-            if away < nearest - params.near * len(self.observed):
-                best, nearest = core, away
-        return (best,)
+    # -- the formulas ------------------------------------------------------------------------------------------------
 
-    def _as_near(self, likely: list[Core]) -> tuple[Core, ...]:
-        away = {core: self._away(core, self.observed) for core in likely}
-        near = [core for core in likely if away[core] <= min(away.values()) + self.table.params.near]
-        by_window = sorted(near, key=lambda core: core.window)
-        return tuple(dict.fromkeys([near[0], by_window[0], by_window[-1]]))
+    @property
+    def _short(self) -> float:
+        return self.table.quantity("latency.l2").value
 
-    def _away(self, core: Core, seen: dict[Policy, float]) -> float:
-        return sum(abs(math.log(self._with(core, policy) / cycles)) for policy, cycles in seen.items())
+    def _work(self, policy: Policy) -> float:
+        """Cycles of an iteration on data in level 1, with the instructions of prefetching."""
+        each = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self.loop.prefetched)
+        return self.loop.cycles_per_iteration + policy.stages * each * self.table.params.prefetch_cycles
 
+    def _through(self, level: str, latency: float) -> float:
+        """Cycles that an iteration's lines take through a level's entries."""
+        return lines_of(self.loop) * latency / (self.table.entries(level).value / sharers(self.loop, self.table, level))
 
-def staged(
-    hints: Mapping[str, str], reach: Mapping[str, Sequence[int]], paired: Sequence[int]
-) -> Iterator[list[Policy]]:
-    """Policies of each strategy and hint: one stage by the distances of its level in `reach`, and two, of which that to
-    level 1 has the `paired` distances that are shorter."""
-    near = hints.get("l1", "")
-    if near:
-        yield [Policy(l1_distance=d, l1_hint=near) for d in reach["l1"]]
-    for level in ("l2", "l3"):
-        if level not in hints:
-            continue
-        yield [Policy(l2_distance=d, l2_hint=hints[level]) for d in reach[level]]
-        pairs = [(a, b) for b in reach[level] for a in paired if a < b] if near else []
-        if pairs:
-            yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
+    def _stall(self, latency: float) -> float:
+        """Cycles of an iteration's misses that loads wait for: a core overlaps those of some iterations."""
+        loop, lines = self.loop, lines_of(self.loop)
+        if loop.dependent or self.table.blocking():
+            return lines * latency
+        chain = max(stream.steps for stream in loop.prefetched or loop.streams)
+        entries = self.table.demand("l1").value / sharers(loop, self.table, "l1")
+        return lines * latency / max(1.0, min(entries, self.table.params.window * lines / chain))
 
-
-def cores(table: Table) -> Iterator[Core]:
-    """Cores that may be, the likelier first: what a core overlaps is no finding."""
-    params, translated = table.params, table.said("tlb.l1.entries.4k") or table.said("tlb.l1.entries.2m")
-    walkers = params.walkers if translated else params.walkers[:1]
-    if table.blocking():
-        yield from (Core(blocking=True, in_order=True, walkers=number) for number in walkers)
-        return
-    yield from (Core(window=window, walkers=number) for number in walkers for window in params.windows)
-    yield from (Core(window=params.whole_window, in_order=True, walkers=number) for number in walkers)
+    def _without(self) -> float:
+        """Cycles of an iteration without software prefetches: as it was timed, or by the same formulas."""
+        if self.loop.measured_cycles:
+            return self.loop.measured_cycles
+        latency, work = latency_of(self.loop, self.table).value, self.loop.cycles_per_iteration
+        followed = [covering(stream, self.loop, self.table) for stream in self.loop.prefetched]
+        if followed and all(followed):
+            near = 0.0 if all(name.startswith("l1.") for name in followed) else self._stall(self._short)
+            return max(work, self._through("l2", latency), near)
+        stall = self._stall(latency)
+        return work + stall if self.loop.dependent or self.table.blocking() else max(work, stall)
 
 
 def strategy_of(policy: Policy, loop: Loop, table: Table) -> Strategy:
@@ -215,7 +188,7 @@ def strategy_of(policy: Policy, loop: Loop, table: Table) -> Strategy:
 
 def follower(loop: Loop, table: Table) -> str:
     """The level-2 prefetcher that goes on for software prefetches of this loop's streams, "" where none does."""
-    regular = [stream for stream in loop.prefetched if stream.pattern in ("sequential", "strided")]
+    regular = [stream for stream in loop.prefetched if stream.pattern in REGULAR]
     if not regular or len(regular) < len(loop.prefetched):
         return ""
     for name, own in table.prefetchers():
@@ -225,13 +198,13 @@ def follower(loop: Loop, table: Table) -> str:
     return ""
 
 
-def family_of(policy: Policy) -> tuple[str, str]:
-    """What policies of one strategy and the same hints have in common."""
-    return (policy.l1_hint if policy.l1_distance else "", policy.l2_hint if policy.l2_distance else "")
-
-
-def _apart(one: Policy, other: Policy, steps: tuple[int, ...]) -> int:
-    """Steps between the distances of two policies of a family, both stages together."""
-    places = {distance: place for place, distance in enumerate((0, *steps))}
-    pairs = ((one.l1_distance, other.l1_distance), (one.l2_distance, other.l2_distance))
-    return sum(abs(places[a] - places[b]) for a, b in pairs)
+def covering(stream: Stream, loop: Loop, table: Table) -> str:
+    """A hardware prefetcher that follows the stream by itself among all of the loop's, "" where none does."""
+    regular = sum(each.pattern in REGULAR for each in loop.streams)
+    cause = "store" if stream.writes and stream.pattern == "sequential" else "load"
+    present = dict(table.prefetchers())
+    for kind in ("l1.stride", "l1.stream", "l2.stream", "l2.stride") if stream.pattern in REGULAR else ():
+        own = present.get(kind)
+        if own is not None and cause in own.get("trained_by", (cause,)) and own.get("streams", regular) >= regular:
+            return kind
+    return ""
