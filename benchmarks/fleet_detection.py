@@ -37,13 +37,12 @@ LEVELS = ("latency.l1", "latency.l2", "latency.l3", "latency.memory")
 
 def judged(nodes: list[made.Node], bare: bool) -> Fleet:
     """The comparison, without files."""
-    with Columns() as columns:
-        for node in nodes:
-            for run in node.runs:
-                columns.add(
-                    Result(node=node.name, findings=[reported(each, bare) for each in run], version="", settings={})
-                )
-        return of_columns(columns)
+    columns = Columns()
+    for node in nodes:
+        for run in node.runs:
+            findings = [reported(each, bare) for each in run]
+            columns.add(Result(node=node.name, findings=findings, version="", settings={}))
+    return of_columns(columns)
 
 
 def reported(finding: Finding, bare: bool) -> Reported:

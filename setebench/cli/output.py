@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from setebench import store
@@ -73,6 +74,16 @@ class Output:
 def file_or_none(path: Path | None) -> Path | None:
     """The file that `-o` names: none, for standard output, where that is `-` as in other commands."""
     return None if path is not None and str(path) == STANDARD_OUTPUT else path
+
+
+def target_of(path: Path | None, force: bool) -> Callable[[bytes], None]:
+    """What writes to the file that `-o` names, or prints where that is `-` or none. Raises `UsageError` now for what
+    couldn't be written later."""
+    path = file_or_none(path)
+    if path is None:
+        return print_text
+    store.check_target(path, force)
+    return partial(store.write, path, force=force)
 
 
 def print_for_people(table: Callable[..., str]) -> None:

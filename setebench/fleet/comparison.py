@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from setebench.errors import UsageError
 from setebench.fleet import reading
 from setebench.fleet.columns import Columns, Kind
 from setebench.fleet.examine import Tested, changes_of, tests_of
-from setebench.fleet.groups import Group, groups
 from setebench.fleet.nodes import folded, in_order
 from setebench.stats.nodes import multiple
 
@@ -24,9 +24,6 @@ ALARM = 0.05
 
 FALSE_MARKS = 0.05
 """Fraction of marks that are false, on average."""
-
-_KEPT = 0.05
-"""p-values above can be neither an alarm nor a mark: they are counted and let go."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +67,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that differ together, folded; and in which parameters, how, on how many of them."""
+    """Nodes (folded) that stand out in the same parameters, and how."""
 
     nodes: str
     count: int
@@ -107,48 +104,20 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return [mark for mark in self.marks if mark.alarm]
 
 
-class _Small:
-    """Small p-values of all tests, with what they are of."""
-
-    def __init__(self) -> None:
-        self.tests: list[Tested] = []
-        self.count = 0
-        self._p: list[NDArray[np.float64]] = []
-        self._test: list[NDArray[np.int64]] = []
-        self._place: list[NDArray[np.int64]] = []
-
-    def take(self, test: Tested) -> None:
-        places = np.flatnonzero(test.p <= _KEPT)
-        self._p.append(test.p[places])
-        self._place.append(places)
-        self._test.append(np.full(len(places), len(self.tests)))
-        self.tests.append(test)
-        self.count += len(test.p)
-
-    def adjusted(self) -> list[tuple[Tested, int, float, float]]:
-        """Test, place of the node in it, q and familywise p of all that may be marked, the smallest p first."""
-        if not self.tests:
-            return []
-        p, test, place = np.concatenate(self._p), np.concatenate(self._test), np.concatenate(self._place)
-        q, family = multiple.false_discovery(p, self.count), multiple.familywise(p, self.count)
-        order = [int(each) for each in np.argsort(p, kind="stable") if q[each] <= FALSE_MARKS or family[each] <= ALARM]
-        return [(self.tests[test[each]], int(place[each]), float(q[each]), float(family[each])) for each in order]
-
-
 def compare(paths: Iterable[str | Path], baseline: Iterable[str | Path] = (), heard: Heard | None = None) -> Fleet:
     """Compare results of many nodes (files, or folders of them) with each other; with a `baseline`, each node with what
     it said back then too. `heard` is given how many files are read, of how many.
 
     A file that can't be read costs a note. Raises `UsageError` where there is nothing to compare."""
     notes: list[str] = []
-    with Columns() as now, Columns() as before:
-        _fill(now, paths, notes, heard)
-        earlier = list(baseline)
-        if earlier:
-            before.nodes = dict(now.nodes)  # the same numbers; those of nodes that are gone come behind
-            _fill(before, earlier, notes, heard)
-            notes += _came_and_went(now, before)
-        return of_columns(now, before, notes)
+    now, before = Columns(), Columns()
+    _fill(now, paths, notes, heard)
+    earlier = list(baseline)
+    if earlier:
+        before.nodes = dict(now.nodes)  # the same numbers; those of nodes that are gone come behind
+        _fill(before, earlier, notes, heard)
+        notes += _came_and_went(now, before)
+    return of_columns(now, before, notes)
 
 
 def _came_and_went(now: Columns, before: Columns) -> list[str]:
@@ -200,34 +169,32 @@ def _mixed(name: str, values: dict[str, set[str]]) -> str | None:
 def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str] = ()) -> Fleet:
     """As `compare`, of what is read already; `before` has the same numbers for the same nodes."""
     names = list(now.nodes)
-    small, parameters, left_open, columns = _Small(), [], [], []
+    tests: list[Tested] = []
+    left_open: list[Open] = []
     repeated = False
     known = set(before.parameters) if before is not None else set()
     for parameter in now.parameters:
         column = now.column(parameter)
-        tests = tests_of(column, len(names))
+        tests += tests_of(column, len(names))
         if before is not None and parameter in known:
             tests += changes_of(column, before.column(parameter), len(names))
-        for test in tests:
-            small.take(test)
-            columns.append(_spread_out(test, len(names)))
         repeated = repeated or len(np.unique(column.rows["node"])) < len(column.rows)
         left_open += _open(parameter, column.rows, column.texts, names)
-    parameters = [_parameter(test, small.count) for test in small.tests]
-    found = small.adjusted()
-    marks = [_mark(names, *each) for each in found]
-    distances = np.stack(columns, axis=1) if columns else np.empty((len(names), 0), np.float32)
-    order = [now.nodes[name] for name in in_order(names)]
+    count = sum(len(test.p) for test in tests)
+    marks = _marks(tests, names)
+    distances = np.full((len(names), len(tests)), np.nan, np.float32)
+    for place, test in enumerate(tests):
+        distances[test.nodes, place] = test.distance
     return Fleet(
-        nodes=[names[each] for each in order],
+        nodes=in_order(names),
         runs=now.runs,
-        tests=small.count,
-        parameters=parameters,
+        tests=count,
+        parameters=[_parameter(test, count) for test in tests],
         marks=marks,
-        groups=[_together(group, names) for group in groups(_marked(found))],
+        groups=_groups(marks),
         open=left_open,
         notes=[*notes, *([] if repeated else [SINGLE_RUNS])],
-        distances=distances[order],
+        distances=distances[[now.nodes[name] for name in in_order(names)]],
     )
 
 
@@ -238,77 +205,75 @@ SINGLE_RUNS = (
 """What a comparison without repeated runs can't say."""
 
 
-def _spread_out(test: Tested, nodes: int) -> NDArray[np.float32]:
-    row = np.full(nodes, np.nan, np.float32)
-    row[test.nodes] = test.distance
-    return row
-
-
 def _parameter(test: Tested, tests: int) -> Parameter:
     spread = test.spread
+    centre = test.shown(test.centre)
     if spread is None:
-        return Parameter(parameter=test.parameter, unit=test.unit, centre=test.usual, nodes=len(test.nodes))
+        return Parameter(parameter=test.parameter, unit=test.unit, centre=centre, nodes=len(test.nodes))
     smallest = spread.smallest(ALARM / max(tests, 1))
+    known = np.isfinite(spread.reach)
     return Parameter(
         parameter=test.parameter,
         unit=test.unit,
-        centre=test.centre,
+        centre=centre,
         nodes=len(test.nodes),
         runs=spread.runs,
         within=spread.within,
         between=spread.between,
         repeated=spread.repeated,
-        low=spread.low if np.isfinite(spread.low) else None,
-        high=spread.high if np.isfinite(spread.high) else None,
+        low=test.centre - spread.reach if known else None,
+        high=test.centre + spread.reach if known else None,
         smallest_change=smallest if np.isfinite(smallest) else None,
     )
 
 
-def _mark(names: list[str], test: Tested, place: int, q: float, family: float) -> Mark:
-    value = float(test.values[place])
-    number = test.texts is None
-    return Mark(
-        node=names[int(test.nodes[place])],
-        parameter=test.parameter,
-        value=value if number else test.text(value),
-        usual=test.centre if number else test.usual,
-        unit=test.unit,
-        change=test.relative(value),
-        p=float(test.p[place]),
-        q=q,
-        familywise=family,
-    )
+def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
+    """All that stands out, the smallest p first; false discoveries after Benjamini and Hochberg (1995)."""
+    if not tests:
+        return []
+    p = np.concatenate([test.p for test in tests])
+    q, family = stats.false_discovery_control(p), multiple.familywise(p)
+    ends = np.cumsum([len(test.p) for test in tests])
+    marks = []
+    for place in np.argsort(p, kind="stable"):
+        if q[place] > FALSE_MARKS and family[place] > ALARM:
+            break
+        number = int(np.searchsorted(ends, place, side="right"))
+        test = tests[number]
+        row = int(place) - int(ends[number] - len(test.p))
+        value = float(test.values[row])
+        mark = Mark(
+            node=names[int(test.nodes[row])],
+            parameter=test.parameter,
+            value=test.shown(value),
+            usual=test.shown(test.centre),
+            unit=test.unit,
+            change=test.relative(value),
+            p=float(p[place]),
+            q=float(q[place]),
+            familywise=float(family[place]),
+        )
+        marks.append(mark)
+    return marks
 
 
-def _marked(found: list[tuple[Tested, int, float, float]]) -> dict[tuple[str, str], list[int]]:
-    """For each parameter and what is said of it, the marked nodes: of numbers, whether they are above or below."""
-    marked: dict[tuple[str, str], list[int]] = {}
-    levels: dict[tuple[str, str], list[float]] = {}
-    for test, place, _q, _family in found:
-        value = float(test.values[place])
-        side = ("above" if value > test.centre else "below") if test.texts is None else test.text(value)
-        marked.setdefault((test.parameter, side), []).append(int(test.nodes[place]))
-        levels.setdefault((test.parameter, side), []).append(value)
-    tests = {test.parameter: test for test, *_ in found}
-    return {(name, _said(tests[name], side, levels[name, side])): nodes for (name, side), nodes in marked.items()}
+def _groups(marks: list[Mark]) -> list[Together]:
+    """Parameters whose marks are on the same nodes; those with most nodes first."""
+    by_parameter: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_parameter.setdefault(mark.parameter, []).append(mark)
+    together: dict[frozenset[str], dict[str, str]] = {}
+    for parameter, found in by_parameter.items():
+        together.setdefault(frozenset(mark.node for mark in found), {})[parameter] = _difference(found)
+    ordered = sorted(together.items(), key=lambda pair: -len(pair[0]))
+    return [Together(nodes=folded(in_order(nodes)), count=len(nodes), differs=how) for nodes, how in ordered]
 
 
-def _said(test: Tested, side: str, values: list[float]) -> str:
-    if test.texts is not None:
-        return f"{side} instead of {test.usual}" if not test.usual.startswith("unchanged") else side
-    middle = float(np.median(values))
-    change = test.relative(middle)
-    by = f" ({change:+.1%})" if change is not None else ""
-    return f"{test.text(middle)} {test.unit}{by} instead of {test.usual}".replace("  ", " ")
-
-
-def _together(group: Group, names: list[str]) -> Together:
-    differs = {}
-    for parameter, (nodes, text) in group.differs.items():
-        part = "" if len(nodes) == len(group.nodes) else f" on {folded(in_order(names[each] for each in nodes))}"
-        differs[parameter] = text + part
-    every = in_order(names[each] for each in group.nodes)
-    return Together(nodes=folded(every), count=len(every), differs=differs)
+def _difference(marks: list[Mark]) -> str:
+    numbers = [mark.value for mark in marks if not isinstance(mark.value, str)]
+    if numbers:
+        return f"{np.median(numbers):.5g} {marks[0].unit} instead of {marks[0].usual:.5g}"
+    return f"{', '.join(sorted({str(mark.value) for mark in marks}))} instead of {marks[0].usual}"
 
 
 def _open(parameter: str, rows: NDArray[np.void], texts: list[str], names: list[str]) -> list[Open]:

@@ -6,27 +6,22 @@ Nothing is ever given to another worker: a node is a question of its own.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
+from setebench.fleet.launch import Started
 from setebench.fleet.measure import describe, measure
 from setebench.fleet.plan import Folder, Job, is_safe
 
-CONNECT_SECONDS = 10.0
-"""How long a scheduler may take to answer; one that is there does in milliseconds."""
-
-POLL_SECONDS = 1.0
-"""How often it is looked who came and who went."""
-
-_DOZE_SECONDS = 0.02
-
-ANSWER_SECONDS = 60.0
-"""A node that says nothing for so long beyond its limit is taken for dead."""
+CONNECT_SECONDS = 10.0  # how long a scheduler may take to answer; one that is there does in milliseconds
+LOOK_SECONDS = 1.0  # time between two looks at who came and who went
+ANSWER_SECONDS = 60.0  # a node that says nothing for so long beyond its limit is taken for dead
+_DOZE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +34,16 @@ class Manner:
     limit_seconds: float = 3600.0
     at_once: int | None = None
     every_seconds: float = 0.0
-    expected: tuple[str, ...] = ()
+    expected: Mapping[str, Started] = field(default_factory=dict)
     wait_seconds: float = 0.0
 
 
 @dataclass(kw_only=True)
 class Listener:
-    """Who hears of what is done next, and of what went wrong: a line each."""
+    """Who is given a line for what is done next, and for what went wrong."""
 
-    progress: Callable[[str], None] = lambda _line: None
-    problem: Callable[[str], None] = lambda _line: None
+    progress: Callable[[str], None]
+    problem: Callable[[str], None]
 
 
 @dataclass(kw_only=True)
@@ -62,237 +57,168 @@ class Tally:
     engine_cpu_seconds: float = 0.0
 
 
-@dataclass(kw_only=True)
-class _Node:
-    """A node with a worker: what it has left to do, what it does now, and until when."""
-
-    name: str
-    address: str
-    load: float
-    left: list[Job]
-    future: Any = None
-    job: Job | None = None
-    deadline: float = 0.0
+class _NoAnswerError(Exception):
+    """Why a worker returned nothing."""
 
 
-def connected(address: str) -> Any:
-    """A client of the scheduler at that address. Raises `UsageError` where Dask is not installed, `SetebenchError`
-    where there is no scheduler."""
+async def carry_out(address: str, folder: Folder, manner: Manner, listener: Listener) -> Tally:
+    """Ask every node of the scheduler at that address what it has not answered yet. Raises `UsageError` where Dask is
+    not installed, `SetebenchError` where there is no scheduler, or where it has no workers."""
     try:
         from distributed import Client
     except ImportError as error:
         raise UsageError("measuring a fleet needs Dask: pip install 'setebench[cluster]'") from error
     begin: Any = Client
     try:
-        return begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = await begin(address, asynchronous=True, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         why = " ".join(str(error).split())
         raise SetebenchError(f"no Dask scheduler can be reached at {address!r}: {why}") from error
-
-
-def carry_out(client: Any, folder: Folder, manner: Manner, listener: Listener) -> Tally:
-    """Ask every node what it has not answered yet. Raises `SetebenchError` where there are no nodes."""
-    run = _Run(client, folder, manner, listener)
-    try:
-        while run.step():
-            pass
-    finally:
-        run.cancel()
+    async with client:
+        run = _Run(client, folder, manner, listener)
+        await run.to_its_end()
     if not run.tally.nodes:
         raise SetebenchError("the cluster has no workers that could be asked")
     return run.tally
 
 
 class _Run:
-    """The nodes of a run and what they do."""
+    """The workers of a run (name by address), and what their nodes do."""
 
     def __init__(self, client: Any, folder: Folder, manner: Manner, listener: Listener) -> None:
         self._client, self._folder, self._manner, self._listener = client, folder, manner, listener
-        self._nodes: dict[str, _Node] = {}
-        self._asked: dict[str, tuple[Any, float]] = {}
-        self._known: set[str] = set()
-        self._names: dict[str, str] = {}
-        self._begin = time.monotonic()
+        self._workers: dict[str, str] = {}
+        self._busy: set[str] = set()
         self._failed: set[Job] = set()
-        self._missed = False
+        self._missing = dict(manner.expected)
+        self._places = asyncio.Semaphore(manner.at_once or 1_000_000)
+        self._begin = time.monotonic()
         self.tally = Tally()
 
-    def step(self) -> bool:
-        """Look who is there, give them something to do, and take what comes. False where nothing is left."""
-        workers = self._workers()
-        self._meet(workers)
-        self._miss(workers)
-        self._start()
-        busy = [node.future for node in self._nodes.values() if node.future is not None]
-        busy += [future for future, _ in self._asked.values()]
-        if busy:
-            self._wait(busy)
-            self._take()
-            return True
-        waiting = any(node.left for node in self._nodes.values()) or self._await_expected()
-        if waiting:
-            time.sleep(POLL_SECONDS)
-        return waiting
-
-    def cancel(self) -> None:
-        """Let go what is still asked."""
-        pending = [node.future for node in self._nodes.values() if node.future is not None]
-        with suppress(Exception):  # the scheduler may be gone, which has been reported
-            self._client.cancel([*pending, *(future for future, _ in self._asked.values())])
-
-    # -- who is there -------------------------------------------------------------------------------------------------
-
-    def _workers(self) -> dict[str, Any]:
-        """Name by address."""
+    async def to_its_end(self) -> None:
+        """Look who is there, and ask each worker in a task of its own, until no task and no expected node is left."""
+        tasks: dict[str, asyncio.Task[None]] = {}
         try:
-            try:
-                found = self._client.scheduler_info(n_workers=-1)
-            except TypeError:  # before this argument all were listed
-                found = self._client.scheduler_info()
-        except (OSError, TimeoutError) as error:
-            raise SetebenchError(f"the Dask scheduler is gone; the same command goes on later: {error}") from error
-        if self._client.status != "running":
-            raise SetebenchError("the Dask scheduler is gone; the same command goes on later")
-        return {address: worker.get("name", address) for address, worker in found["workers"].items()}
+            while True:
+                await self._look()
+                for address, name in self._workers.items():
+                    if address not in tasks:
+                        tasks[address] = asyncio.create_task(self._serve(address, name))
+                running = [task for task in tasks.values() if not task.done()]
+                if running:
+                    await asyncio.wait(running, timeout=LOOK_SECONDS)
+                elif self._still_expected():
+                    await asyncio.sleep(LOOK_SECONDS)
+                else:
+                    break
+                for task in tasks.values():
+                    if task.done():
+                        task.result()
+        finally:
+            for task in tasks.values():
+                task.cancel()
 
-    def _meet(self, workers: dict[str, Any]) -> None:
-        """Ask workers that are new for their names."""
-        for address, name in workers.items():
-            if address not in self._known:
-                self._known.add(address)
-                future = self._client.submit(describe, workers=[address], allow_other_workers=False, pure=False)
-                self._asked[address] = (future, time.monotonic() + ANSWER_SECONDS)
-                self._names[address] = str(name)
+    async def _look(self) -> None:
+        try:
+            found = await self._client.scheduler.identity(n_workers=-1)
+        except TypeError:  # before this argument all were listed
+            found = await self._client.scheduler.identity()
+        except (OSError, AttributeError) as error:  # a client that has lost its scheduler has none
+            raise SetebenchError("the Dask scheduler is gone; the same command goes on later") from error
+        self._workers = {address: str(worker.get("name", address)) for address, worker in found["workers"].items()}
 
-    def _introduce(self, address: str, reply: dict[str, Any]) -> None:
-        by_worker = self._manner.by_worker or bool(self._manner.expected)
-        name = self._names[address] if by_worker else str(reply.get("host"))
+    def _still_expected(self) -> bool:
+        """Whether a node may still come; says of each once why it doesn't."""
+        late = time.monotonic() - self._begin > self._manner.wait_seconds
+        for name, ended in list(self._missing.items()):
+            why = ended()
+            if why is None and late:
+                why = f"no worker has come from it within {self._manner.wait_seconds:g} seconds"
+            if name in self.tally.nodes or why is not None:
+                del self._missing[name]
+                if name not in self.tally.nodes:
+                    self._listener.problem(f"{name}: {why}")
+        return bool(self._missing)
+
+    async def _serve(self, address: str, worker: str) -> None:
+        """Ask one worker for its node, and then for all that this node has not answered yet."""
+        try:
+            reply = await self._answer(address, ANSWER_SECONDS, describe)
+        except _NoAnswerError as error:
+            self._listener.problem(f"the worker {worker} at {address}: {error}")
+            return
+        name = worker if self._manner.by_worker or self._manner.expected else str(reply.get("host"))
         if not is_safe(name):
             self._listener.problem(f"a worker at {address} calls its node {name!r}, which can't be a file's name")
             return
-        if name in self._nodes:
+        if name in self._busy:
             self._listener.progress(f"{name} has another worker at {address}, which isn't used")
             return
-        if reply.get("version") != store.this_tool().version:
-            versions = f"{reply.get('version')}; here it is {store.this_tool().version}"
-            self._listener.problem(f"{name} has another version of setebench, {versions}")
-        left = [job for job in self._folder.left(name) if job not in self._failed]
-        self._nodes[name] = _Node(name=name, address=address, load=_number(reply.get("load")), left=left)
+        own = store.this_tool().version
+        if reply.get("version") != own:
+            self._listener.problem(f"{name} has version {reply.get('version')} of setebench; here it is {own}")
         self.tally.nodes.add(name)
+        self._busy.add(name)
+        try:
+            await self._ask(name, address)
+        finally:
+            self._busy.discard(name)
 
-    def _miss(self, workers: dict[str, Any]) -> None:
-        """Give up what was asked of workers that are gone, or that have been silent for too long."""
-        now = time.monotonic()
-        for node in list(self._nodes.values()):
-            gone = node.address not in workers
-            if gone or (node.future is not None and now > node.deadline):
-                self._lose(node, "its worker has gone" if gone else "it doesn't answer any more")
-        for address, (future, deadline) in list(self._asked.items()):
-            if address not in workers or now > deadline:
-                self._client.cancel([future])
-                del self._asked[address]
-                self._listener.problem(f"the worker {self._names[address]} at {address} doesn't answer")
-
-    def _lose(self, node: _Node, why: str) -> None:
-        """The node may come back with another worker, and then goes on behind what it was lost with."""
-        del self._nodes[node.name]
-        if node.future is not None:
-            self._client.cancel([node.future])
-            assert node.job is not None
-            self._fail(node.job, why)
-        elif node.left:
-            self._listener.problem(f"{node.name}: {why}; {len(node.left)} answers are missing")
-
-    def _fail(self, job: Job, why: str) -> None:
-        self._failed.add(job)
-        self.tally.failed += 1
-        self._listener.problem(f"{job.title}: {why}")
-
-    def _await_expected(self) -> bool:
-        """Whether a node may still come; says once which don't."""
-        missing = [name for name in self._manner.expected if name not in self.tally.nodes]
-        if not missing or self._missed:
-            return False
-        if time.monotonic() - self._begin <= self._manner.wait_seconds:
-            return True
-        self._missed = True
-        for name in missing:
-            self._listener.problem(f"{name}: no worker has come from it within {self._manner.wait_seconds:g} seconds")
-        return False
-
-    # -- what they do -------------------------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        """Something to do for nodes that rest, the least busy first."""
-        busy = sum(node.future is not None for node in self._nodes.values())
-        for node in sorted(self._nodes.values(), key=lambda each: each.load):
-            if self._manner.at_once is not None and busy >= self._manner.at_once:
+    async def _ask(self, name: str, address: str) -> None:
+        left = [job for job in self._folder.left(name) if job not in self._failed]
+        for number, job in enumerate(left):
+            due = self._begin + (job.run - 1) * self._manner.every_seconds
+            while time.monotonic() < due and address in self._workers:
+                await asyncio.sleep(min(LOOK_SECONDS, max(due - time.monotonic(), 0)))
+            if address not in self._workers:  # it may come back with another worker, and then goes on
+                self._listener.problem(f"{name}: its worker has gone; {len(left) - number} answers are missing")
                 return
-            if node.future is None and node.left and self._is_due(node.left[0]):
-                self._ask(node, node.left.pop(0))
-                busy += 1
+            async with self._places:
+                await self._measure(job, address)
 
-    def _is_due(self, job: Job) -> bool:
-        return time.monotonic() - self._begin >= (job.run - 1) * self._manner.every_seconds
-
-    def _ask(self, node: _Node, job: Job) -> None:
-        request = {**self._folder.request(job), "limit_seconds": self._manner.limit_seconds}
-        node.job = job
-        node.deadline = time.monotonic() + self._manner.limit_seconds + ANSWER_SECONDS
-        # pure=False: asked anew, never answered from what the cluster remembers; only here, and only once
-        node.future = self._client.submit(
-            measure, request, workers=[node.address], allow_other_workers=False, pure=False, retries=0
-        )
+    async def _measure(self, job: Job, address: str) -> None:
+        limit = self._manner.limit_seconds
         self._listener.progress(job.title)
-
-    def _wait(self, futures: Iterable[Any]) -> None:
-        """Until one of them is done, or it is time to look who is there."""
-        futures, until = list(futures), time.monotonic() + POLL_SECONDS
-        while time.monotonic() < until and not any(future.done() for future in futures):
-            time.sleep(_DOZE_SECONDS)
-
-    def _take(self) -> None:
-        for address, (future, _) in list(self._asked.items()):
-            if future.done():
-                del self._asked[address]
-                reply = self._outcome(future)
-                if isinstance(reply, str):
-                    self._listener.problem(f"the worker {self._names[address]} at {address} can't be asked: {reply}")
-                else:
-                    self._introduce(address, reply)
-        for node in self._nodes.values():
-            if node.future is not None and node.future.done():
-                future, job = node.future, node.job
-                node.future = node.job = None
-                assert job is not None
-                self._keep(job, self._outcome(future))
-
-    def _outcome(self, future: Any) -> dict[str, Any] | str:
-        """What a worker returned, or why it returned nothing."""
-        if future.status == "cancelled":
-            return "the scheduler has dropped the question"
-        error = future.exception()
-        if error is not None:
-            return f"{type(error).__name__}: {' '.join(str(error).split())}"
-        reply = future.result()
-        return reply if isinstance(reply, dict) else "it answers what nobody asked"
-
-    def _keep(self, job: Job, reply: dict[str, Any] | str) -> None:
-        answer = None if isinstance(reply, str) else reply.get("answer")
-        if isinstance(reply, dict):
+        try:
+            request = {**self._folder.request(job), "limit_seconds": limit}
+            reply = await self._answer(address, limit + ANSWER_SECONDS, measure, request)
             self.tally.seconds += _number(reply.get("seconds"))
             self.tally.engine_cpu_seconds += _number(reply.get("engine_cpu_seconds"))
-        if not isinstance(answer, bytes):
-            why = reply if isinstance(reply, str) else str(reply.get("error", "it answers what nobody asked"))
-            self._fail(job, why)
-            return
-        try:
+            answer = reply.get("answer")
+            if not isinstance(answer, bytes):
+                raise _NoAnswerError(str(reply.get("error", "it answers something else")))
             self._folder.keep(job, answer)
-        except UsageError as error:
-            self._fail(job, str(error))
-            return
-        self.tally.kept += 1
-        self._listener.progress(f"{job.title}: done")
+        except (_NoAnswerError, UsageError) as error:
+            self._failed.add(job)
+            self.tally.failed += 1
+            self._listener.problem(f"{job.title}: {error}")
+        else:
+            self.tally.kept += 1
+            self._listener.progress(f"{job.title}: done")
+
+    async def _answer(self, address: str, seconds: float, function: Callable[..., Any], *given: Any) -> dict[str, Any]:
+        """What that worker returns. Raises `_NoAnswerError`."""
+        # pure=False: computed anew, never answered from what the cluster remembers; only there, and only once
+        future = self._client.submit(
+            function, *given, workers=[address], allow_other_workers=False, pure=False, retries=0
+        )
+        until = time.monotonic() + seconds
+        try:
+            while not future.done():
+                if address not in self._workers:
+                    raise _NoAnswerError("its worker has gone")
+                if time.monotonic() > until:
+                    raise _NoAnswerError("it doesn't answer any more")
+                await asyncio.sleep(_DOZE_SECONDS)
+            if future.status != "finished":
+                error = await future.exception() if future.status == "error" else "the scheduler has dropped it"
+                raise _NoAnswerError(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            reply = await future.result()
+        finally:
+            future.release()
+        if not isinstance(reply, dict):
+            raise _NoAnswerError("it answers something else")
+        return reply
 
 
 def _number(said: object) -> float:

@@ -19,8 +19,7 @@ from setebench.fleet.examine import CHANGED, PRESENCE
 from setebench.results import Document, Finding, Outcome
 from setebench.stats.nodes import robust
 
-FALSE_ALARM = 0.05
-"""Probability that any parameter of any node of the fleet is outside, where all are healthy."""
+FALSE_ALARM = 0.05  # probability that any parameter of any node of the fleet is outside, where all are healthy
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +29,21 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     centre: float | str
     low: float = -math.inf
     high: float = math.inf
+
+    def refuses(self, finding: Finding) -> str | None:
+        """How the finding differs from what a healthy node says; None where it doesn't, or leaves the question open."""
+        if finding.value is None or finding.outcome is Outcome.AT_LEAST:
+            return None
+        number = number_of(finding)
+        if not isinstance(self.centre, str):
+            if number is None or (finding.unit == self.unit and self.low <= number <= self.high):
+                return None
+            between = f"between {self.low:.5g} and {self.high:.5g} {self.unit}"
+            return f"{finding.parameter} is {number:.5g} {finding.unit}, not {between}"
+        said = answer_text(finding.value) if number is None else f"{number:.9g}"
+        if finding.outcome is Outcome.ABSENT:
+            said = "absent"
+        return None if said == self.centre else f"{finding.parameter} is {said} instead of {self.centre}"
 
 
 class _Compared(msgspec.Struct, frozen=True):
@@ -51,11 +65,8 @@ def read(path: str | Path, false_alarm: float = FALSE_ALARM) -> dict[str, Limits
     if compared.schema != SCHEMA:
         raise UsageError(f"{str(path)!r} has schema {compared.schema}; this version reads {SCHEMA}")
     chance = false_alarm / max(compared.tests, 1)
-    return {
-        each.parameter: _limits(each, chance)
-        for each in compared.parameters
-        if not each.parameter.endswith((CHANGED, PRESENCE))
-    }
+    kept = [each for each in compared.parameters if not each.parameter.endswith((CHANGED, PRESENCE))]
+    return {each.parameter: _limits(each, chance) for each in kept}
 
 
 def _limits(parameter: Parameter, chance: float) -> Limits:
@@ -78,30 +89,5 @@ def number_of(finding: Finding) -> float | None:
 
 def outside(document: Document, limits: dict[str, Limits]) -> list[str]:
     """A line for each finding that a healthy node doesn't give. What is open, or has no limits, is not judged."""
-    lines = []
-    for finding in document.findings:
-        usual = limits.get(finding.parameter)
-        if usual is None or finding.value is None or finding.outcome is Outcome.AT_LEAST:
-            continue
-        line = _outside(finding, usual)
-        if line is not None:
-            lines.append(line)
-    return lines
-
-
-def _said(finding: Finding, number: float | None) -> str:
-    """As a comparison writes it."""
-    if finding.outcome is Outcome.ABSENT:
-        return "absent"
-    return answer_text(finding.value) if number is None else f"{number:.9g}"
-
-
-def _outside(finding: Finding, usual: Limits) -> str | None:
-    number = number_of(finding)
-    if isinstance(usual.centre, str):
-        said = _said(finding, number)
-        return None if said == usual.centre else f"{finding.parameter} is {said} instead of {usual.centre}"
-    if number is None or (finding.unit == usual.unit and usual.low <= number <= usual.high):
-        return None
-    between = f"between {usual.low:.5g} and {usual.high:.5g} {usual.unit}"
-    return f"{finding.parameter} is {number:.5g} {finding.unit}, not {between}"
+    judged = [each for each in document.findings if each.parameter in limits]
+    return [line for each in judged if (line := limits[each.parameter].refuses(each))]

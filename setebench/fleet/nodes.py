@@ -1,5 +1,4 @@
-"""Names of nodes: in the order of their numbers, and many of them in short, n[001-512], as ClusterShell and Slurm
-write them."""
+"""Names of nodes: in the order of their numbers, and many of them in short, n[001-512], as Slurm writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-_NUMBERED = re.compile(r"\A(.*?)(\d+)(\D*)\Z", re.DOTALL)
+_NUMBERED = re.compile(r"\A([^\[\],]*?)(\d+)([^\d\[\],]*)\Z")
 _PIECES = re.compile(r"(\d+)")
 
 
@@ -23,43 +22,25 @@ def _sorting_key(name: str) -> tuple[list[tuple[int, str]], str]:
 
 
 def folded(names: Iterable[str]) -> str:
-    """All names in one line: those that differ in their last number alone as ranges, n[001-003,007].io; `none` of none.
-
-    Numbers with leading zeros keep their width, and only those of one width are in one range."""
+    """All names in one line: those that differ in their last number alone, of one width, as ranges, n[001-003,007].io;
+    `none` of none."""
+    texts: list[str] = []
     parts: dict[tuple[str, str, int], list[int]] = {}
-    whole = []
     for name in dict.fromkeys(names):
         found = _NUMBERED.match(name)
-        if found is None or any(each in name for each in "[],"):
-            whole.append(name)
-            continue
-        head, digits, end = found.groups()
-        padded = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
-        parts.setdefault((head, end, padded), []).append(int(digits))
-    _widen(parts)
-    texts = [_text(*key, sorted(numbers)) for key, numbers in parts.items()]
-    return ",".join(in_order([*texts, *whole])) or "none"
-
-
-def _widen(parts: dict[tuple[str, str, int], list[int]]) -> None:
-    """Numbers that are as wide as padded ones beside them belong to these: 100 to 099."""
-    for head, end, width in [key for key in parts if key[2]]:
-        plain = parts.get((head, end, 0), [])
-        fitting = [number for number in plain if len(str(number)) == width]
-        parts[head, end, width] += fitting
-        left = [number for number in plain if len(str(number)) != width]
-        if left:
-            parts[head, end, 0] = left
+        if found is None:
+            texts.append(name)
         else:
-            parts.pop((head, end, 0), None)
+            parts.setdefault((found[1], found[3], len(found[2])), []).append(int(found[2]))
+    for (head, end, width), numbers in parts.items():
+        ranges = _ranges(sorted(numbers), width)
+        texts.append(f"{head}{ranges}{end}" if len(numbers) == 1 else f"{head}[{ranges}]{end}")
+    return ",".join(in_order(texts)) or "none"
 
 
-def _text(head: str, end: str, width: int, numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"{head}{numbers[0]:0{width}d}{end}"
-    ranges = []
+def _ranges(numbers: list[int], width: int) -> str:
+    texts = []
     for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        values = [number for _, number in run]
-        first, last = f"{values[0]:0{width}d}", f"{values[-1]:0{width}d}"
-        ranges.append(first if first == last else f"{first}-{last}")
-    return f"{head}[{','.join(ranges)}]{end}"
+        values = [f"{number:0{width}d}" for _, number in run]
+        texts.append(values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}")
+    return ",".join(texts)

@@ -1,4 +1,4 @@
-"""A ReFrame test whose performance variables are findings, and whose references come from a comparison of a fleet.
+"""A ReFrame test whose performance variables are findings, and whose limits come from a comparison of a fleet.
 
     from setebench.integrations.reframe import SetebenchTest
 
@@ -9,8 +9,7 @@
         scenario = "latency"
         fleet_file = "fleet.json"     # setebench fleet compare results -o fleet.json
 
-References are prediction intervals of one run of another healthy node. ReFrame takes thresholds as fractions of the
-reference, so parameters whose limits reach 0, and answers that are no numbers, are judged with the sanity check.
+The sanity check judges each answer: numbers by the prediction interval of one run of another healthy node.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from reframe.core.builtins import run_before, sanity_function, variable
 from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import limits
+from setebench.results import Document
 
 RESULT = "setebench.json"
 
@@ -33,8 +33,8 @@ class SetebenchTest(rfm.RunOnlyRegressionTest):
     """Runs one scenario, or `characterize`, on a node.
 
     `scenario`, `machine`, `seed` and `fast` are those of the command. `fleet_file` is the JSON of `setebench fleet
-    compare`, relative to the test's file; without it there are performance variables but no references. `false_alarm`
-    is the probability that any parameter of any node of that fleet fails where all are healthy."""
+    compare`, relative to the test's file; without it nothing is judged. `false_alarm` is the
+    probability that any parameter of any node of that fleet fails where all are healthy."""
 
     scenario = variable(str, value="latency")
     machine = variable(str, value="native")
@@ -57,44 +57,23 @@ class SetebenchTest(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def is_healthy(self) -> Any:
-        """There is a result, and what ReFrame's references can't judge is as usual."""
+        """There is a result, and it is as usual."""
         try:
-            document = store.load(os.path.join(self.stagedir, RESULT))
+            document = self._result()
         except UsageError as error:
             return sn.assert_true(False, msg=str(error))
-        others = {name: each for name, each in self._limits().items() if not _by_fraction(each)}
-        lines = limits.outside(document, others)
+        usual = limits.read(os.path.join(self.prefix, self.fleet_file), self.false_alarm) if self.fleet_file else {}
+        lines = limits.outside(document, usual)
         return sn.assert_false(lines, msg="; ".join(lines))
 
     @run_before("performance")
     def report(self) -> None:
-        """A performance variable for each number that was measured, with its reference where there is one."""
-        usual = self._limits()
-        references: dict[str, Any] = {}
-        for finding in store.load(os.path.join(self.stagedir, RESULT)).findings:
+        """A performance variable for each number that was measured."""
+        for finding in self._result().findings:
             number = limits.number_of(finding)
-            if number is None:
-                continue
-            unit = finding.unit or "1"
-            name = finding.parameter
-            self.perf_variables[name] = sn.make_performance_function(lambda value=number: value, unit)
-            limit = usual.get(name)
-            if limit is not None and _by_fraction(limit) and limit.unit == finding.unit:
-                references[name] = reference(limit, unit)
-        self.reference = {"*": references}
+            if number is not None:
+                shown = sn.make_performance_function(lambda value=number: value, finding.unit or "1")
+                self.perf_variables[finding.parameter] = shown
 
-    def _limits(self) -> dict[str, limits.Limits]:
-        if not self.fleet_file:
-            return {}
-        return limits.read(os.path.join(self.prefix, self.fleet_file), self.false_alarm)
-
-
-def _by_fraction(limit: limits.Limits) -> bool:
-    """Whether ReFrame's reference can hold it: a number whose limits lie on one side of 0."""
-    return not isinstance(limit.centre, str) and (limit.low > 0 or limit.high < 0)
-
-
-def reference(limit: limits.Limits, unit: str) -> tuple[float, float, float, str]:
-    """A performance reference: the usual value, and how far below and above a healthy node may be, as fractions."""
-    centre = float(limit.centre)
-    return (centre, (limit.low - centre) / abs(centre), (limit.high - centre) / abs(centre), unit)
+    def _result(self) -> Document:
+        return store.load(os.path.join(self.stagedir, RESULT))

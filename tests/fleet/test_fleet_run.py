@@ -1,26 +1,22 @@
-"""`fleet run`: four workers with a simulated machine each, and what dead, slow and lying nodes cost."""
+"""`fleet run`: workers with a machine each, and what dead, slow and lying nodes cost."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from fleets import number, put, tiny
+from click.testing import CliRunner, Result
+from fleets import tiny
 
 from setebench.cli.fleet import fleet
-from setebench.errors import UsageError
-from setebench.fleet import engine, launch, measure
 from setebench.fleet.comparison import compare
-from setebench.fleet.plan import Folder, Job, Plan
 from setebench.sim.compiled import prepare
 from setebench.sim.files.dump import dump
 
@@ -28,7 +24,7 @@ distributed = pytest.importorskip("distributed", reason="setebench[cluster] is n
 pytestmark = pytest.mark.long(20)
 
 
-# -- real measurements, on real workers -------------------------------------------------------------------------------
+# -- workers by ssh ---------------------------------------------------------------------------------------------------
 
 
 FAKE_SSH = """#!/bin/sh
@@ -39,14 +35,21 @@ TMPDIR="{folder}/$host" exec sh -c "$command"
 """
 
 
-def test_the_degraded_one_of_four_nodes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare()  # else each node would compile the simulator
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where hosts n1 to n4 are named in hosts.txt."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "ssh").write_text(FAKE_SSH.format(folder=tmp_path / "hosts"))
     (programs / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "hosts.txt").write_text("n1\nn2  # a comment\nn3\nn4\n")
+    return tmp_path
+
+
+def test_the_degraded_one_of_four_nodes_is_named(ssh: Path) -> None:
+    prepare()  # else each node would compile the simulator
+    tmp_path = ssh
     for name in ("n1", "n2", "n3", "n4"):
         (tmp_path / f"{name}.toml").write_text(dump(tiny(375.0 if name == "n3" else 250.0)))
     command = ["run", "--hosts", str(tmp_path / "hosts.txt"), "-o", str(tmp_path / "out"), "--scenario", "latency"]
@@ -62,61 +65,89 @@ def test_the_degraded_one_of_four_nodes_is_named(tmp_path: Path, monkeypatch: py
     assert document["settings"]["node"] == "n3" and document["settings"]["seed"] == 1
 
 
-# -- workers in this process, whose measurements are small programs ---------------------------------------------------
+def test_a_host_that_refuses_costs_a_line_at_once(ssh: Path) -> None:
+    (ssh / "bin/ssh").write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2; exit 255\n")
+    result = run(ssh, "--hosts", str(ssh / "hosts.txt"), "--scheduler-host", "127.0.0.1")
+    assert result.exit_code == 1 and "no workers" in str(result.exception)
+    assert result.stderr.count("its worker has ended: Permission denied (publickey).") == 4
 
-SAYS: dict[str, str] = {
-    "good": "",
-    "garbage": "print('[1, 2')",
-    "other": "print('{\"schema\": 1}')",
-    "fails": "import sys; sys.exit('Error: no such register')",
-    "slow": "import time; time.sleep(60)",
-}
+
+# -- a cluster that is there ------------------------------------------------------------------------------------------
+
+MACHINES = """
+import os, sys, time
+
+from setebench.errors import SetebenchError
+from setebench.machine import open_machine
+
+
+def good(cpu, seed):
+    return open_machine(os.environ["TINY"], cpu=cpu, seed=seed)
+
+
+def garbage(cpu, seed):
+    os.write(1, b"[1, 2")
+    os._exit(0)
+
+
+def other(cpu, seed):
+    os.write(1, b'{"schema": 1}')
+    os._exit(0)
+
+
+def fails(cpu, seed):
+    raise SetebenchError("no such register")
+
+
+def slow(cpu, seed):
+    open(os.path.join(os.environ["TMPDIR"], "pid"), "w").write(str(os.getpid()))
+    time.sleep(120)
+
+
+node_1 = node_2 = good
+node_0 = globals()[os.environ["FIRST"]]
+"""
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a machine's name says is what its measurement does."""
-    put(tmp_path / "document.json", [number("latency.l1", 4.0)])
-    good = f"print(open({str(tmp_path / 'document.json')!r}).read())"
-
-    def command(request: dict[str, Any]) -> list[str]:
-        return [sys.executable, "-S", "-c", SAYS[str(request["machine"]).rpartition(":")[2]] or good]
-
-    monkeypatch.setattr(measure, "_command", command)
-    monkeypatch.setattr(engine, "POLL_SECONDS", 0.1)
+def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Measurements find the machines above; FIRST is that of node 0."""
+    prepare()
+    (tmp_path / "machines.py").write_text(MACHINES)
+    (tmp_path / "tiny.toml").write_text(dump(tiny(250.0)))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("TINY", f"sim:{tmp_path / 'tiny.toml'}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("FIRST", "good")
+    return monkeypatch
 
 
 @pytest.fixture
-def cluster(program: None) -> Iterator[Any]:
+def cluster(machines: pytest.MonkeyPatch) -> Iterator[Any]:
     """Three workers, with numbers for names."""
-    options = {"processes": False, "dashboard_address": None, "protocol": "inproc://", "threads_per_worker": 1}
+    options = {"processes": False, "dashboard_address": None, "protocol": "tcp://", "threads_per_worker": 1}
     with distributed.LocalCluster(n_workers=3, **options) as opened:
         yield opened
 
 
-MANNER = engine.Manner(by_worker=True, limit_seconds=20)
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(fleet, ["run", "-o", str(folder / "out"), "--scenario", "latency", "--fast", *arguments])
 
 
-def carried_out(
-    cluster: Any, folder: Path, machine: str, manner: engine.Manner = MANNER, runs: int = 1
-) -> tuple[engine.Tally, list[str]]:
-    problems: list[str] = []
-    plan = Plan(machine=machine, scenarios=("latency",), runs=runs)
-    with engine.connected(cluster.scheduler_address) as client:
-        listener = engine.Listener(problem=problems.append)
-        return engine.carry_out(client, Folder.open(folder, plan), manner, listener), problems
+def on(cluster: Any, folder: Path, *arguments: str) -> Result:
+    place = ("--on", cluster.scheduler_address, "--workers-are-nodes", "--machine", "machines:node_{node}")
+    return run(folder, *place, *arguments)
 
 
 def test_results_come_and_are_not_asked_again(cluster: Any, tmp_path: Path) -> None:
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", runs=2)
-    assert (tally.kept, tally.failed, problems) == (6, 0, [])
+    result = on(cluster, tmp_path, "--runs", "2", "--at-once", "2")
+    assert result.exit_code == 0 and "6 answers of 3 nodes" in result.stderr, result.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0", "1", "2", "plan.json"]
     (tmp_path / "out/1/latency.run-2.json").unlink()
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", runs=2)
-    assert (tally.kept, problems) == (1, [])
+    assert "1 answers of 3 nodes" in on(cluster, tmp_path, "--runs", "2").stderr
     assert compare([tmp_path / "out"]).runs == 6
+    refused = on(cluster, tmp_path, "--seed", "2")
+    assert refused.exit_code and "begun with another seed: 1, not 2" in str(refused.exception)
 
 
 @pytest.mark.parametrize(
@@ -124,102 +155,57 @@ def test_results_come_and_are_not_asked_again(cluster: Any, tmp_path: Path) -> N
     [
         ("garbage", "the answer is no result"),
         ("other", "the answer is no result"),
-        ("fails", "exit status 1: Error: no such register"),
-        ("slow", "not done after 0.5 seconds"),
+        ("fails", "no such register"),
     ],
 )
-def test_each_failure_costs_its_node_a_line(cluster: Any, tmp_path: Path, machine: str, line: str) -> None:
-    SAYS["0"] = SAYS[machine]
-    SAYS["1"] = SAYS["2"] = ""
-    manner = msgspec_like(MANNER, limit_seconds=0.5 if machine == "slow" else 20)
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", manner)
-    assert (tally.kept, tally.failed) == (2, 1)
-    (problem,) = problems
-    assert problem.startswith("0: latency, run 1: ") and line in problem and "\n" not in problem
+def test_each_failure_costs_its_node_a_line(
+    cluster: Any, machines: pytest.MonkeyPatch, tmp_path: Path, machine: str, line: str
+) -> None:
+    machines.setenv("FIRST", machine)
+    result = on(cluster, tmp_path)
+    assert "2 answers of 3 nodes" in result.stderr and "1 answers are missing" in str(result.exception)
+    (problem,) = [each for each in result.stderr.splitlines() if each.startswith("0: ") and each.count(":") > 1]
+    assert problem.startswith("0: latency, run 1: ") and line in problem
 
 
-def msgspec_like(manner: engine.Manner, **changes: Any) -> engine.Manner:
-    """The manner with other fields."""
-    from dataclasses import replace
-
-    return replace(manner, **changes)
-
-
-# -- plans, and starting workers --------------------------------------------------------------------------------------
+def test_a_measurement_ends_at_its_limit(cluster: Any, machines: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machines.setenv("FIRST", "slow")
+    result = on(cluster, tmp_path, "--limit", "3s")
+    assert "0: latency, run 1: not done after 3 seconds" in result.stderr and result.exit_code == 1
 
 
-def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    SAYS["0"] = SAYS["slow"]
-    SAYS["1"] = SAYS["2"] = ""
-    closed = []
-    kept = Folder.keep
+def test_a_worker_that_is_killed_costs_itself_and_ends_its_measurement(
+    machines: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Real workers, one of which has a measurement that would last two minutes."""
+    machines.setenv("FIRST", "slow")
+    with distributed.LocalCluster(n_workers=2, processes=True, dashboard_address=None) as opened:
 
-    def keep(folder: Folder, job: Job, answer: bytes) -> None:
-        kept(folder, job, answer)
-        if not closed:
-            closed.append(cluster.workers[0].address)
-            cluster.sync(cluster.scheduler.remove_worker, address=closed[0], stimulus_id="test")
+        def kill_when_measuring() -> int:
+            until = time.monotonic() + 60
+            while time.monotonic() < until and not (tmp_path / "pid").exists():
+                time.sleep(0.05)
+            time.sleep(0.2)
+            os.kill(opened.workers[0].pid, signal.SIGKILL)
+            return int((tmp_path / "pid").read_text())
 
-    monkeypatch.setattr(Folder, "keep", keep)
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", msgspec_like(MANNER, limit_seconds=3))
-    assert closed and (tally.kept, tally.failed) == (2, 1)
-    assert problems == ["0: latency, run 1: its worker has gone"]
-
-
-def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
-    Folder.open(tmp_path / "out", Plan(seed=1))
-    Folder.open(tmp_path / "out", Plan(seed=1, runs=5))
-    with pytest.raises(UsageError, match="begun with another seed: 1, not 2"):
-        Folder.open(tmp_path / "out", Plan(seed=2))
-    (tmp_path / "used").mkdir()
-    (tmp_path / "used/file").write_text("x")
-    with pytest.raises(UsageError, match="holds other files"):
-        Folder.open(tmp_path / "used", Plan())
-
-
-SLEEPER = """
-import os, time
-
-
-def here(cpu, seed):
-    open(os.path.join(os.environ["TMPDIR"], "pid"), "w").write(str(os.getpid()))
-    time.sleep(120)
-"""
-
-
-def test_a_worker_that_is_killed_takes_its_measurement_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real worker, with a measurement that would last two minutes."""
-    (tmp_path / "sleeper.py").write_text(SLEEPER)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    started: list[subprocess.Popen[bytes]] = []
-
-    class Here:
-        nodes = ("n1",)
-
-        def start(self, node: str, command: Sequence[str]) -> None:
-            started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-
-        def stop(self) -> None:
-            started[0].wait(20)
-
-    def kill_when_measuring() -> int:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
-            time.sleep(0.05)
-        started[0].kill()
-        return int((tmp_path / "pid").read_text())
-
-    problems: list[str] = []
-    manner = engine.Manner(expected=Here.nodes, wait_seconds=60)
-    folder = Folder.open(tmp_path / "out", Plan(machine="sleeper:here", scenarios=("latency",)))
-    with launch.cluster(Here(), "127.0.0.1", problems.append) as address, engine.connected(address) as client:
         with ThreadPoolExecutor(1) as thread:
             killing = thread.submit(kill_when_measuring)
-            tally = engine.carry_out(client, folder, manner, engine.Listener(problem=problems.append))
+            result = on(opened, tmp_path)
         measured = killing.result()
-    assert tally.failed == 1 and problems == ["n1: latency, run 1: its worker has gone"]
+    assert "1 answers of" in result.stderr and "0: latency, run 1: its worker has gone" in result.stderr
     until = time.monotonic() + 20
     while Path(f"/proc/{measured}").exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not Path(f"/proc/{measured}").exists()
+
+
+def test_a_folder_of_something_else_is_refused(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/file").write_text("x")
+    assert "holds other files" in str(on(cluster, tmp_path).exception)
+
+
+def test_no_scheduler_is_one_line(tmp_path: Path) -> None:
+    result = run(tmp_path, "--on", "tcp://127.0.0.1:9")
+    assert "no Dask scheduler can be reached" in str(result.exception)

@@ -9,34 +9,16 @@ from scipy import stats
 from setebench.stats.nodes import categories, multiple
 
 
-def test_small_p_values_alone_give_what_all_give() -> None:
-    rng = np.random.default_rng(1)
-    p = rng.uniform(0, 1, 5000) ** 2
-    small = p <= 0.05
-    whole = stats.false_discovery_control(p)[small]
-    part = multiple.false_discovery(p[small], len(p))
-    assert part[whole <= 0.05] == pytest.approx(whole[whole <= 0.05]) and (part[whole > 0.05] > 0.05).all()
-    assert multiple.familywise(p[small], len(p)) == pytest.approx(multiple.familywise(p, len(p))[small])
-
-
 def test_holm_by_hand() -> None:
-    adjusted = multiple.familywise(np.array([0.03, 0.01, 0.02]), 3)
-    assert adjusted == pytest.approx([0.04, 0.03, 0.04])
-    assert len(multiple.false_discovery(np.empty(0), 9)) == 0
+    assert multiple.familywise(np.array([0.03, 0.01, 0.02])) == pytest.approx([0.04, 0.03, 0.04])
 
 
-def test_rates_of_false_alarms_and_false_discoveries() -> None:
-    """Of 2,000 comparisons with 90 true nulls and 10 others: any false alarm in at most 5 %, and at most 5 % of those
-    marked are false on average; three standard errors."""
+def test_rate_of_false_alarms() -> None:
+    """Of 2,000 comparisons with 90 true nulls and 10 others: any false alarm in at most 5 %; three standard errors."""
     rng = np.random.default_rng(2)
-    alarms, false = [], []
-    for _ in range(2000):
-        p = stats.norm.sf(rng.normal(0, 1, 100) + np.r_[np.zeros(90), np.full(10, 3.5)])
-        alarms.append((multiple.familywise(p, 100)[:90] <= 0.05).any())
-        marked = multiple.false_discovery(p, 100) <= 0.05
-        false.append(marked[:90].sum() / max(marked.sum(), 1))
+    p = stats.norm.sf(rng.normal(0, 1, (2000, 100)) + np.r_[np.zeros(90), np.full(10, 3.5)])
+    alarms = [(multiple.familywise(each)[:90] <= 0.05).any() for each in p]
     assert np.mean(alarms) <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
-    assert 0.03 < np.mean(false) <= 0.05 + 3 * np.std(false) / 2000**0.5
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

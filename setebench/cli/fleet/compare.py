@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from setebench import store
 from setebench.cli.options import file_options
-from setebench.cli.output import file_or_none, print_for_people, print_text
+from setebench.cli.output import file_or_none, print_for_people, target_of
 from setebench.cli.progress import Progress
 from setebench.fleet.comparison import compare
 from setebench.report.fleet import FORMS, render
@@ -39,10 +38,10 @@ def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values:
     Exit status: 0 compared, 2 nothing to compare or a file that can't be written; with --exit-code 3 where a node
     stands out by a test that gives a false alarm in at most one of twenty comparisons of equal nodes.
     """
-    output, chosen = file_or_none(values["output"]), values["form"] or "table"
-    if output is not None:
-        store.check_target(output, values["force"])
-        chosen = values["form"] or _FORM_OF_EXTENSION.get(output.suffix.lower(), "table")
+    output = file_or_none(values["output"])
+    write = target_of(output, values["force"])
+    suffix = "" if output is None else output.suffix.lower()
+    chosen = values["form"] or _FORM_OF_EXTENSION.get(suffix, "table")
     progress = Progress(quiet=values["quiet"])
 
     def heard(done: int, files: int) -> None:
@@ -51,11 +50,9 @@ def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values:
 
     found = compare(results, baseline, heard)
     progress.close()
-    if output is not None:
-        store.write(output, render(found, chosen).encode(), values["force"])
-    elif chosen == "table":
+    if output is None and chosen == "table":
         print_for_people(lambda **_look: render(found, "table"))
     else:
-        print_text(render(found, chosen).encode())
+        write(render(found, chosen).encode())
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(STANDS_OUT)

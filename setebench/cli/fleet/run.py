@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,6 @@ def duration(text: str) -> float:
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration; write 90s, 5min or 2h")
     return float(found[1]) * _SECONDS[found[2] or ""]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Place:
-    """The scheduler's address, and the nodes whose workers are still to come."""
-
-    address: str
-    expected: tuple[str, ...] = ()
 
 
 @click.command()
@@ -83,25 +75,27 @@ def run(**values: Any) -> None:
     if sum(values[name] is not None for name in ("address", "slurm", "hosts")) != 1:
         raise UsageError("name one place: --on ADDRESS, --slurm [PARTITION] or --hosts FILE")
     progress = Progress(quiet=values["quiet"])
-    listener = engine.Listener(progress=progress, problem=lambda line: _say(progress, line))
+
+    def problem(line: str) -> None:  # with --quiet too
+        progress.close()
+        click.echo(line, err=True)
+
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in a line each
     try:
-        tally = _measured(values, listener)
+        tally = _measured(values, engine.Listener(progress=progress, problem=problem))
     except KeyboardInterrupt:
         progress.close()
         click.echo(f"\nInterrupted; the same command goes on with what is missing in {values['folder']}.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         progress.close()
-    progress.result(_summary(tally))
+    cost = tally.engine_cpu_seconds / tally.seconds if tally.seconds else 0.0
+    progress.result(
+        f"{tally.kept} answers of {len(tally.nodes)} nodes; beside measurements of {tally.seconds:.0f} s the engine "
+        f"took {cost:.1%} of a CPU on their nodes"
+    )
     if tally.failed:
         raise SetebenchError(f"{tally.failed} answers are missing; the same command asks for them again")
-
-
-def _say(progress: Progress, line: str) -> None:
-    """Problems are said with --quiet too."""
-    progress.close()
-    click.echo(line, err=True)
 
 
 def _measured(values: dict[str, Any], listener: engine.Listener) -> engine.Tally:
@@ -109,42 +103,28 @@ def _measured(values: dict[str, Any], listener: engine.Listener) -> engine.Tally
     for name in scenarios:
         if name != NAME:
             registry.scenario(name)
-    plan = Plan(
-        machine=values["machine"],
-        scenarios=scenarios or (NAME,),
-        runs=values["runs"],
-        seed=values["seed"],
-        fast=values["fast"],
-    )
-    with _place(values, listener) as place:
+    asked = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
+    plan = Plan(scenarios=scenarios or (NAME,), **asked)
+    with _place(values) as (address, expected):
         manner = engine.Manner(
             by_worker=values["workers_are_nodes"],
             limit_seconds=values["limit"],
             at_once=values["at_once"],
             every_seconds=values["every"],
-            expected=place.expected,
+            expected=expected,
             wait_seconds=values["wait"],
         )
-        with engine.connected(place.address) as client:
-            return engine.carry_out(client, Folder.open(values["folder"], plan), manner, listener)
+        return asyncio.run(engine.carry_out(address, Folder.open(values["folder"], plan), manner, listener))
 
 
 @contextmanager
-def _place(values: dict[str, Any], listener: engine.Listener) -> Iterator[_Place]:
+def _place(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, launch.Started]]]:
+    """The scheduler's address, and the nodes whose workers are still to come."""
     if values["address"] is not None:
-        yield _Place(address=values["address"])
+        yield values["address"], {}
         return
-    hosts = values["hosts"]
-    starter: launch.Starter = launch.Ssh(launch.hosts_in(hosts)) if hosts else launch.Slurm(values["slurm"])
-    if not starter.nodes:
+    nodes = launch.by_ssh(values["hosts"]) if values["hosts"] else launch.by_slurm(values["slurm"])
+    if not nodes.names:
         raise UsageError("there are no nodes that are up")
-    with launch.cluster(starter, values["scheduler_host"], listener.problem) as address:
-        yield _Place(address=address, expected=starter.nodes)
-
-
-def _summary(tally: engine.Tally) -> str:
-    cost = tally.engine_cpu_seconds / tally.seconds if tally.seconds else 0.0
-    return (
-        f"{tally.kept} answers of {len(tally.nodes)} nodes; beside measurements of {tally.seconds:.0f} s the engine "
-        f"took {cost:.1%} of a CPU on their nodes"
-    )
+    with launch.cluster(nodes, values["scheduler_host"]) as place:
+        yield place

@@ -20,12 +20,18 @@ Counts = NDArray[np.int64]
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of nodes, summed up. For every node the `mean` of its runs, their number (`runs`), the variance of one run
-    about that mean (`own`, NaN with a single run), and that which runs state themselves (`stated`, their mean)."""
+    about that mean (`own`, NaN with a single run) with its `degrees` of freedom, and the variance that runs state
+    themselves (`stated`, their mean)."""
 
     mean: Numbers
     runs: Counts
     own: Numbers
+    degrees: Counts
     stated: Numbers
+
+    def of(self, places: NDArray[np.integer]) -> Runs:
+        """Those of some nodes."""
+        return Runs(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +48,6 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     degrees: Counts
 
 
-class Error(msgspec.Struct, frozen=True, kw_only=True):
-    """Variance of each node's mean: as that of any node with so many runs (`typical`), by its own runs (`own`, 0 with a
-    single one), and as its runs state it (`stated`). `single`: whether there is but one run."""
-
-    typical: Numbers
-    own: Numbers
-    stated: Numbers
-    single: NDArray[np.bool_]
-
-
 def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int) -> tuple[NDArray[np.int64], Runs]:
     """The numbers of those nodes that have runs, and their runs summed up. One entry a run, in any order: its node's
     number below `nodes`, its value, and the standard error that it states (0: none)."""
@@ -64,75 +60,50 @@ def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int
     squares = np.bincount(node, (value - of_all[node]) ** 2, nodes)[present]
     own = np.where(runs > 1, squares / np.maximum(runs - 1, 1), np.nan)
     stated = np.bincount(node, error**2, nodes)[present] / runs
-    return present, Runs(mean=mean, runs=runs, own=own, stated=stated)
+    return present, Runs(mean=mean, runs=runs, own=own, degrees=runs - 1, stated=stated)
 
 
 def components(runs: Runs) -> Components:
-    """What varies within and between the nodes; needs at least one node."""
-    within, error = within_nodes(runs)
-    repeated = bool((runs.runs > 1).any())
-    if not repeated:
-        within = float(np.median(runs.stated))
-    return between_nodes(runs.mean, error, within, repeated)
-
-
-def changes(now: Runs, before: Runs) -> tuple[Runs, Components]:
-    """As `components`, of the nodes' changes. Both have the same nodes; the change's runs are the fewer of both."""
-    (within_now, error_now), (within_before, error_before) = within_nodes(now), within_nodes(before)
-    error = Error(
-        typical=error_now.typical + error_before.typical,
-        own=error_now.own + error_before.own,
-        stated=error_now.stated + error_before.stated,
-        single=error_now.single | error_before.single,
-    )
-    change = Runs(
-        mean=now.mean - before.mean,
-        runs=np.minimum(now.runs, before.runs),
-        own=now.own + before.own,
-        stated=now.stated + before.stated,
-    )
-    repeated = bool((change.runs > 1).any())
-    within = within_now + within_before if repeated else float(np.median(change.stated))
-    return change, between_nodes(change.mean, error, within, repeated)
-
-
-def within_nodes(runs: Runs) -> tuple[float, Error]:
-    """The variance of one run about its node, pooled over nodes with several (0 without), and the errors of means."""
-    repeated = runs.runs > 1
-    within = _pooled(runs.own[repeated], runs.runs[repeated])
-    own = np.where(repeated, runs.own, 0.0) / runs.runs
-    typical = np.maximum(within, runs.stated) / runs.runs
-    return within, Error(typical=typical, own=own, stated=runs.stated / runs.runs, single=~repeated)
-
-
-def between_nodes(mean: Numbers, error: Error, within: float, repeated: bool) -> Components:
-    """How far the means scatter beyond their errors, and the variance that each is judged by.
+    """What varies within and between the nodes; needs at least one node.
 
     A node whose own runs scatter more than those of others, or state a larger error, carries that itself: its distance
     is judged by it, so that one disturbed run of several makes no odd node. A single run has no such guard. Where it
     states less than half of the variance that it has, a disturbed run is indistinguishable from an odd node, and how
     far disturbed ones lie out nobody knows: it has one degree of freedom, by which hardly anything stands out."""
-    means = robust.spread(mean)
-    between = max(0.0, means.spread**2 - float(np.median(error.typical)))
-    unguarded = error.single & (between + error.typical > 2 * error.stated)
+    several = ~np.isnan(runs.own)
+    repeated = bool(several.any())
+    pooled = _pooled(runs.own[several], runs.degrees[several])
+    typical = np.maximum(pooled, runs.stated) / runs.runs
+    own = np.where(several, runs.own, 0.0) / runs.runs
+    means = robust.spread(runs.mean)
+    between = max(0.0, means.spread**2 - float(np.median(typical)))
+    unguarded = ~several & (between + typical > 2 * runs.stated)
     return Components(
-        within=within,
+        within=pooled if repeated else float(np.median(runs.stated)),
         between=between,
         repeated=repeated,
         means=means,
-        variance=between + np.maximum(error.typical, error.own),
+        variance=between + np.maximum(typical, own),
         degrees=np.where(unguarded, min(1, means.degrees), means.degrees),
     )
 
 
-def _pooled(own: Numbers, runs: Counts) -> float:
-    """The median of the nodes' own variances, each over the median of such a variance with so many runs; 0 without."""
-    if not len(own):
-        return 0.0
-    degrees = np.arange(runs.max())
-    medians = np.ones(len(degrees) + 1)
-    medians[2:] = stats.chi2.median(degrees[1:]) / degrees[1:]
-    return float(np.median(own / medians[runs]))
+def changes(now: Runs, before: Runs) -> Runs:
+    """The nodes' changes as runs, as many as the fewer of both times. Both have the same nodes."""
+    runs = np.minimum(now.runs, before.runs)
+    return Runs(
+        mean=now.mean - before.mean,
+        runs=runs,
+        own=runs * (now.own / now.runs + before.own / before.runs),
+        degrees=now.degrees + before.degrees,
+        stated=runs * (now.stated / now.runs + before.stated / before.runs),
+    )
+
+
+def _pooled(own: Numbers, degrees: Counts) -> float:
+    """The median of the nodes' own variances, each over the median of such a variance; 0 without."""
+    kinds, places = np.unique(degrees, return_inverse=True)
+    return float(np.median(own / (stats.chi2.median(kinds) / kinds)[places])) if len(own) else 0.0
 
 
 def smallest_change(found: Components, runs: Runs, probability: float, power: float) -> float:
@@ -146,8 +117,9 @@ def smallest_change(found: Components, runs: Runs, probability: float, power: fl
     count = int(np.median(runs.runs))
     floor = max(found.within, float(np.median(runs.stated))) / count
     ratios = np.ones(1)
-    if count > 1:
-        ratios = stats.chi2.ppf((np.arange(_POINTS) + 0.5) / _POINTS, count - 1) / (count - 1)
+    degrees = int(np.median(runs.degrees))
+    if degrees > 0:
+        ratios = stats.chi2.ppf((np.arange(_POINTS) + 0.5) / _POINTS, degrees) / degrees
     own = found.within / count * ratios if found.repeated else np.zeros(1)
     limits = limit * np.sqrt(found.between + np.maximum(floor, own))
     spread = np.sqrt(found.between + found.within / count)
