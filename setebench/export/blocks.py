@@ -1,11 +1,17 @@
-"""Block sizes of matrix multiplication from a result, for the libraries that take them."""
+"""Block sizes of matrix multiplication from cache sizes: the analytical model of Low, Igual, Smith and Quintana-Ortí,
+"Analytical modeling is enough for high-performance BLIS", ACM TOMS 43 (2), 2016, doi:10.1145/2925987.
+
+The innermost loops multiply micro-panels of m_r and n_r rows and columns. Ways are what is divided: k_c fills the
+first cache with a micro-panel of each matrix and leaves a way for the result, m_c the second beside a micro-panel of
+B and a way of the result, n_c the third beside the block of A.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from setebench.export.gemm import Cache, Kernel, k_block, m_block, n_block
 from setebench.export.source import Source
 from setebench.export.values import Known, Open, Value, derived, with_assumption
 
@@ -13,36 +19,49 @@ MODEL = "analytical model of Low et al. 2016"
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
-    """m_c, k_c and n_c in elements."""
+class Cache:
+    """A cache by its ways and the bytes that one way of all sets holds."""
 
-    m: Known
-    k: Known
-    n: Known
+    ways: int
+    way_bytes: int
 
 
-def blocks(source: Source, kernel: Kernel, kernel_from: str) -> Blocks:
-    """The three block sizes of a micro-kernel, which is assumed: `kernel_from` says whose it is."""
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A micro-kernel: rows and columns of the result that it keeps in registers, and bytes of an element."""
+
+    rows: int
+    columns: int
+    element_bytes: int
+
+
+def block_sizes(kernel: Kernel, *caches: Cache) -> list[int]:
+    """k_c, m_c and n_c in elements, as many as there are caches: how deep a micro-panel may be to stay in the first
+    cache, rows of the block of A that stays in the second, columns of the panel of B that stays in the third."""
+    first = caches[0]
+    ways = math.floor((first.ways - 1) / (1 + kernel.columns / kernel.rows))
+    depth = max(ways, 0) * first.way_bytes // (kernel.rows * kernel.element_bytes)
+    found = [depth]
+    beside = kernel.columns
+    for cache, multiple in zip(caches[1:], (kernel.rows, kernel.columns), strict=False):
+        taken = math.ceil(beside * depth * kernel.element_bytes / cache.way_bytes)
+        left = max(cache.ways - 1 - taken, 0) * cache.way_bytes
+        beside = (left // (depth * kernel.element_bytes) if depth else 0) // multiple * multiple
+        found.append(beside)
+    return found
+
+
+def blocks(source: Source, kernel: Kernel, kernel_from: str) -> Iterator[Known]:
+    """k_c, m_c and n_c for a micro-kernel, which is assumed: `kernel_from` says whose it is."""
     how = f"micro-kernel {kernel.rows} x {kernel.columns} assumed ({kernel_from})"
-    depth = _block(source, (1,), lambda first: k_block(kernel, first), how)
-    rows = _block(source, (1, 2), lambda first, second: m_block(kernel, k_block(kernel, first), second), how)
-    columns = _block(source, (1, 2, 3), lambda first, second, third: _columns(kernel, first, second, third), how)
-    return Blocks(rows, depth, columns)
 
-
-def _columns(kernel: Kernel, first: Cache, second: Cache, third: Cache) -> int:
-    depth = k_block(kernel, first)
-    return n_block(kernel, depth, m_block(kernel, depth, second), third)
-
-
-def _block(source: Source, levels: tuple[int, ...], rule: Callable[..., int], how: str) -> Known:
-    inputs = tuple(each for level in levels for each in (source.whole(level), source.ways(level)))
-
-    def of_numbers(*numbers: float) -> float:
+    def last(*numbers: float) -> float:
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        return rule(*(Cache(int(ways), int(size / ways)) for size, ways in pairs))
+        return block_sizes(kernel, *(Cache(int(ways), int(size / ways)) for size, ways in pairs))[-1]
 
-    found = derived(of_numbers, "elements", inputs, MODEL, int)
-    if isinstance(found, Value) and not found.value:
-        return Open("cache.l1.ways", "the model finds no room for blocks in caches of so few ways")
-    return with_assumption(found, how)
+    for levels in ((1,), (1, 2), (1, 2, 3)):
+        inputs = tuple(each for level in levels for each in (source.whole(level), source.ways(level)))
+        found = derived(last, "elements", inputs, MODEL, int)
+        if isinstance(found, Value) and not found.value:
+            found = Open("cache.l1.ways", "the model finds no room for blocks in caches of so few ways")
+        yield with_assumption(found, how)

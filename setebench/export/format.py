@@ -1,25 +1,24 @@
-"""What a format is."""
+"""What a format is: rows of the other tool's names with values, and lines in which they are written."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from setebench.export.source import Source
-
-
-class Writer(Protocol):
-    """Makes the text of a format from a result."""
-
-    def __call__(self, source: Source) -> str:
-        """The whole file. `source` gives findings as values."""
-        ...
+from setebench.export.values import Row, Sheet
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its name on the command line, one line about it, and what writes it."""
+    """A format: its name on the command line, one line about it, what it takes of a result, and the lines of the
+    file."""
 
     name: str
     title: str
-    write: Writer
+    rows: Callable[[Source], Iterable[Row]]
+    lines: Callable[[Source, Sheet], Iterable[str]]
+
+    def write(self, source: Source) -> str:
+        """The whole file."""
+        return "\n".join(self.lines(source, Sheet.of(self.rows(source)))) + "\n"

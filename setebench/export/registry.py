@@ -19,9 +19,9 @@ from setebench.text import remarks
 @cache
 def formats() -> dict[str, Format]:
     """All formats by name, sorted."""
-    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    found = [importlib.import_module(f"{package.__name__}.{name}").FORMAT for name in names]
-    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return {each.name: each for each in sorted((module.FORMAT for module in modules), key=lambda each: each.name)}
 
 
 def export(document: Document, name: str) -> str:

@@ -3,7 +3,7 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.export.values import Known, Open, Origin, Rounding, Sheet, Value, derived, exact, with_assumption
+from setebench.export.values import Known, Open, Origin, Row, Value, derived, exact, with_assumption
 from setebench.results import Document, Finding, Outcome
 
 ORIGINS = {Outcome.MEASURED: Origin.MEASURED, Outcome.ABSENT: Origin.MEASURED, Outcome.AT_LEAST: Origin.AT_LEAST}
@@ -151,19 +151,18 @@ class Source:
         """The levels of cache that the result shows."""
         return [level for level in LEVELS if self.has_level(level)]
 
-    def levels_within(self, sheet: Sheet, known: Collection[int]) -> list[int]:
-        """Of the levels, those that a format has a place for; the others are left out of its sheet by name."""
+    def other_levels(self, known: Collection[int]) -> Iterator[Row]:
+        """Levels that a format has no place for."""
         for level in self.levels:
             if level not in known:
-                sheet.put(f"L{level}", Open(f"cache.l{level}", "this format has no place for that level"))
-        return [level for level in self.levels if level in known]
+                yield f"L{level}", Open(f"cache.l{level}", "this format has no place for that level")
 
     # -- what several formats derive -------------------------------------------------------------------------------
 
-    def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes", rounding: Rounding = int) -> Known:
+    def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes") -> Known:
         """A cache's size in units of `unit_bytes`; rounded down, so that nothing is promised that there isn't."""
         how = f"in {unit}" if unit_bytes > 1 else ""
-        return derived(lambda size: size / unit_bytes, unit, (self.whole(level),), how, rounding)
+        return derived(lambda size: size / unit_bytes, unit, (self.whole(level),), how, int)
 
     def whole(self, level: int) -> Known:
         """A cache's size in bytes; open where it is a bound that the level before it passes."""
@@ -204,14 +203,12 @@ class Source:
 
     def nanoseconds(self, level: str) -> Known:
         """Load to use in nanoseconds, by the clock of the same run."""
-        hertz = self.hertz()
-        return derived(
-            lambda cycles, rate: cycles / rate * NANOSECONDS,
-            "ns",
-            (self.latency(level), hertz),
-            "cycles over clock",
-            float,
-        )
+        inputs = (self.latency(level), self.hertz())
+        return derived(lambda cycles, rate: cycles / rate * NANOSECONDS, "ns", inputs, "cycles over clock", float)
+
+    def less(self, level: int, cycles: float, how: str) -> Known:
+        """A cache's latency less what a simulator adds before it, rounded, at least 1."""
+        return derived(lambda own: max(own - cycles, 1), "cycles", (self.latency(f"l{level}"),), how if cycles else "")
 
     def hertz(self) -> Known:
         """Core cycles per second while measuring."""
@@ -226,9 +223,9 @@ class Source:
         known = derived(lambda cycles: cycles, "instructions", (self.latency("memory"),), "")
         return with_assumption(known, "one instruction a cycle is assumed")
 
-    def followed_strides(self) -> Known:
-        """The largest stride in bytes that a hardware prefetcher follows; open unless that is settled for each kind
-        that may follow strides."""
+    def least_stride(self) -> Known:
+        """The smallest stride in bytes that no hardware prefetcher follows; open unless the largest that one follows is
+        settled for each kind that may follow strides."""
         reaches: list[Value] = []
         for kind in ("l1.stride", "l2.stride"):
             present = self.flag(f"prefetcher.{kind}.present")
@@ -241,23 +238,17 @@ class Source:
                 reaches.append(reach)
         if not reaches:
             return Open("prefetcher.l1.stride.present", "absent, as at level 2: no hardware prefetcher follows strides")
-        return max(reaches, key=lambda each: float(each.value))
+        most = max(reaches, key=lambda each: float(each.value))
+        return derived(lambda stride: stride + 1, "bytes", (most,), "first stride not followed", int)
 
-    def bandwidth(self, level: str, kernel: str, threads: int) -> Known:
+    def bandwidth(self, level: str, kernel: str = "load", threads: int = 1) -> Known:
         """GB/s (10^9 bytes that the program asked for) of a streaming kernel, in the widest accesses that were
         measured."""
-        open_one: Open | None = None
-        for width in WIDTHS:
-            known = self.get(f"bandwidth.{level}.{kernel}.{width}.threads_{threads}")
-            if isinstance(known, Value):
-                return known
-            if open_one is None and self.finding(known.parameter) is not None:
-                open_one = known
-        return open_one or Open(f"bandwidth.{level}.{kernel}", f"not measured with {threads} threads")
-
-    def load_bandwidth(self, level: str, threads: int) -> Known:
-        """GB/s read by that many threads."""
-        return self.bandwidth(level, "load", threads)
+        names = [f"bandwidth.{level}.{kernel}.{width}.threads_{threads}" for width in WIDTHS]
+        asked = [name for name in names if self.finding(name) is not None]
+        if not asked:
+            return Open(f"bandwidth.{level}.{kernel}", f"not measured with {threads} threads")
+        return self.first(*asked)
 
     def replacement(self, level: int, names: Mapping[str, str], tree_ways: Collection[int] = ()) -> Known:
         """A cache's replacement policy in another tool's word, of those that `names` has; a tree of pseudo-LRU only

@@ -10,6 +10,9 @@ from enum import StrEnum
 Scalar = float | int | bool | str
 Rounding = Callable[[float], float | int]
 
+RESTS_ON_BOUND = "rests on a lower bound"
+GROWN = (1.5, 2, 3, 4, 16, 256)  # times a lower bound, with which a rule is tried: far enough for any cache
+
 
 class Origin(StrEnum):
     """How far a value can be trusted, the surest first."""
@@ -17,12 +20,6 @@ class Origin(StrEnum):
     MEASURED = "measured"
     AT_LEAST = "at least"
     ASSUMED = "assumed"
-
-
-_ORDER = tuple(Origin)
-RESTS_ON_BOUND = "rests on a lower bound"
-GROWN = (1.5, 2, 3, 4, 16, 256)
-"""Times a lower bound, with which a rule is tried: far enough for any cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,8 @@ class Open:
 
 
 Known = Value | Open
+Row = tuple[str, Known]
+"""A name of the other tool's, and what it is given for it."""
 
 
 def assumed(value: Scalar, unit: str, why: str) -> Value:
@@ -73,8 +72,15 @@ def with_assumption(known: Known, why: str) -> Known:
     return replace(known, origin=Origin.ASSUMED, why="; ".join(whys))
 
 
+def reworded(known: Known, word: Callable[[Scalar], Scalar]) -> Known:
+    """`known` in the other tool's words, which have neither unit nor interval."""
+    if isinstance(known, Open):
+        return known
+    return replace(known, value=word(known.value), unit="", low=None, high=None)
+
+
 def derived(
-    rule: Callable[..., float], unit: str, inputs: tuple[Known, ...], how: str, rounding: Rounding = round
+    rule: Callable[..., float], unit: str, inputs: tuple[Known, ...], how: str = "", rounding: Rounding = round
 ) -> Known:
     """`rule` of the inputs' values, rounded. The interval spans the rule at all corners of the inputs' intervals,
     which bounds it for rules that are monotone in every input. The result is no surer than its weakest input: a lower
@@ -85,37 +91,25 @@ def derived(
             return each
         values.append(each)
     ends: list[float] = []
+    names = tuple(dict.fromkeys(name for each in values for name in each.parameters))
     try:
-        central = rule(*(each.value for each in values))
-        rounded = rounding(central)
+        rounded = rounding(rule(*(each.value for each in values)))
         if any(each.low is not None or each.high is not None for each in values):
-            ends = [rule(*corner) for corner in itertools.product(*(_ends(each) for each in values))]
+            ends = [rule(*corner) for corner in itertools.product(*map(_ends, values))]
         falling = next((each for each in values if each.origin is Origin.AT_LEAST and _falls(rule, values, each)), None)
     except (ArithmeticError, ValueError):
-        return Open(", ".join(_names(values)), f"no number of {unit} follows from these values")
+        return Open(", ".join(names), f"no number of {unit} follows from these values")
     if falling is not None:
         return Open(", ".join(falling.parameters), f"only a lower bound, as which it would bound {unit} from above")
-    whys = [each.why for each in values if each.why]
-    return Value(
-        rounded,
-        unit,
-        weakest(values),
-        "; ".join([how, *dict.fromkeys(whys)] if how else list(dict.fromkeys(whys))),
-        min(ends) if ends else None,
-        max(ends) if ends else None,
-        tuple(_names(values)),
-    )
-
-
-def _names(values: Sequence[Value]) -> list[str]:
-    return list(dict.fromkeys(name for each in values for name in each.parameters))
+    whys = [why for why in (how, *dict.fromkeys(each.why for each in values)) if why]
+    low, high = (min(ends), max(ends)) if ends else (None, None)
+    return Value(rounded, unit, weakest(values), "; ".join(whys), low, high, names)
 
 
 def _falls(rule: Callable[..., float], values: Sequence[Value], bound: Value) -> bool:
     """Whether larger values of an input than its lower bound make the result smaller."""
-    raised = [[each.value if each is not bound else float(each.value) * by for each in values] for by in GROWN]
-    results = [rule(*(each.value for each in values)), *(rule(*each) for each in raised)]
-    return any(after < before for before, after in itertools.pairwise(results))
+    raised = [[each.value if each is not bound else float(each.value) * by for each in values] for by in (1, *GROWN)]
+    return any(after < before for before, after in itertools.pairwise(rule(*each) for each in raised))
 
 
 def exact(known: Known) -> Known:
@@ -127,59 +121,79 @@ def exact(known: Known) -> Known:
 
 def weakest(values: Iterable[Value]) -> Origin:
     """The least sure origin of some values."""
-    return max((each.origin for each in values), key=_ORDER.index)
+    return max((each.origin for each in values), key=tuple(Origin).index)
 
 
 def _ends(value: Value) -> tuple[Scalar, ...]:
-    ends = tuple(each for each in (value.low, value.high) if each is not None)
-    return (value.value, *ends)
+    return (value.value, *(each for each in (value.low, value.high) if each is not None))
 
 
 def _bound(bound: float | None) -> str:
     return "-" if bound is None else f"{bound:.4g}" if abs(bound) < 1e4 else f"{bound:.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A value under the other tool's name for it."""
-
-    key: str
-    value: Value
-
-
 @dataclass(slots=True)
 class Sheet:
-    """Entries in the order in which they were put, and what had to be left out."""
+    """Values under the other tool's names for them, in the order in which they were put, and what had to be left out,
+    with the reason."""
 
-    entries: list[Entry] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def put(self, key: str, known: Known) -> Value | None:
-        """Enter a value under `key`, or remember why it is left out; what was entered, or None."""
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Sheet:
+        """A sheet with these rows; of a name that comes twice, the first."""
+        sheet = cls()
+        for key, known in rows:
+            sheet.put(key, known)
+        return sheet
+
+    def put(self, key: str, known: Known) -> None:
+        """Enter a value under `key`, or why it is left out."""
         if isinstance(known, Open):
-            self.left_out[key] = f"{known.parameter}: {known.reason}"
-            return None
-        self.entries.append(Entry(key, known))
-        return known
+            self.left_out.setdefault(key, f"{known.parameter}: {known.reason}")
+        else:
+            self.values.setdefault(key, known)
+
+    def get(self, key: str, otherwise: Scalar = "") -> Scalar:
+        """What was entered."""
+        return self.values[key].value if key in self.values else otherwise
+
+    def lines(self, mark: str, template: str) -> Iterator[str]:
+        """Each value (`{key}`, `{value}`) below its comment."""
+        for key, each in self.values.items():
+            yield f"{mark} {each.comment}"
+            yield template.format(key=key, value=each.value)
 
     def missing(self, mark: str) -> Iterator[str]:
         """Lines that name what was left out, each behind the comment mark."""
         for key, reason in self.left_out.items():
             yield f"{mark} left out: {key} ({reason})"
 
-    def provenance(self) -> dict[str, dict[str, object]]:
-        """For formats without comments: by key where the value comes from."""
-        return {entry.key: provenance(entry.value) for entry in self.entries}
+    def parts(self) -> dict[str, Sheet]:
+        """Sheets by the first words of the names."""
+        found: dict[str, Sheet] = {}
+        for key in (*self.values, *self.left_out):
+            part, _, name = key.partition(" ")
+            sheet = found.setdefault(part, Sheet())
+            if key in self.values:
+                sheet.values[name] = self.values[key]
+            else:
+                sheet.left_out[name] = self.left_out[key]
+        return found
 
-
-def provenance(value: Value) -> dict[str, object]:
-    """Origin, interval, parameters and method of a value, as data."""
-    return {
-        "value": value.value,
-        "unit": value.unit,
-        "origin": str(value.origin),
-        "low": value.low,
-        "high": value.high,
-        "from": list(value.parameters),
-        "why": value.why,
-    }
+    def provenance(self, about: Iterable[str]) -> dict[str, object]:
+        """For formats without comments: by key where the value comes from, and what was left out."""
+        values = {
+            key: {
+                "value": each.value,
+                "unit": each.unit,
+                "origin": str(each.origin),
+                "low": each.low,
+                "high": each.high,
+                "from": list(each.parameters),
+                "why": each.why,
+            }
+            for key, each in self.values.items()
+        }
+        return {"about": [line.strip() for line in about], "values": values, "left_out": self.left_out}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_results import plain_server, result, unresolved
 
-from setebench.export.gemm import Cache, Kernel, k_block, m_block, n_block
+from setebench.export.blocks import Cache, Kernel, block_sizes
 from setebench.export.source import Source
 from setebench.export.values import Open, Origin, Value, derived
 
@@ -36,10 +36,10 @@ def test_nanoseconds_are_cycles_over_the_clock_of_the_run() -> None:
 @pytest.mark.parametrize("finding", ["prefetcher.l2.stride.present", "prefetcher.l1.stride.max_stride"])
 def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
     document = plain_server()
-    known = Source(document).followed_strides()
-    assert isinstance(known, Value) and known.value == 2048
+    known = Source(document).least_stride()
+    assert isinstance(known, Value) and known.value == 2049
     less = [unresolved(finding) if each.parameter == finding else each for each in document.findings]
-    assert isinstance(Source(result(*less)).followed_strides(), Open)
+    assert isinstance(Source(result(*less)).least_stride(), Open)
 
 
 # -- the analytical model -----------------------------------------------------------------------------------------
@@ -48,8 +48,7 @@ def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
 def test_the_model_gives_the_blocks_of_its_paper() -> None:
     """Low et al. 2016, Sandy Bridge: 32 KiB and 256 KiB of 8 ways, micro-kernel 8 x 4 of doubles: k_c 256, m_c 96."""
     kernel, first, second = Kernel(8, 4, 8), Cache(8, 4096), Cache(8, 32768)
-    assert k_block(kernel, first) == 256
-    assert m_block(kernel, 256, second) == 96
+    assert block_sizes(kernel, first, second) == [256, 96]
 
 
 @given(
@@ -60,10 +59,9 @@ def test_the_model_gives_the_blocks_of_its_paper() -> None:
 )
 def test_blocks_fit_the_ways_that_are_left_to_them(kernel: Kernel, ways: int, others: int, shift: int) -> None:
     first, second = Cache(ways, 64 << 6), Cache(others, 64 << shift)
-    depth = k_block(kernel, first)
+    depth, rows, columns = block_sizes(kernel, first, second, second)
     panels = (kernel.rows + kernel.columns) * depth * kernel.element_bytes
     assert panels <= (ways - 1) * first.way_bytes
-    rows = m_block(kernel, depth, second)
     assert rows % kernel.rows == 0
     assert rows * depth * kernel.element_bytes <= (others - 1) * second.way_bytes
-    assert n_block(kernel, depth, rows, second) % kernel.columns == 0
+    assert columns % kernel.columns == 0

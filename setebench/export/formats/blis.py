@@ -8,44 +8,34 @@ config/zen3/bli_cntx_init_zen3.c.
 
 from __future__ import annotations
 
-from setebench.export.blocks import Blocks, blocks
+from collections.abc import Iterator
+
+from setebench.export.blocks import Kernel, blocks
 from setebench.export.format import Format
-from setebench.export.gemm import Kernel
 from setebench.export.source import Source
-from setebench.export.values import Known, Sheet, Value
+from setebench.export.values import Row, Sheet
 
 KERNELS = {"s": Kernel(6, 16, 4), "d": Kernel(6, 8, 8), "c": Kernel(3, 8, 8), "z": Kernel(3, 4, 16)}
 KEEP = -1
-NAMES = ("MC", "KC", "NC")
+NAMES = ("KC", "MC", "NC")
 
 
-def write(source: Source) -> str:
-    """Up to three lines of C, with comments."""
-    found = {letter: blocks(source, kernel, "haswell and zen") for letter, kernel in KERNELS.items()}
-    sheet = Sheet()
-    source.levels_within(sheet, (1, 2, 3))
-    for letter, each in found.items():
-        for name, known in _named(each).items():
-            sheet.put(f"{name} {letter}", known)
-    lines = source.heading("//", "BLIS: block sizes, with what was measured")
-    rows = [
-        f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {_row(sheet, name)} );" for name in NAMES if _given(sheet, name)
-    ]
-    comments = [f"// {entry.key}: {entry.value.comment}" for entry in sheet.entries]
-    return "\n".join([*lines, *comments, *(["//   s, d, c, z"] if rows else []), *rows, *sheet.missing("//")]) + "\n"
+def rows(source: Source) -> Iterator[Row]:
+    yield from source.other_levels((1, 2, 3))
+    for letter, kernel in KERNELS.items():
+        for name, known in zip(NAMES, blocks(source, kernel, "haswell and zen"), strict=True):
+            yield f"{name} {letter}", known
 
 
-def _named(found: Blocks) -> dict[str, Known]:
-    return {"MC": found.m, "KC": found.k, "NC": found.n}
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("//", "BLIS: block sizes, with what was measured")
+    yield from (f"// {key}: {each.comment}" for key, each in sheet.values.items())
+    yield "//   s, d, c, z"
+    for name in NAMES:
+        sizes = [sheet.get(f"{name} {letter}", KEEP) for letter in KERNELS]
+        if set(sizes) != {KEEP}:
+            yield f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {', '.join(map(str, sizes))} );"
+    yield from sheet.missing("//")
 
 
-def _given(sheet: Sheet, name: str) -> bool:
-    return any(entry.key.startswith(f"{name} ") for entry in sheet.entries)
-
-
-def _row(sheet: Sheet, name: str) -> str:
-    given: dict[str, Value] = {entry.key: entry.value for entry in sheet.entries}
-    return ", ".join(str(given[key].value if (key := f"{name} {letter}") in given else KEEP) for letter in KERNELS)
-
-
-FORMAT = Format("blis", "BLIS: MC, KC, NC of a configuration", write)
+FORMAT = Format("blis", "BLIS: MC, KC, NC of a configuration", rows, lines)

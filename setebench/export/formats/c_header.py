@@ -7,57 +7,48 @@ Names are setebench's own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Scalar, Sheet, derived
+from setebench.export.values import Row, Scalar, Sheet, derived
 
 PREFIX = "SETEBENCH_"
 COUNTS = (
-    "mshr.l1.demand",
-    "mshr.l1.prefetch",
-    "mshr.l2.demand",
-    "mshr.l2.prefetch",
-    "tlb.l1.entries.4k",
-    "tlb.l2.entries.4k",
-    "tlb.l1.entries.2m",
-    "tlb.l2.entries.2m",
+    *(f"mshr.l{level}.{kind}" for level in (1, 2) for kind in ("demand", "prefetch")),
+    *(f"tlb.l{level}.entries.{page}" for page in ("4k", "2m") for level in (1, 2)),
 )
 GIGA = 1e9
 
 
-def write(source: Source) -> str:
-    """The header."""
-    sheet = _sheet(source)
-    lines = source.heading("//", "What setebench found of this machine's memory system")
-    lines += ["#ifndef SETEBENCH_MACHINE_H", "#define SETEBENCH_MACHINE_H"]
-    for entry in sheet.entries:
-        lines += [f"// {entry.value.comment}", f"#define {PREFIX}{entry.key.upper()} {_literal(entry.value.value)}"]
-    lines += ["#ifdef __cplusplus", "struct setebench_machine {"]
-    for entry in sheet.entries:
-        kind = "double" if isinstance(entry.value.value, float) else "long long"
-        lines.append(f"    static constexpr {kind} {entry.key} = {PREFIX}{entry.key.upper()};")
-    lines += ["};", "#endif", "#endif"]
-    return "\n".join([*lines, *sheet.missing("//")]) + "\n"
-
-
-def _sheet(source: Source) -> Sheet:
-    sheet = Sheet()
+def rows(source: Source) -> Iterator[Row]:
     for level in source.levels:
-        sheet.put(f"l{level}_bytes", source.size(level))
-        sheet.put(f"l{level}_ways", source.ways(level))
-        sheet.put(f"l{level}_line_bytes", source.get(f"cache.l{level}.line_size"))
+        yield f"l{level}_bytes", source.size(level)
+        yield f"l{level}_ways", source.ways(level)
+        yield f"l{level}_line_bytes", source.get(f"cache.l{level}.line_size")
     for name in (*(f"l{level}" for level in source.levels), "memory"):
-        sheet.put(f"{name}_cycles", derived(lambda cycles: cycles, "cycles", (source.latency(name),), "", float))
-        sheet.put(f"{name}_nanoseconds", source.nanoseconds(name))
-        rate = source.load_bandwidth(name, 1)
-        sheet.put(f"{name}_bytes_per_second", derived(lambda giga: giga * GIGA, "bytes/s", (rate,), ""))
+        yield f"{name}_cycles", derived(lambda cycles: cycles, "cycles", (source.latency(name),), "", float)
+        yield f"{name}_nanoseconds", source.nanoseconds(name)
+        yield f"{name}_bytes_per_second", derived(lambda giga: giga * GIGA, "bytes/s", (source.bandwidth(name),))
     for parameter in COUNTS:
-        sheet.put(parameter.replace(".", "_"), source.count(parameter))
-    return sheet
+        yield parameter.replace(".", "_"), source.count(parameter)
+
+
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("//", "What setebench found of this machine's memory system")
+    yield from ("#ifndef SETEBENCH_MACHINE_H", "#define SETEBENCH_MACHINE_H")
+    for key, each in sheet.values.items():
+        yield f"// {each.comment}"
+        yield f"#define {PREFIX}{key.upper()} {_literal(each.value)}"
+    yield from ("#ifdef __cplusplus", "struct setebench_machine {")
+    for key, each in sheet.values.items():
+        kind = "double" if isinstance(each.value, float) else "long long"
+        yield f"    static constexpr {kind} {key} = {PREFIX}{key.upper()};"
+    yield from ("};", "#endif", "#endif", *sheet.missing("//"))
 
 
 def _literal(value: Scalar) -> str:
     return repr(value) if isinstance(value, float) else f"{value}LL" if abs(int(value)) >= 1 << 31 else str(value)
 
 
-FORMAT = Format("c", "C and C++: a header of #defines and a constexpr struct", write)
+FORMAT = Format("c", "C and C++: a header of #defines and a constexpr struct", rows, lines)

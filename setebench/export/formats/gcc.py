@@ -10,29 +10,30 @@ first lines say how).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Sheet, derived
+from setebench.export.values import Row, Sheet
 
 KIB = 1024
 
 
-def write(source: Source) -> str:
-    """One option a line, each below its comment."""
-    sheet = Sheet()
-    source.levels_within(sheet, (1, 2))
-    sheet.put("l1-cache-size", source.size(1, KIB, "KiB"))
-    sheet.put("l1-cache-line-size", source.line(1))
-    sheet.put("l2-cache-size", source.size(2, KIB, "KiB"))
-    sheet.put("simultaneous-prefetches", source.count("mshr.l1.prefetch"))
-    sheet.put("prefetch-latency", source.prefetch_latency())
-    least = derived(lambda stride: stride + 1, "bytes", (source.followed_strides(),), "first stride not followed", int)
-    sheet.put("prefetch-minimum-stride", least)
-    lines = source.heading("#", "GCC: -fprefetch-loop-arrays, with what was measured")
-    lines.append("# use: gcc -O2 -fprefetch-loop-arrays $(sed '/^#/d' THIS-FILE) ...")
-    for entry in sheet.entries:
-        lines += [f"# {entry.value.comment}", f"--param={entry.key}={entry.value.value}"]
-    return "\n".join([*lines, *sheet.missing("#")]) + "\n"
+def rows(source: Source) -> Iterator[Row]:
+    yield from source.other_levels((1, 2))
+    yield "l1-cache-size", source.size(1, KIB, "KiB")
+    yield "l1-cache-line-size", source.line(1)
+    yield "l2-cache-size", source.size(2, KIB, "KiB")
+    yield "simultaneous-prefetches", source.count("mshr.l1.prefetch")
+    yield "prefetch-latency", source.prefetch_latency()
+    yield "prefetch-minimum-stride", source.least_stride()
 
 
-FORMAT = Format("gcc", "GCC: --param= options of loop prefetching", write)
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "GCC: -fprefetch-loop-arrays, with what was measured")
+    yield "# use: gcc -O2 -fprefetch-loop-arrays $(sed '/^#/d' THIS-FILE) ..."
+    yield from sheet.lines("#", "--param={key}={value}")
+    yield from sheet.missing("#")
+
+
+FORMAT = Format("gcc", "GCC: --param= options of loop prefetching", rows, lines)

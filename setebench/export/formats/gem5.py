@@ -15,18 +15,16 @@ arch/x86/X86TLB.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 from setebench.export.format import Format
-from setebench.export.prefetchers import not_expressed, parameter, present
+from setebench.export.prefetchers import nearest, not_expressed, parameter, present
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, Value, assumed, derived, weakest
+from setebench.export.values import Known, Open, Row, Sheet, Value, assumed, reworded, weakest
 
 TAG = 1
 RESPONSE = 1
-TARGETS = 20
-"""Of an MSHR: what gem5's own example caches have (configs/common/Caches.py)."""
-
+TARGETS = 20  # of an MSHR: what gem5's own example caches have (configs/common/Caches.py)
 POLICIES = {
     "lru": "LRURP()",
     "tree_plru": "TreePLRURP()",
@@ -34,115 +32,69 @@ POLICIES = {
     "random": "RandomRP()",
     "srrip": "RRIPRP()",
 }
-CLASSES = {1: "SetebenchL1D", 2: "SetebenchL2", 3: "SetebenchL3", 4: "SetebenchL4"}
+CLASSES = {1: "SetebenchL1D(Cache)", 2: "SetebenchL2(Cache)", 3: "SetebenchL3(Cache)", 4: "SetebenchL4(Cache)"}
 POWERS = tuple(1 << power for power in range(24))
+TAGGED = "TaggedPrefetcher(degree=1)"
 
 
-@dataclass(frozen=True)
-class _Class:
-    """One class of the file: its name, its base, and its fields."""
-
-    name: str
-    base: str
-    sheet: Sheet
+def rows(source: Source) -> Iterator[Row]:
+    for level in source.levels:
+        yield from ((f"{CLASSES[level]} {key}", known) for key, known in _cache(source, level))
+    yield "SetebenchTLB(X86TLB) size", source.count("tlb.l1.entries.4k")
 
 
-def write(source: Source) -> str:
-    """A Python module for a gem5 script to import."""
-    classes = [_cache(source, level) for level in source.levels]
-    classes.append(_tlb(source))
-    lines = source.heading("#", "gem5: caches and TLB, with what was measured")
-    lines.append("from m5.objects import *")
-    for each in classes:
-        lines += ["", "", f"class {each.name}({each.base}):"]
-        for entry in each.sheet.entries:
-            lines += [f"    # {entry.value.comment}", f"    {entry.key} = {entry.value.value}"]
-        lines += ["    pass", *(f"    {line}" for line in each.sheet.missing("#"))]
-    return "\n".join(lines) + "\n"
-
-
-def _cache(source: Source, level: int) -> _Class:
-    sheet = Sheet()
-    sheet.put("size", _size(source.buildable(level, source.size(level))))
-    sheet.put("assoc", source.buildable(level, source.ways(level)))
-    sheet.put("replacement_policy", source.replacement(level, POLICIES, POWERS))
-    sheet.put("tag_latency", assumed(TAG, "cycles", "no finding divides a latency"))
-    sheet.put("data_latency", _data_latency(source, level))
-    sheet.put("response_latency", assumed(RESPONSE, "cycles", "no finding divides a latency"))
-    sheet.put("mshrs", source.count(f"mshr.l{level}.demand"))
-    sheet.put("tgts_per_mshr", assumed(TARGETS, "targets", "as gem5's example caches"))
-    if level > 1:
-        sheet.put("clusivity", _clusivity(source, level))
-    if level < 3:
-        sheet.put("prefetcher", _prefetcher(source, level))
-    return _Class(CLASSES[level], "Cache", sheet)
-
-
-def _size(known: Known) -> Known:
-    return known if isinstance(known, Open) else replace(known, value=repr(f"{known.value}B"))
-
-
-def _data_latency(source: Source, level: int) -> Known:
-    if level == 1:
-        return derived(lambda cycles: max(cycles, 1), "cycles", (source.latency("l1"),), "")
+def _cache(source: Source, level: int) -> Iterator[Row]:
+    yield "size", reworded(source.buildable(level, source.size(level)), lambda size: repr(f"{size}B"))
+    yield "assoc", source.buildable(level, source.ways(level))
+    yield "replacement_policy", source.replacement(level, POLICIES, POWERS)
+    yield "tag_latency", assumed(TAG, "cycles", "no finding divides a latency")
     less = (level - 1) * (TAG + RESPONSE)
     how = f"latency.l{level} less {less} cycles of tags and responses before it"
-    return derived(lambda cycles: max(cycles - less, 1), "cycles", (source.latency(f"l{level}"),), how)
+    yield "data_latency", source.less(level, less, how)
+    yield "response_latency", assumed(RESPONSE, "cycles", "no finding divides a latency")
+    yield "mshrs", source.count(f"mshr.l{level}.demand")
+    yield "tgts_per_mshr", assumed(TARGETS, "targets", "as gem5's example caches")
+    if level > 1:
+        yield "clusivity", _clusivity(source, level)
+    if level < 3:
+        stride = "stride" in present(source, level)
+        near = (("next_line", TAGGED), ("pair", TAGGED))
+        yield "prefetcher", _stride(source, level) if stride else nearest(source, level, near)
 
 
 def _clusivity(source: Source, level: int) -> Known:
     """gem5 tells whether misses fill a cache from whether they leave it to what was evicted above."""
     exclusive = source.flag(f"cache.l{level}.exclusive_of_l{level - 1}")
     if isinstance(exclusive, Value):
-        return replace(exclusive, value="'mostly_excl'" if exclusive.value else "'mostly_incl'")
+        return reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
     inclusive = source.flag(f"cache.l{level - 1}.inclusive_in_l{level}")
-    if isinstance(inclusive, Open):
-        return inclusive
-    if not inclusive.value:
+    if isinstance(inclusive, Value) and not inclusive.value:
         return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
-    return replace(inclusive, value="'mostly_incl'")
+    return reworded(inclusive, lambda _yes: "'mostly_incl'")
 
 
-def _prefetcher(source: Source, level: int) -> Known:
-    there = present(source, level)
-    if "stride" in there:
-        return _stride(source, level, not_expressed(there, "stride"))
-    near = next((kind for kind in ("next_line", "pair") if kind in there), None)
-    if near is not None:
-        why = f"nearest in kind to l{level}.{near}{not_expressed(there, near)}"
-        return assumed("TaggedPrefetcher(degree=1)", "", why)
-    found = ", ".join(there) or "nothing that is settled"
-    return Open(f"prefetcher.l{level}", f"gem5 has no class for what was found: {found}")
-
-
-def _stride(source: Source, level: int, others: str) -> Known:
-    given = {
-        "degree": parameter(source, level, "stride", "degree"),
-        "table_entries": parameter(source, level, "stride", "streams"),
-    }
-    settled = {
-        name: known
-        for name, known in given.items()
-        if isinstance(known, Value) and (name == "degree" or known.value in POWERS[2:])
-    }
-    arguments = ", ".join(f"{name}={_argument(name, known)}" for name, known in settled.items())
-    there = source.flag(f"prefetcher.l{level}.stride.present")
-    assert isinstance(there, Value)
-    names = tuple(name for known in settled.values() for name in known.parameters)
-    why = f"l{level}.stride; gem5's defaults for the rest{others}"
-    origin = weakest((there, *settled.values()))
-    return Value(f"StridePrefetcher({arguments})", "", origin, why, parameters=names or there.parameters)
-
-
-def _argument(name: str, known: Value) -> str:
+def _stride(source: Source, level: int) -> Known:
     """Entries of a table are a memory size to gem5, which is a string."""
-    return repr(str(known.value)) if name == "table_entries" else str(known.value)
+    there = source.flag(f"prefetcher.l{level}.stride.present")
+    given = (("degree", "degree", "{}"), ("table_entries", "streams", "'{}'"))
+    settled = [there] if isinstance(there, Value) else []
+    arguments = []
+    for name, ours, written in given:
+        known = parameter(source, level, "stride", ours)
+        if isinstance(known, Value) and (name == "degree" or known.value in POWERS[2:]):
+            arguments.append(f"{name}={written.format(known.value)}")
+            settled.append(known)
+    names = tuple(name for known in settled for name in known.parameters)
+    why = f"l{level}.stride; gem5's defaults for the rest{not_expressed(present(source, level), 'stride')}"
+    return Value(f"StridePrefetcher({', '.join(arguments)})", "", weakest(settled), why, parameters=names)
 
 
-def _tlb(source: Source) -> _Class:
-    sheet = Sheet()
-    sheet.put("size", source.count("tlb.l1.entries.4k"))
-    return _Class("SetebenchTLB", "X86TLB", sheet)
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "gem5: caches and TLB, with what was measured")
+    yield "from m5.objects import *"
+    for name, part in sheet.parts().items():
+        yield from ("", "", f"class {name}:")
+        yield from (f"    {line}" for line in (*part.lines("#", "{key} = {value}"), "pass", *part.missing("#")))
 
 
-FORMAT = Format("gem5", "gem5: Python classes of classic caches and the TLB", write)
+FORMAT = Format("gem5", "gem5: Python classes of classic caches and the TLB", rows, lines)

@@ -11,9 +11,11 @@ sysdeps/x86/dl-cacheinfo.h.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from setebench.export.format import Format
 from setebench.export.source import PRIVATE, Source
-from setebench.export.values import Known, Open, Sheet, derived, exact, with_assumption
+from setebench.export.values import Known, Open, Row, Sheet, derived, exact, with_assumption
 from setebench.host.tunables import glibc_tunables
 
 STEP = 256
@@ -22,29 +24,16 @@ LEAST_THRESHOLD = 0x4040
 NAMESPACE = "glibc.cpu."
 
 
-def write(source: Source) -> str:
-    """`export GLIBC_TUNABLES=...`, with comments above it."""
-    sheet = Sheet()
-    sheet.put("x86_data_cache_size", derived(lambda size: size, "bytes", (_whole(source, 1),), "", _down))
-    source.levels_within(sheet, (1, *source.levels[-1:]))
+def rows(source: Source) -> Iterator[Row]:
+    yield "x86_data_cache_size", derived(lambda size: size, "bytes", (exact(source.whole(1)),), "", _down)
+    yield from source.other_levels((1, *source.levels[-1:]))
     shared, own = _shared(source)
-    sheet.put("x86_shared_cache_size", shared)
+    yield "x86_shared_cache_size", shared
     how = f"{FRACTION} of it, at least the core's"
-    threshold = derived(
-        lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD), "bytes", (shared, own), how, int
+    yield (
+        "x86_non_temporal_threshold",
+        derived(lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD), "bytes", (shared, own), how, int),
     )
-    sheet.put("x86_non_temporal_threshold", threshold)
-    lines = source.heading("#", "glibc: cache sizes for memcpy and friends, with what was measured")
-    believed = glibc_tunables()
-    for entry in sheet.entries:
-        lines.append(f"# {entry.key}: {entry.value.comment}")
-        here = believed.get(NAMESPACE + entry.key)
-        lines.append(f"#   glibc of this system believes {here if here is not None else 'nothing that it says'}")
-    lines += sheet.missing("#")
-    if sheet.entries:
-        settings = ":".join(f"{NAMESPACE}{entry.key}={entry.value.value}" for entry in sheet.entries)
-        lines.append(f"export GLIBC_TUNABLES={settings}")
-    return "\n".join(lines) + "\n"
 
 
 def _shared(source: Source) -> tuple[Known, Known]:
@@ -58,19 +47,26 @@ def _shared(source: Source) -> tuple[Known, Known]:
 
 
 def _part(source: Source, level: int) -> Known:
+    """Of a size that is only a bound nothing follows, as copies that would fit the cache then went around it."""
     groups, why = source.sharing(level)
     cpus = max(sum(map(len, group)) for group in groups)
-    part = derived(lambda size: size / cpus, "bytes", (_whole(source, level),), "", _down)
+    part = derived(lambda size: size / cpus, "bytes", (exact(source.whole(level)),), "", _down)
     return with_assumption(part, f"level {level} is divided by {cpus} CPUs: {why}")
-
-
-def _whole(source: Source, level: int) -> Known:
-    """A cache's size; a bound is left out, as copies that would fit the cache then went around it."""
-    return exact(source.whole(level))
 
 
 def _down(size: float) -> int:
     return int(size) // STEP * STEP
 
 
-FORMAT = Format("glibc", "glibc: GLIBC_TUNABLES of memory functions", write)
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "glibc: cache sizes for memcpy and friends, with what was measured")
+    believed = glibc_tunables()
+    for key, each in sheet.values.items():
+        yield f"# {key}: {each.comment}"
+        yield f"#   glibc of this system believes {believed.get(NAMESPACE + key, 'nothing that it says')}"
+    yield from sheet.missing("#")
+    if sheet.values:
+        yield "export GLIBC_TUNABLES=" + ":".join(f"{NAMESPACE}{key}={sheet.get(key)}" for key in sheet.values)
+
+
+FORMAT = Format("glibc", "glibc: GLIBC_TUNABLES of memory functions", rows, lines)

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, Value
+from setebench.export.values import Open, Row, Sheet, Value, assumed
 
-VERSION = "0.8.12"
-"""Of the file format: the first release after its latest change (0.8.11.dev0); newer ones read it."""
-
+VERSION = "0.8.12"  # of the file format: the first release after its latest change (0.8.11.dev0); newer ones read it
 POLICIES = {"lru": "LRU", "random": "RR"}
 KERNELS = {"load": "load", "copy": "copy", "update": "update", "triad": "vector_triad", "daxpy": "daxpy"}
 STREAMS = {
@@ -32,152 +29,105 @@ STREAMS = {
 }
 """By kerncraft's kernel: FLOPs per iteration; streams and bytes that are read, read and written, written."""
 
-NEEDED = (
-    "in-core model",
-    "overlapping model",
-    "non-overlapping model",
-    "FLOPs per cycle",
-    "compiler",
-    "upstream throughput",
-)
+MODELS = ("in-core model", "overlapping model", "non-overlapping model")
+NEEDED = (*MODELS, "FLOPs per cycle", "compiler", "upstream throughput")
+KEPT = "as in every cache of this kind that is known"
 
 
-def write(source: Source) -> str:
-    """The YAML document."""
-    lines = source.heading("#", "kerncraft machine file, with what was measured")
-    sheet = Sheet()
-    lines += _head(source, sheet)
-    lines += ["memory hierarchy:"]
+def rows(source: Source) -> Iterator[Row]:
+    cores, nodes = source.cores, sum(bool(node.cores) for node in source.nodes)
+    system = "as the system shows; one socket is assumed"
+    yield "head sockets", assumed(1, "", system)
+    yield "head cores per socket", assumed(len(cores), "", system)
+    yield "head threads per core", assumed(max(map(len, cores)), "", system)
+    yield "head NUMA domains per socket", assumed(nodes, "", system)
+    yield "head cores per NUMA domain", assumed(max(len(cores) // nodes, 1), "", system)
+    yield "clock Hz", source.hertz()
+    yield "line B", source.line(1)
     for level in source.levels:
-        lines += _level(source, sheet, level)
-    lines += _memory(source)
-    lines += _benchmarks(source, sheet)
-    for name in NEEDED:
-        sheet.put(name, Open(name, "not measured from outside"))
-    return "\n".join([*lines, *sheet.missing("#")]) + "\n"
+        yield from ((f"L{level} {key}", known) for key, known in _level(source, level))
+    for name in (*(f"l{level}" for level in source.levels), "memory"):
+        for kernel, ours in KERNELS.items():
+            for threads in _threads(source, name):
+                yield f"{name} {kernel} with {threads} threads", source.bandwidth(name, ours, threads)
+    yield from ((name, Open(name, "not measured from outside")) for name in NEEDED)
 
 
-def _head(source: Source, sheet: Sheet) -> Iterator[str]:
-    cores = source.cores
-    yield f"kerncraft version: {VERSION}"
-    yield f"model name: {json.dumps(source.name)}"
-    yield f"model type: {json.dumps(source.name)}"
-    nodes = sum(bool(node.cores) for node in source.nodes)
-    yield "# as the system shows; one socket is assumed"
-    yield "sockets: 1"
-    yield f"cores per socket: {len(cores)}"
-    yield f"threads per core: {max(len(core) for core in cores)}"
-    yield f"NUMA domains per socket: {nodes}"
-    yield f"cores per NUMA domain: {max(len(cores) // nodes, 1)}"
-    yield from _line(sheet, "", "clock", source.hertz(), lambda value: f"{float(value.value):.0f} Hz")
-    yield from _line(sheet, "", "cacheline size", source.line(1), lambda value: f"{value.value} B")
-
-
-def _line(sheet: Sheet, indent: str, key: str, known: Known, text: object = None) -> Iterator[str]:
-    """`key: value` below its comment, or nothing where it is open."""
-    value = sheet.put(key, known)
-    if value is not None:
-        shown = text(value) if callable(text) else value.value
-        yield f"{indent}# {value.comment}"
-        yield f"{indent}{key}: {shown}"
-
-
-def _level(source: Source, sheet: Sheet, level: int) -> Iterator[str]:
-    groups, why = source.sharing(level)
-    yield f"- level: L{level}"
-    yield "  cache per group:"
-    found = {"sets": source.sets(level), "ways": source.ways(level), "cl_size": source.line(level)}
-    for key, known in found.items():
-        value = sheet.put(f"L{level} {key}", source.buildable(level, known, power_of_two=False))
-        if value is not None:
-            yield f"    # {value.comment}"
-            yield f"    {key}: {value.value}"
-    policy = sheet.put(f"L{level} replacement_policy", source.replacement(level, POLICIES))
-    if policy is not None:
-        yield f"    # {policy.comment}"
-        yield f"    replacement_policy: {policy.value}"
-    yield "    # assumed: as in every cache of this kind that is known"
-    yield "    write_allocate: true"
-    yield "    write_back: true"
+def _level(source: Source, level: int) -> Iterator[Row]:
+    known = {"sets": source.sets(level), "ways": source.ways(level), "cl_size": source.line(level)}
+    yield from ((f"in {key}", source.buildable(level, each, power_of_two=False)) for key, each in known.items())
+    yield "in replacement_policy", source.replacement(level, POLICIES)
+    yield "in write_allocate", assumed("true", "", KEPT)
+    yield "in write_back", assumed("true", "", KEPT)
     if level < max(source.levels):
-        yield f"    load_from: L{level + 1}"
-        yield f"    store_to: L{level + 1}"
-    yield f"  # assumed: {why}"
-    yield f"  cores per group: {max(map(len, groups))}"
-    yield f"  groups: {len(groups)}"
-    size = sheet.put(f"L{level} size per group", source.size(level))
-    if size is not None:
-        yield f"  # {size.comment}"
-        yield f"  size per group: {size.value} B"
+        yield "in load_from", assumed(f"L{level + 1}", "", "the next level")
+        yield "in store_to", assumed(f"L{level + 1}", "", "the next level")
+    groups, why = source.sharing(level)
+    yield "of cores per group", assumed(max(map(len, groups)), "cores", why)
+    yield "of groups", assumed(len(groups), "caches", why)
+    yield "size B", source.size(level)
 
 
-def _memory(source: Source) -> Iterator[str]:
-    yield "- level: MEM"
-    yield f"  cores per group: {len(source.cores)}"
-    yield "  size per group:"
+def _threads(source: Source, level: str) -> tuple[int, ...]:
+    """Counts at which any kernel is known, if one is known at all of them; else one thread."""
+    every = range(1, len(source.cores) + 1)
+    known = {
+        kernel: {count for count in every if isinstance(source.bandwidth(level, ours, count), Value)}
+        for kernel, ours in KERNELS.items()
+    }
+    counts = set[int]().union(*known.values())
+    return tuple(sorted(counts)) if counts and counts in known.values() else (1,)
+
+
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    parts = sheet.parts()
+    yield from source.heading("#", "kerncraft machine file, with what was measured")
+    yield f"kerncraft version: {VERSION}"
+    yield from (f"model {key}: {json.dumps(source.name)}" for key in ("name", "type"))
+    yield from parts["head"].lines("#", "{key}: {value}")
+    yield from parts["clock"].lines("#", "clock: {value:.0f} {key}")
+    yield from parts["line"].lines("#", "cacheline size: {value} {key}")
+    yield "memory hierarchy:"
+    for level in source.levels:
+        inner = parts[f"L{level}"].parts()
+        yield f"- level: L{level}"
+        yield "  cache per group:"
+        yield from (f"    {line}" for line in inner["in"].lines("#", "{key}: {value}"))
+        yield from (f"  {line}" for line in inner["of"].lines("#", "{key}: {value}"))
+        yield from (f"  {line}" for line in inner["size"].lines("#", "size per group: {value} {key}"))
+    yield from ("- level: MEM", f"  cores per group: {len(source.cores)}", "  size per group:")
     yield "  upstream throughput: [full socket memory bandwidth, half-duplex]"
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Bandwidths of one level: thread counts, and for each kernel a value for every one of them."""
-
-    threads: tuple[int, ...]
-    results: dict[str, list[Value]]
+    yield from _benchmarks(source, sheet)
+    yield from sheet.missing("#")
 
 
 def _benchmarks(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield "benchmarks:"
-    yield "  kernels:"
+    yield from ("benchmarks:", "  kernels:")
     for name, (flops, *streams) in STREAMS.items():
         yield f"    {name}:"
         yield f"      FLOPs per iteration: {flops}"
         for key, (number, size) in zip(("read streams", "read+write streams", "write streams"), streams, strict=True):
             yield f"      {key}: {{streams: {number}, bytes: {size}.00 B}}"
-    tables = {f"L{level}": _table(source, f"l{level}", sheet) for level in source.levels}
-    tables["MEM"] = _table(source, "memory", sheet)
-    given = {name: table for name, table in tables.items() if table.results}
-    yield "  measurements:" if given else "  measurements: {}"
-    for name, table in given.items():
-        yield from _measurement(name, table)
+    tables = [*_table(source, sheet)]
+    yield from ("  measurements:", *tables) if tables else ("  measurements: {}",)
 
 
-def _measurement(name: str, table: _Table) -> Iterator[str]:
-    counts = ", ".join(map(str, table.threads))
-    yield f"    {name}:"
-    yield "      1:"
-    yield "        threads per core: 1"
-    yield f"        cores: [{counts}]"
-    yield f"        threads: [{counts}]"
-    yield "        results:"
-    for kernel, values in table.results.items():
-        for number, value in zip(table.threads, values, strict=True):
-            yield f"          # {number} threads: {value.comment}"
-        yield f"          {kernel}: [{', '.join(f'{float(value.value):.2f} GB/s' for value in values)}]"
-
-
-def _table(source: Source, level: str, sheet: Sheet) -> _Table:
-    """Kernels known at every count at which any is known; where there are none, those with one thread."""
-    most = len(source.cores)
-    found = {
-        (name, number): source.bandwidth(level, ours, number)
-        for name, ours in KERNELS.items()
-        for number in range(1, most + 1)
-    }
-    counts = sorted({number for (_, number), known in found.items() if isinstance(known, Value)})
-    for threads in (tuple(counts), (1,)):
-        rows = {name: _row(found, name, threads) for name in KERNELS}
-        complete = {name: row for name, row in rows.items() if threads and len(row) == len(threads)}
+def _table(source: Source, sheet: Sheet) -> Iterator[str]:
+    """Of each level, kernels that are known at every count of threads."""
+    for level in (*(f"l{number}" for number in source.levels), "memory"):
+        threads = _threads(source, level)
+        keys = {kernel: [f"{level} {kernel} with {each} threads" for each in threads] for kernel in KERNELS}
+        complete = {kernel: each for kernel, each in keys.items() if all(key in sheet.values for key in each)}
         if complete:
-            break
-    for (name, number), known in found.items():
-        if number in threads and isinstance(known, Open):
-            sheet.put(f"{level} {name} with {number} threads", known)
-    return _Table(threads, complete)
+            yield f"    {'MEM' if level == 'memory' else level.upper()}:"
+            yield from ("      1:", "        threads per core: 1")
+            yield from (f"        {name}: [{', '.join(map(str, threads))}]" for name in ("cores", "threads"))
+            yield "        results:"
+        for kernel, names in complete.items():
+            found = [sheet.values[key] for key in names]
+            for number, value in zip(threads, found, strict=True):
+                yield f"          # {number} threads: {value.comment}"
+            yield f"          {kernel}: [{', '.join(f'{float(value.value):.2f} GB/s' for value in found)}]"
 
 
-def _row(found: dict[tuple[str, int], Known], name: str, threads: tuple[int, ...]) -> list[Value]:
-    return [known for number in threads if isinstance(known := found.get((name, number)), Value)]
-
-
-FORMAT = Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", write)
+FORMAT = Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines)

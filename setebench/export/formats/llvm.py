@@ -14,73 +14,48 @@ from collections.abc import Iterator
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Entry, Known, Sheet, derived, with_assumption
+from setebench.export.values import Row, Sheet, derived, with_assumption
 
 OPTIONS = {
     "getPrefetchDistance": "prefetch-distance",
     "getMinPrefetchStride": "min-prefetch-stride",
     "getMaxPrefetchIterationsAhead": "max-prefetch-iters-ahead",
 }
-SIGNATURES = {
-    "getCacheLineSize": "unsigned getCacheLineSize() const",
-    "getPrefetchDistance": "unsigned getPrefetchDistance() const",
-    "getMinPrefetchStride": "unsigned getMinPrefetchStride(unsigned, unsigned, unsigned, bool) const",
-    "getMaxPrefetchIterationsAhead": "unsigned getMaxPrefetchIterationsAhead() const",
-}
-BY_LEVEL = {"getCacheSize": "unsigned", "getCacheAssociativity": "unsigned"}
+ARGUMENTS = {"getMinPrefetchStride": "unsigned, unsigned, unsigned, bool"}
+BY_LEVEL = ("getCacheSize", "getCacheAssociativity")
 
 
-def write(source: Source) -> str:
-    """Functions of one class, and the options in comments above them."""
-    sheet = Sheet()
-    source.levels_within(sheet, (1, 2))
-    sheet.put("getCacheLineSize", source.line(1))
+def rows(source: Source) -> Iterator[Row]:
+    yield from source.other_levels((1, 2))
+    yield "getCacheLineSize", source.line(1)
     for level, name in ((1, "L1D"), (2, "L2D")):
-        sheet.put(f"getCacheSize {name}", source.size(level))
-        sheet.put(f"getCacheAssociativity {name}", source.ways(level))
-    sheet.put("getPrefetchDistance", source.prefetch_latency())
-    least = derived(lambda stride: stride + 1, "bytes", (source.followed_strides(),), "first stride not followed", int)
-    sheet.put("getMinPrefetchStride", least)
-    sheet.put("getMaxPrefetchIterationsAhead", _iterations(source))
-    lines = source.heading("//", "LLVM: hooks of TargetTransformInfo, with what was measured")
-    lines += _options(sheet)
-    for name in SIGNATURES:
-        lines += _plain(sheet, name)
+        yield f"getCacheSize {name}", source.size(level)
+        yield f"getCacheAssociativity {name}", source.ways(level)
+    yield "getPrefetchDistance", source.prefetch_latency()
+    yield "getMinPrefetchStride", source.least_stride()
+    entries = (source.count("mshr.l1.prefetch"),)
+    ahead = derived(lambda most: most, "iterations", entries, "prefetches in flight", int)
+    yield "getMaxPrefetchIterationsAhead", with_assumption(ahead, "one line an iteration is assumed")
+
+
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("//", "LLVM: hooks of TargetTransformInfo, with what was measured")
+    options = [f"-{option}={sheet.get(hook)}" for hook, option in OPTIONS.items() if hook in sheet.values]
+    if options:
+        yield "// clang: " + " ".join(f"-mllvm {option}" for option in options)
+    yield "// opt: " + " ".join(options) if options else "// no option can be given"
+    for key, each in sheet.values.items():
+        if " " not in key:
+            yield f"// {each.comment}"
+            yield f"unsigned {key}({ARGUMENTS.get(key, '')}) const {{ return {each.value}; }}"
+    parts = sheet.parts()
     for name in BY_LEVEL:
-        lines += _by_level(sheet, name)
-    return "\n".join([*lines, *sheet.missing("//")]) + "\n"
+        if parts[name].values:
+            yield f"std::optional<unsigned> {name}(TargetTransformInfo::CacheLevel Level) const {{"
+            choice = "  if (Level == TargetTransformInfo::CacheLevel::{key}) return {value};"
+            yield from parts[name].lines("  //", choice)
+            yield from ("  return std::nullopt;", "}")
+    yield from sheet.missing("//")
 
 
-def _iterations(source: Source) -> Known:
-    entries = derived(lambda most: most, "iterations", (source.count("mshr.l1.prefetch"),), "prefetches in flight", int)
-    return with_assumption(entries, "one line an iteration is assumed")
-
-
-def _options(sheet: Sheet) -> list[str]:
-    given = {entry.key: entry.value.value for entry in sheet.entries}
-    options = [f"-{option}={given[hook]}" for hook, option in OPTIONS.items() if hook in given]
-    if not options:
-        return ["// no option can be given"]
-    return ["// clang: " + " ".join(f"-mllvm {option}" for option in options), "// opt: " + " ".join(options)]
-
-
-def _plain(sheet: Sheet, name: str) -> Iterator[str]:
-    for entry in sheet.entries:
-        if entry.key == name:
-            yield from (f"// {entry.value.comment}", f"{SIGNATURES[name]} {{ return {entry.value.value}; }}")
-
-
-def _by_level(sheet: Sheet, name: str) -> Iterator[str]:
-    entries: list[Entry] = [entry for entry in sheet.entries if entry.key.startswith(f"{name} ")]
-    if not entries:
-        return
-    yield f"std::optional<unsigned> {name}(TargetTransformInfo::CacheLevel Level) const {{"
-    for entry in entries:
-        level = entry.key.split()[1]
-        yield f"  // {entry.value.comment}"
-        yield f"  if (Level == TargetTransformInfo::CacheLevel::{level}) return {entry.value.value};"
-    yield "  return std::nullopt;"
-    yield "}"
-
-
-FORMAT = Format("llvm", "LLVM: TargetTransformInfo hooks, and -mllvm options", write)
+FORMAT = Format("llvm", "LLVM: TargetTransformInfo hooks, and -mllvm options", rows, lines)

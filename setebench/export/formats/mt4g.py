@@ -10,69 +10,66 @@ sys-sage's reader mt4g_v1_x.cpp.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Open, Sheet, assumed, derived
+from setebench.export.values import Open, Row, Sheet, assumed, derived
 
 GIGA = 1e9
 GIBI = 1 << 30
 KILO = 1e3
 STATISTICS = ("latency.p50", "latency.p95", "latency.stdev", "size.confidence")
+LEVELS = (1, 2, 3)
+UNITS = {"clockRate": "kHz", "latency": "cycles", "readBandwidth": "GiB/s", "writeBandwidth": "GiB/s"}
 
 
-def write(source: Source) -> str:
-    """The JSON document."""
-    sheet = Sheet()
+def rows(source: Source) -> Iterator[Row]:
+    yield "general.clockRate", derived(lambda hertz: hertz / KILO, "kHz", (source.hertz(),))
+    yield from source.other_levels(LEVELS)
+    for level in LEVELS:
+        if level in source.levels:
+            groups, why = source.sharing(level)
+            yield f"memory.l{level}.amount", assumed(len(groups), "caches", why)
+            yield f"memory.l{level}.size", source.size(level)
+            yield f"memory.l{level}.lineSize", source.line(level)
+            yield from _timed(source, f"l{level}", f"memory.l{level}")
+    if source.facts.memory_bytes:
+        yield "memory.main.totalGlobalMem", assumed(source.facts.memory_bytes, "bytes", "as the system shows")
+    yield from _timed(source, "memory", "memory.main")
+    yield from ((name, Open(name, "a statistic of MT4G's own runs")) for name in STATISTICS)
+
+
+def _timed(source: Source, level: str, path: str) -> Iterator[Row]:
+    yield f"{path}.latency", source.latency(level)
+    for name, kernel in (("readBandwidth", "load"), ("writeBandwidth", "store")):
+        rate = (source.bandwidth(level, kernel),)
+        yield f"{path}.{name}", derived(lambda giga: giga * GIGA / GIBI, "GiB/s", rate, "", float)
+
+
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
     document: dict[str, Any] = {"general": {"name": source.name}, "memory": {}}
     cpu = source.document.machine.environment.get("cpu")
     if isinstance(cpu, dict) and isinstance(cpu.get("vendor"), str):
         document["general"]["vendor"] = cpu["vendor"]
-    rate = sheet.put("general.clockRate", derived(lambda hertz: hertz / KILO, "kHz", (source.hertz(),), ""))
-    if rate is not None:
-        document["general"]["clockRate"] = {"value": rate.value, "unit": "kHz"}
-    for level in source.levels_within(sheet, (1, 2, 3)):
-        document["memory"][f"l{level}"] = _cache(source, sheet, level)
-    document["memory"]["main"] = _main(source, sheet)
-    for name in STATISTICS:
-        sheet.put(name, Open(name, "a statistic of MT4G's own runs"))
-    about = [line.strip() for line in source.heading("", "in the form of MT4G")]
-    values = {"about": about, "values": sheet.provenance(), "left_out": sheet.left_out}
-    document["meta"] = {"timestamp": source.document.started, "hostCpu": source.name, "setebench": values}
-    return json.dumps(document, indent=4) + "\n"
+    for path, each in sheet.values.items():
+        *tables, name = path.split(".")
+        place = document
+        for table in tables:
+            place = place.setdefault(table, {})
+        unit = UNITS.get(name, "bytes")  # not the finding's word for it, which may be any text
+        member: Any = {"value": each.value, "unit": unit}
+        if name == "amount":
+            member = each.value
+        elif name == "latency":
+            member = {"mean": each.value, "unit": unit, "method": each.why}
+        elif name in ("size", "lineSize"):
+            member |= {"size": each.value, "method": each.why}
+        place[name] = member
+    said = sheet.provenance(source.heading("", "in the form of MT4G"))
+    document["meta"] = {"timestamp": source.document.started, "hostCpu": source.name, "setebench": said}
+    yield json.dumps(document, indent=4)
 
 
-def _cache(source: Source, sheet: Sheet, level: int) -> dict[str, Any]:
-    groups, why = source.sharing(level)
-    amount = len(groups)
-    sheet.put(f"memory.l{level}.amount", assumed(amount, "caches", why))
-    found: dict[str, Any] = {"amount": amount}
-    for name, known in (("size", source.size(level)), ("lineSize", source.line(level))):
-        value = sheet.put(f"memory.l{level}.{name}", known)
-        if value is not None:
-            found[name] = {"size": value.value, "value": value.value, "unit": "bytes", "method": value.why}
-    return found | _timed(source, sheet, f"l{level}", f"memory.l{level}")
-
-
-def _main(source: Source, sheet: Sheet) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if source.facts.memory_bytes:
-        found["totalGlobalMem"] = {"value": source.facts.memory_bytes, "unit": "bytes"}
-    return found | _timed(source, sheet, "memory", "memory.main")
-
-
-def _timed(source: Source, sheet: Sheet, level: str, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    latency = sheet.put(f"{path}.latency", source.latency(level))
-    if latency is not None:
-        found["latency"] = {"mean": latency.value, "unit": "cycles", "method": latency.why}
-    for name, kernel in (("readBandwidth", "load"), ("writeBandwidth", "store")):
-        rate = derived(lambda giga: giga * GIGA / GIBI, "GiB/s", (source.bandwidth(level, kernel, 1),), "", float)
-        value = sheet.put(f"{path}.{name}", rate)
-        if value is not None:
-            found[name] = {"value": value.value, "unit": "GiB/s"}
-    return found
-
-
-FORMAT = Format("mt4g", "MT4G: JSON of the memory hierarchy", write)
+FORMAT = Format("mt4g", "MT4G: JSON of the memory hierarchy", rows, lines)

@@ -8,32 +8,32 @@ they are comments. The micro-kernels assumed are those of Haswell to Zen: `xGEMM
 
 from __future__ import annotations
 
-from setebench.export.blocks import blocks
+from collections.abc import Iterator
+
+from setebench.export.blocks import Kernel, blocks
 from setebench.export.format import Format
-from setebench.export.gemm import Kernel
 from setebench.export.source import Source
-from setebench.export.values import Sheet
+from setebench.export.values import Row, Sheet
 
 KIB = 1024
 KERNELS = {"S": Kernel(8, 4, 4), "D": Kernel(4, 8, 8)}
 
 
-def write(source: Source) -> str:
-    """The variable for a shell, and the definitions of param.h in comments."""
-    size, definitions = Sheet(), Sheet()
-    source.levels_within(size, (1, 2, 3))
-    size.put("OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB"))
+def rows(source: Source) -> Iterator[Row]:
+    yield from source.other_levels((1, 2, 3))
+    yield "export OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB")
     for letter, kernel in KERNELS.items():
-        found = blocks(source, kernel, "param.h of Haswell to Zen")
-        for name, known in (("P", found.m), ("Q", found.k), ("R", found.n)):
-            definitions.put(f"{letter}GEMM_DEFAULT_{name}", known)
-    lines = source.heading("#", "OpenBLAS: cache and block sizes, with what was measured")
-    for entry in size.entries:
-        lines += [f"# {entry.value.comment}", f"export {entry.key}={entry.value.value}"]
-    lines.append("# for param.h, and a library built with it:")
-    for entry in definitions.entries:
-        lines += [f"# {entry.value.comment}", f"# define {entry.key} {entry.value.value}"]
-    return "\n".join([*lines, *size.missing("#"), *definitions.missing("#")]) + "\n"
+        for name, known in zip("QPR", blocks(source, kernel, "param.h of Haswell to Zen"), strict=True):
+            yield f"define {letter}GEMM_DEFAULT_{name}", known
 
 
-FORMAT = Format("openblas", "OpenBLAS: L2 size variable, and P, Q, R of param.h", write)
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "OpenBLAS: cache and block sizes, with what was measured")
+    parts = sheet.parts()
+    yield from parts.get("export", Sheet()).lines("#", "export {key}={value}")
+    yield "# for param.h, and a library built with it:"
+    yield from parts.get("define", Sheet()).lines("#", "# define {key} {value}")
+    yield from sheet.missing("#")
+
+
+FORMAT = Format("openblas", "OpenBLAS: L2 size variable, and P, Q, R of param.h", rows, lines)

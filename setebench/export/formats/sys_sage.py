@@ -10,118 +10,92 @@ are comments above them. Names: sys-sage, src/xml_load.cpp, xml_dump.cpp, enums.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import count
-from xml.sax.saxutils import quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from setebench.export.format import Format
 from setebench.export.source import PRIVATE, Source
-from setebench.export.values import Sheet, assumed, derived
+from setebench.export.values import Row, Sheet, assumed, derived
 
 GIGA = 1e9
-LOGICAL = 1
-CHIP_CPU = 2
+LOGICAL = "1"
+CHIP_CPU = "2"
 UNKNOWN = "-1"
+ATTRIBUTES = ("cache_size", "cache_associativity_ways", "cache_line_size")
 
 
-@dataclass
+def rows(source: Source) -> Iterator[Row]:
+    for level in source.levels:
+        known = (source.size(level), source.ways(level), source.line(level))
+        yield from ((f"L{level} {name}", each) for name, each in zip(ATTRIBUTES, known, strict=True))
+    for name in (*(f"l{level}" for level in source.levels), "memory"):
+        yield f"{name} bw", derived(lambda giga: giga * GIGA, "bytes/s", (source.bandwidth(name),))
+        yield f"{name} latency", source.nanoseconds(name)
+    for level in source.levels:
+        if level not in PRIVATE:
+            groups, why = source.sharing(level)
+            yield f"L{level} cores", assumed(len(groups[0]), "cores", why)
+
+
 class _Tree:
-    """Lines of components while they are made, addresses for relations, and the data paths."""
+    """Components while they are made, with the addresses that relations name them by."""
 
-    addresses: Iterator[int] = field(default_factory=lambda: count(1))
-    lines: list[str] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
+    def __init__(self, source: Source, sheet: Sheet) -> None:
+        self.source, self.sheet, self.addresses = source, sheet, count(1)
+        self.relations = Element("Relations")
 
-    def open(self, kind: str, number: int, attributes: str = "") -> str:
-        """Begin a component; its address."""
-        address = f"0x{next(self.addresses):x}"
-        self.lines.append(f'<{kind} id="{number}" name="{kind}" addr="{address}" {attributes}>'.replace(" >", ">"))
-        return address
+    def add(self, above: Element, kind: str, number: int, **more: str) -> Element:
+        """A component below another one."""
+        given = {"id": str(number), "name": kind, "addr": f"0x{next(self.addresses):x}"}
+        return SubElement(above, kind, given | more)
 
-    def close(self, *kinds: str) -> None:
-        """End components, the innermost first."""
-        self.lines += [f"</{kind}>" for kind in kinds]
+    def cache(self, above: Element, level: int, number: int) -> Element:
+        """A cache, with what is known of it."""
+        given = {name: f"L{level} {name}" for name in ATTRIBUTES}
+        known = {name: str(self.sheet.get(key)) for name, key in given.items() if key in self.sheet.values}
+        return self.add(above, "Cache", number, cache_level=str(level), cache_type=str(level), **known)
 
-    def path(self, ends: tuple[str, str], bandwidth: str, latency: str) -> None:
-        """A data path between two components."""
-        self.paths.append(
-            f'<DataPath components="{ends[0]} {ends[1]}" ordered="0" id="{len(self.paths)}" '
-            f'DataPathType="{LOGICAL}" bw="{bandwidth}" latency="{latency}"/>'
-        )
+    def path(self, level: str, start: Element, core: Element) -> None:
+        """The data path from a cache, or from memory, to a core."""
+        given = {name: str(self.sheet.get(f"{level} {name}", UNKNOWN)) for name in ("bw", "latency")}
+        ends, number = f"{start.attrib['addr']} {core.attrib['addr']}", str(len(self.relations))
+        base = {"components": ends, "ordered": "0", "id": number, "DataPathType": LOGICAL}
+        SubElement(self.relations, "DataPath", base | given)
+
+    def core(self, above: Element, core: tuple[int, ...], shared: dict[str, Element]) -> None:
+        """A core with its own caches, its threads, and the paths to it."""
+        number = self.source.cores.index(core)
+        starts = dict(shared)
+        for level in PRIVATE[::-1]:
+            if level in self.source.levels:
+                above = starts[f"l{level}"] = self.cache(above, level, number)
+        made = self.add(above, "Core", number)
+        for cpu in core:
+            self.add(made, "HW_Thread", cpu)
+        for level_name, start in starts.items():
+            self.path(level_name, start, made)
 
 
-def write(source: Source) -> str:
-    """The XML document."""
-    sheet, tree = Sheet(), _Tree()
-    given = {level: _attributes(source, sheet, level) for level in source.levels}
-    timed = {level: _times(source, sheet, level) for level in (*(f"l{n}" for n in source.levels), "memory")}
-    shared = [level for level in reversed(source.levels) if level not in PRIVATE]
-    for level in shared:
-        sheet.put(f"L{level} cores", assumed(len(source.sharing(level)[0][0]), "cores", source.sharing(level)[1]))
-    size = source.facts.memory_bytes if len(source.nodes) == 1 else UNKNOWN
-    tree.open("Topology", 0)
-    tree.open("Chip", 0, f'model={quoteattr(source.name)} type="{CHIP_CPU}"')
+def lines(source: Source, sheet: Sheet) -> Iterator[str]:
+    tree, root = _Tree(source, sheet), Element("sys-sage")
+    topology = tree.add(SubElement(root, "Components"), "Topology", 0)
+    chip = tree.add(topology, "Chip", 0, model=source.name, type=CHIP_CPU)
+    size = str(source.facts.memory_bytes) if len(source.nodes) == 1 else UNKNOWN
     for node in source.nodes:
-        above = {"memory": tree.open("Memory", node.number, f'size="{size}" is_volatile="1"')}
-        within = shared if node.cores else []
-        above |= {f"l{level}": tree.open("Cache", node.number, given[level]) for level in within}
+        above = tree.add(chip, "Memory", node.number, size=size, is_volatile="1")
+        starts = {"memory": above}
+        for level in reversed(source.levels):
+            if level not in PRIVATE and node.cores:
+                above = starts[f"l{level}"] = tree.cache(above, level, node.number)
         for core in node.cores:
-            _core(tree, (source.cores.index(core), core), given, timed, above)
-        tree.close(*("Cache" for _ in within), "Memory")
-    tree.close("Chip", "Topology")
-    comments = [
-        *source.heading("", "sys-sage topology"),
-        *(f"{entry.key}: {entry.value.comment}" for entry in sheet.entries),
-    ]
-    comments += sheet.missing("")
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<sys-sage>"]
-    lines += [f"<!-- {comment.strip().replace('--', '- -')} -->" for comment in comments]
-    lines += ["<Components>", *tree.lines, "</Components>", "<Relations>", *tree.paths, "</Relations>", "</sys-sage>"]
-    return "\n".join(lines) + "\n"
+            tree.core(above, core, starts)
+    root.append(tree.relations)
+    indent(root)
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    said = [f"{key}: {each.comment}" for key, each in sheet.values.items()]
+    for comment in (*source.heading("", "sys-sage topology"), *said, *sheet.missing("")):
+        yield f"<!-- {comment.strip().replace('--', '- -')} -->"
+    yield tostring(root, encoding="unicode")
 
 
-def _core(
-    tree: _Tree,
-    core: tuple[int, tuple[int, ...]],
-    given: dict[int, str],
-    timed: dict[str, tuple[str, str]],
-    shared: dict[str, str],
-) -> None:
-    number, cpus = core
-    own = {f"l{level}": tree.open("Cache", number, given[level]) for level in (2, 1) if level in given}
-    address = tree.open("Core", number)
-    for cpu in cpus:
-        tree.open("HW_Thread", cpu)
-        tree.close("HW_Thread")
-    tree.close("Core", *("Cache" for _ in own))
-    for level, source_address in (own | shared).items():
-        bandwidth, latency = timed[level]
-        tree.path((source_address, address), bandwidth, latency)
-
-
-def _attributes(source: Source, sheet: Sheet, level: int) -> str:
-    known = {
-        "cache_size": source.size(level),
-        "cache_associativity_ways": source.ways(level),
-        "cache_line_size": source.line(level),
-    }
-    found = {"cache_level": str(level), "cache_type": str(level)}
-    for name, each in known.items():
-        value = sheet.put(f"L{level} {name}", each)
-        if value is not None:
-            found[name] = str(value.value)
-    return " ".join(f'{name}="{text}"' for name, text in found.items())
-
-
-def _times(source: Source, sheet: Sheet, level: str) -> tuple[str, str]:
-    """(bw, latency) of the data paths from a level."""
-    rate = derived(lambda giga: giga * GIGA, "bytes/s", (source.load_bandwidth(level, 1),), "")
-    bandwidth = sheet.put(f"{level} bw", rate)
-    latency = sheet.put(f"{level} latency", source.nanoseconds(level))
-    return (
-        UNKNOWN if bandwidth is None else str(bandwidth.value),
-        UNKNOWN if latency is None else str(latency.value),
-    )
-
-
-FORMAT = Format("sys-sage", "sys-sage: XML of components and data paths", write)
+FORMAT = Format("sys-sage", "sys-sage: XML of components and data paths", rows, lines)
