@@ -76,24 +76,21 @@ class CounterReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = "nothing was measured"
 
 
-def good(name: str, found: str, meaning: str) -> Check:
-    """A check that asks for nothing."""
-    return Check(name=name, status=Status.GOOD, found=found, meaning=meaning)
+GOOD, NOTE, BAD, UNKNOWN = Status
+Case = tuple[object, Status, str] | tuple[object, Status, str, str]
+"""Where the first holds: status, meaning, and what to do."""
 
 
-def note(name: str, found: str, meaning: str, advice: str = "") -> Check:
-    """A check whose finding one should know."""
-    return Check(name=name, status=Status.NOTE, found=found, meaning=meaning, advice=advice)
-
-
-def bad(name: str, found: str, meaning: str, advice: str) -> Check:
-    """A check whose finding spoils results."""
-    return Check(name=name, status=Status.BAD, found=found, meaning=meaning, advice=advice)
-
-
-def unknown(name: str, why: str, meaning: str, advice: str = "") -> Check:
-    """A check that could not be made; `why` says so in place of what was found."""
-    return Check(name=name, status=Status.UNKNOWN, found=why, meaning=meaning, advice=advice)
+def row(name: str, found: str | None, unknown: tuple[str, ...], *cases: Case) -> Check:
+    """The check by the first of the cases that holds. Where nothing was found it is unknown: why, what that means, and
+    what to do."""
+    if found is None:
+        why, meaning, *advice = unknown
+        return Check(name=name, status=UNKNOWN, found=why, meaning=meaning, advice="".join(advice))
+    for holds, status, meaning, *advice in cases:
+        if holds:
+            return Check(name=name, status=status, found=found, meaning=meaning, advice="".join(advice))
+    raise AssertionError(f"no case of {name!r} holds")
 
 
 def size_text(size_bytes: int) -> str:
