@@ -45,7 +45,7 @@ native = Extension(
 perf = Extension(
     "setebench.native.perf._perf",
     sources=["setebench/native/perf/_perf.pyx"],
-    depends=["setebench/native/perf/_page.pxi", "setebench/native/perf/page.h"],
+    depends=["setebench/native/perf/page.h"],
     include_dirs=["setebench/native/perf"],
     extra_compile_args=["-O2"],
     extra_link_args=["-Wl,-z,noexecstack"],
@@ -112,6 +112,7 @@ setup(
         "msgspec>=0.18",
         "numba>=0.60",
         "numpy>=2.0",
+        "pyelftools>=0.31",
         "rich>=13",
         "scipy>=1.11",
         "tabulate>=0.9",

@@ -19,8 +19,8 @@ from setebench.counters.counted import total
 from setebench.counters.protocol import Count
 from setebench.errors import UsageError
 from setebench.native.perf.program import marks
-from setebench.native.perf.program.native import NativeEvents
-from setebench.native.perf.program.opened import Counters, Target
+from setebench.native.perf.program.opened import Counters, Target, open_counters
+from setebench.native.perf.program.wanted import Resolver
 
 NOTHING_YET = "nothing was counted yet"
 
@@ -38,15 +38,17 @@ class counting(ContextDecorator):
     def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
         if cpu is not None and (threads or cpu < 0):
             raise UsageError(f"cpu={cpu} counts whatever runs on a CPU, by its number and without threads=True")
-        self._events = NativeEvents(names, Target(cpu=cpu, inherit=threads))
-        self._done = {name: Count(role=name, reason=NOTHING_YET) for name in self._events.names}
+        resolver = Resolver()
+        self._wanted, self._situation = resolver.named(names), resolver.situation
+        self._target = Target(cpu=cpu, inherit=threads)
+        self._done = {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
         self._lock = threading.Lock()
         self._here = _Here()
 
     def __enter__(self) -> counting:
         here = self._here
         if not here.depth:
-            here.counters = self._events.open()
+            here.counters = open_counters(self._wanted, self._target, self._situation)
             here.counters.start()
         here.depth += 1
         return self

@@ -6,13 +6,15 @@ roles, and says which part of the time that was. Nothing is scaled up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from setebench import store
 from setebench.counters import decomposition
 from setebench.counters.counted import Interval
 from setebench.counters.decomposition import Decomposition, Undecided
@@ -28,7 +30,8 @@ from setebench.counters.metrics import (
 )
 from setebench.counters.utilization import Peak, utilization
 from setebench.counters.verdicts import Verdicts
-from setebench.diagnose.records import Timeline, summed, usable
+from setebench.diagnose.records import summed, usable
+from setebench.errors import UsageError
 
 if TYPE_CHECKING:
     from setebench.stats.estimate import Estimate
@@ -39,8 +42,6 @@ METRICS = {
     "memory_read": MEMORY_READ,
     "memory_write": MEMORY_WRITE,
     "false_sharing": FALSE_SHARING,
-    "remote_read": ("remote_read",),
-    "link_traffic": ("link_traffic",),
     "miss_parallelism": ("miss_parallelism",),
     "instructions_per_cycle": ("instructions_per_cycle",),
 }
@@ -48,6 +49,9 @@ METRICS = {
 
 UTILIZATION = "utilization."
 PARTS = ("productive", "other_stalls", "memory_latency", "memory_bandwidth", "store_buffer")
+THRESHOLD = "diagnose.saturated.threshold"
+PEAKS = {"peak": "one_core", "peak.all_cores": "all_cores"}
+"""Which of a role's peaks a parameter `counter.ROLE.*` says."""
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +72,25 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: Verdicts | None = None
     calibration: Calibration = msgspec.field(default_factory=Calibration)
     line_bytes: int = 64
+
+
+def measured_on(machine: str, results: Iterable[Path]) -> Calibration:
+    """The calibration in these result files of `counters peaks` and `counter-curves`; of two that give one figure the
+    later one counts. Raises `UsageError` for a file that can't be read or is of another machine."""
+    peaks: dict[str, Peak] = {}
+    threshold, reason = None, Calibration().reason
+    for path in results:
+        document = store.load(path)
+        if document.machine.name != machine:
+            raise UsageError(f"{str(path)!r} was measured on {document.machine.name}, not on {machine}")
+        for finding in document.findings:
+            value = float(finding.value) if isinstance(finding.value, (int, float)) else None
+            scenario, role, kind = (*finding.parameter.split(".", 2), "", "")[:3]
+            if finding.parameter == THRESHOLD:
+                threshold, reason = value, finding.reason or reason
+            elif scenario == "counter" and kind in PEAKS and value is not None:
+                peaks[role] = msgspec.structs.replace(peaks.get(role, Peak()), **{PEAKS[kind]: value})
+    return Calibration(peaks=peaks, saturation_cycles=threshold, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -121,6 +144,18 @@ class Figures:
             verdicts=self.basis.verdicts,
         )
 
+    def estimated(self, name: str) -> Estimate | None:
+        """A figure with its error from interval to interval; None where it can't be made."""
+        from setebench.stats.jackknife import jackknife  # scipy, which takes longer to load than most of the rest
+
+        return jackknife(self.intervals, lambda part: Figures(part, self.basis).value(name))
+
+    @property
+    def saturated(self) -> bool | None:
+        """Whether memory was saturated (Helm and Taura 2019, section 7); None where it can't be decided."""
+        latency, limit = self.value("load_miss_latency"), self.basis.calibration.saturation_cycles
+        return None if latency is None or limit is None else latency > limit
+
 
 def counting(intervals: Sequence[Interval], roles: Sequence[str]) -> list[Interval]:
     """Those in which all of these roles were counted."""
@@ -131,30 +166,3 @@ def covered(intervals: Sequence[Interval], roles: Sequence[str]) -> float:
     """The part of the time in which all of these roles were counted."""
     whole = sum(each.seconds for each in intervals)
     return sum(each.seconds for each in counting(intervals, roles)) / whole if whole > 0 else 0.0
-
-
-def estimated(whole: Figures, name: str) -> Estimate | None:
-    """One figure of the whole run with its error from interval to interval; None where it can't be made."""
-    from setebench.stats.jackknife import jackknife  # scipy, which takes longer to load than most of the rest
-
-    return jackknife(whole.intervals, lambda part: Figures(part, whole.basis).value(name))
-
-
-def saturated(figures: Figures) -> bool | None:
-    """Whether memory was saturated in that time (Helm and Taura 2019, section 7); None where it can't be decided."""
-    latency, limit = figures.value("load_miss_latency"), figures.basis.calibration.saturation_cycles
-    return None if latency is None or limit is None else latency > limit
-
-
-def sockets(timeline: Timeline, basis: Basis) -> list[dict[str, Any]]:
-    """Traffic of each socket, GB/s, by name; None with its reason beside it where it could not be made."""
-    found = []
-    for socket, counts in sorted(timeline.sockets.items()):
-        own = Measurement(
-            counts=counts, seconds=timeline.socket_seconds, line_bytes=basis.line_bytes, verdicts=basis.verdicts
-        )
-        metrics = {name: best(METRICS[name], own) for name in ("memory_read", "memory_write", "link_traffic")}
-        row: dict[str, Any] = {name: metric.value for name, metric in metrics.items()}
-        reasons = {name: metric.reason for name, metric in metrics.items() if metric.reason}
-        found.append({"socket": socket, **row, "reasons": reasons})
-    return found

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.counters.counted import Interval
 from setebench.counters.counting import countable, counted, hardware_roles
@@ -21,21 +19,13 @@ from setebench.diagnose.params import DemonstrationParams
 from setebench.diagnose.records import Hit, Place, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
 from setebench.kernels import array_spacing
-from setebench.machine import Machine, Region, Ticks
+from setebench.machine import Machine, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 PARAMS = DemonstrationParams()
-
-Run = Callable[[], Ticks]
-
-
-class Phase(msgspec.Struct, frozen=True):
-    """Work with a name, what runs it once, and what is done before, uncounted."""
-
-    name: str
-    run: Run
-    prepare: Callable[[], object] = lambda: None
+Phase = tuple[str, Callable[[], Ticks], Callable[[], object]]
+"""Work with a name, what runs it once, and what is done before, uncounted."""
 
 
 def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
@@ -44,27 +34,24 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     Raises `UnsupportedError` on a machine that counts none of the roles that figures are made of."""
     known, offered = countable(machine, PMU_ROLES), hardware_roles(machine)
     roles = {role: offered.get(role, "this machine knows no event for it") for role in PMU_ROLES}
-    with ExitStack() as stack:
-        phases = list(_phases(Context(machine=machine, cpu=cpu), stack))
-        return _timeline(machine, phases, roles, known)
-
-
-def _timeline(machine: Machine, phases: list[Phase], roles: dict[str, str], known: tuple[str, ...]) -> Timeline:
+    lacking = {role: Count(role=role, reason=reason) for role, reason in roles.items() if reason}
     intervals: list[Interval] = []
     hits: list[Hit] = []
     now = 0.0
-    for phase in phases:
-        phase.run()  # stitches the code, and warms the TLB
-        for _ in range(PARAMS.intervals):
-            seconds, counts = _interval(machine, phase, known)
-            counts |= {role: Count(role=role, reason=reason) for role, reason in roles.items() if reason}
-            place = Place(function=phase.name, object="demonstration")
-            samples = max(1, round(seconds * PARAMS.samples_hz))
-            hits.append(Hit(interval=len(intervals), thread=1, place=place, samples=samples, seconds=seconds))
-            intervals.append(Interval(begin=now, end=now + seconds, counts=counts))
-            now += seconds
+    with ExitStack() as stack:
+        for name, run, prepare in _phases(Context(machine=machine, cpu=cpu), stack):
+            run()  # stitches the code, and warms the TLB
+            for _ in range(PARAMS.intervals):
+                counts, ticks = counted(machine, known, run, prepare)
+                seconds = float(np.median([each.sum() for each in ticks])) / machine.facts.ticks_per_second
+                busy = round(1e9 * seconds)
+                clock = {"task_clock": Count(role="task_clock", value=busy, enabled=busy, running=busy)}
+                place = Place(function=name, object="demonstration")
+                hits.append(Hit(interval=len(intervals), thread=1, place=place, samples=1, seconds=seconds))
+                intervals.append(Interval(begin=now, end=now + seconds, counts=counts | clock | lacking))
+                now += seconds
     return Timeline(
-        program=("demonstration:", ", ".join(phase.name for phase in phases)),
+        program=("demonstration:", ", ".join(dict.fromkeys(hit.place.function for hit in hits))),
         source="simulated" if machine.facts.kind == "sim" else "counted",
         intervals=tuple(intervals),
         roles=roles | {"task_clock": ""},
@@ -75,53 +62,27 @@ def _timeline(machine: Machine, phases: list[Phase], roles: dict[str, str], know
     )
 
 
-def _interval(machine: Machine, phase: Phase, known: tuple[str, ...]) -> tuple[float, dict[str, Count]]:
-    """Seconds of the work, and its counts: those of each group from a run of its own."""
-    counts, ticks = counted(machine, known, phase.run, phase.prepare)
-    seconds = float(np.median([each.sum() for each in ticks])) / machine.facts.ticks_per_second
-    busy = round(1e9 * seconds)
-    return seconds, counts | {"task_clock": Count(role="task_clock", value=busy, enabled=busy, running=busy)}
-
-
-# -- phases -------------------------------------------------------------------------------------------------------
-
-
 def _phases(context: Context, stack: ExitStack) -> Iterator[Phase]:
-    machine, region = context.machine, stack.enter_context(context.memory(PARAMS.chased_pages * 4096))
-    hot, far, array = Base("hot"), Base("far"), Base("array")
+    machine, region = context.machine, stack.enter_context(context.memory(PARAMS.pages * 4096))
+    rng, line = np.random.default_rng(1), region.line_size
 
-    def runs(probe: Probe, base: Base, start: int) -> Run:
-        return lambda: machine.run(probe, {base: np.full(1, start)}, cpu=context.cpu)
+    def runs(work: Probe, start: int) -> Callable[[], Ticks]:
+        return lambda: machine.run(work, {base: np.full(1, start) for base in work.bases}, cpu=context.cpu)
 
-    work = Probe().repeat(PARAMS.arithmetic_rounds, Probe().load(hot).add(8))
-    yield Phase("arithmetic", runs(_timed(work), hot, region.address))
-    offsets = _far_lines(region)
+    def timed(work: Probe) -> Probe:
+        return Probe().start(0, dither=False) + work.stop(0)
+
+    work = Probe().repeat(PARAMS.rounds, Probe().load(Base("hot")).add(8))
+    yield "arithmetic", runs(timed(work), region.address), lambda: None
+    offsets = rng.permutation(PARAMS.pages)[: PARAMS.lines] * 4096 + rng.integers(16, 48, PARAMS.lines) * line
     machine.link(region, region.address + offsets)
-    chase = Probe().chase(far + int(offsets[0]), PARAMS.chased_lines)
-    yield Phase("chase", runs(_timed(chase), far, region.address), runs(_away(far, offsets), far, region.address))
-    if "load" in machine.facts.kernels:
-        streamed = stack.enter_context(context.memory(array_spacing(PARAMS.array_bytes)))
-        stream = Probe().stream(array, "load", PARAMS.array_bytes, max(machine.facts.access_sizes))
-        lines = np.arange(0, PARAMS.array_bytes, region.line_size)
-        before = runs(_away(array, lines), array, streamed.address)
-        yield Phase("stream", runs(_timed(stream), array, streamed.address), before)
-
-
-def _timed(work: Probe) -> Probe:
-    return Probe().start(0, dither=False) + work.stop(0)
-
-
-def _far_lines(region: Region) -> NDArray[np.int64]:
-    """Offsets of the chase's lines, in its order."""
-    rng = np.random.default_rng(1)
-    pages = rng.permutation(PARAMS.chased_pages)[: PARAMS.chased_lines]
-    found: NDArray[np.int64] = pages * 4096 + rng.integers(16, 48, PARAMS.chased_lines) * region.line_size
-    return found
-
-
-def _away(base: Base, offsets: NDArray[np.int64]) -> Probe:
-    """All lines at these offsets out of every cache."""
-    probe = Probe()
+    away = Probe()
     for offset in offsets.tolist():
-        probe = probe.flush(base + offset)
-    return probe.fence()
+        away = away.flush(Base("far") + offset)
+    chase = Probe().chase(Base("far") + int(offsets[0]), PARAMS.lines)
+    yield "chase", runs(timed(chase), region.address), runs(away.fence(), region.address)
+    if "load" in machine.facts.kernels:
+        start = stack.enter_context(context.memory(array_spacing(PARAMS.array_bytes))).address
+        stream = Probe().stream(Base("array"), "load", PARAMS.array_bytes, max(machine.facts.access_sizes))
+        away = Probe().repeat(PARAMS.array_bytes // line, Probe().flush(Base("array")), advance=line).fence()
+        yield "stream", runs(timed(stream), start), runs(away, start)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
-from setebench.counters.counted import Interval, Run, difference
-from setebench.counters.protocol import Count
-from setebench.diagnose.document import Frame, diagnosed
+from setebench.counters.counted import Run
 from setebench.diagnose.observing.observe import Kit, timeline_of
 from setebench.diagnose.observing.time_samples import TimeSampling
 from setebench.diagnose.observing.turns import Turns
 from setebench.diagnose.records import Timeline
-from setebench.diagnose.run import Options, basis_of, native_kit, settings, this_machine
-from setebench.native.perf.program.opened import Counters, Target, open_counters
-from setebench.native.perf.program.run import Beside
-from setebench.native.perf.program.watch import threads_of
+from setebench.diagnose.run import Options, document_of, native_kit
+from setebench.native.perf.program.opened import Target, open_counters
+from setebench.native.perf.program.run import Rows
+from setebench.native.perf.program.watch import Ending, threads_of
 from setebench.results import Document
 
 
@@ -31,30 +28,33 @@ def diagnose(
     Counted are all threads that this process has, and those that they start meanwhile. What the function raises is
     raised, and nothing is said then."""
     chosen = options or Options()
-    read_by = basis_of(chosen)
-    frame = Frame(machine=this_machine(), settings=settings(chosen), started=datetime.now(UTC))
     name = getattr(function, "__qualname__", repr(function))
-    timeline = observe_function(native_kit(), chosen, lambda: function(*arguments, **keywords), name)
-    return diagnosed(timeline, read_by, frame)
+    document, _run = document_of(
+        lambda: observe_function(native_kit(), chosen, lambda: function(*arguments, **keywords), name), chosen
+    )
+    return document
 
 
-def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: str) -> Timeline:
+def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: str) -> tuple[Timeline, Run]:
     """The timeline of one call. Raises what it raises."""
     reader = _Reader(options.wish.interval)  # before the threads are listed that are counted: it is none of them
     reader.start()
     threads = tuple(thread for thread in threads_of(os.getpid()) if thread != reader.native_id)
     try:
         with (
-            open_counters(kit.wanted, Target(threads=threads, inherit=True), kit.kernel, kit.situation) as counters,
-            TimeSampling(kit.kernel, options.wish, attached=True, pmus=kit.situation.pmus) as sampling,
+            open_counters(kit.wanted, Target(threads=threads, inherit=True), kit.situation) as counters,
+            TimeSampling(options.wish, attached=True, pmus=kit.situation.pmus) as sampling,
         ):
             sampling.open_threads(os.getpid(), threads, (threading.get_native_id(),))
-            turns = Turns(kit.kernel, kit.sets)
+            turns = Turns(kit.sets)
             turns.open(os.getpid(), counters)
-            reader.begin(counters, (sampling, turns))
+            reader.begin(rows := Rows(counters, options.wish.interval, (sampling, turns)))
+            counters.start()
+            begin = time.monotonic()
             call()
-            run = reader.end()
-            return timeline_of(kit, run, sampling, (name,))
+            reader.leave()
+            run = rows.run(Ending(elapsed=time.monotonic() - begin))
+            return timeline_of(kit, run, sampling, (name,)), run
     finally:
         reader.leave()
 
@@ -66,47 +66,21 @@ class _Reader(threading.Thread):
         super().__init__(name="setebench-diagnose", daemon=True)
         self._interval = interval
         self._begun, self._over = threading.Event(), threading.Event()
-        self._lock = threading.Lock()
-        self._counters: Counters | None = None
-        self._rows: list[Interval] = []
-        self._before: dict[str, Count] = {}
-        self._last = 0.0
+        self._rows: Rows | None = None
 
-    def begin(self, counters: Counters, beside: Sequence[Beside]) -> None:
+    def begin(self, rows: Rows) -> None:
         """The function is called right after this."""
-        self._counters, self._beside = counters, beside
-        self._begin = time.monotonic()
-        counters.start()
+        self._rows, self._begin = rows, time.monotonic()
         self._begun.set()
 
     def run(self) -> None:
         """In a thread of its own."""
         self._begun.wait()
-        while not self._over.wait(self._interval):
-            self._read()
-
-    def _read(self) -> None:
-        with self._lock:
-            if self._counters is None:
-                return
-            now, counts = time.monotonic() - self._begin, self._counters.read()
-            row = {name: difference(count, self._before.get(name)) for name, count in counts.items()}
-            self._rows.append(Interval(begin=self._last, end=now, counts=row))
-            self._last, self._before = now, counts
-            for each in self._beside:
-                each.tick(now)
-
-    def end(self) -> Run:
-        """The function has returned: what was counted of it."""
-        self._read()
-        return Run(
-            elapsed=self._last, status=None, signal=None, asked=0, counts=self._before, intervals=list(self._rows)
-        )
+        while not self._over.wait(self._interval) and self._rows is not None:
+            self._rows.tick(time.monotonic() - self._begin)
 
     def leave(self) -> None:
-        """End the thread."""
-        with self._lock:
-            self._counters = None
+        """End the thread, between two readings. May be called twice."""
         self._over.set()
         self._begun.set()
         self.join()

@@ -34,18 +34,12 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """One load that the CPU sampled: when, where it stands, how long it took, which level served it ("" where the CPU
-    does not say), whether its address was in the TLB, and the data object that its address lies in ("" where that is
-    not known)."""
+    """One load that the CPU sampled: how long it took, which level served it ("" where the CPU does not say), and
+    whether its address was in the TLB."""
 
-    seconds: float
-    thread: int
-    place: Place
     latency_cycles: int
     level: str = ""
     tlb_hit: bool | None = None
-    address: int = 0
-    data: str = ""
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +74,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     role that was not counted in one with its reason. `roles`: what was asked for, with "" or the
     reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
     why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
-    `sockets`: what was counted for each socket in its first `socket_seconds`, what others did included. `ending`: how
-    the program ended."""
+    `ending`: how the program ended."""
 
     program: tuple[str, ...]
     source: str = "counted"
@@ -93,8 +86,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     watched: tuple[Watched, ...] = ()
     idle_ns: float | None = None
     regions: tuple[Region, ...] = ()
-    sockets: dict[int, dict[str, Count]] = msgspec.field(default_factory=dict)
-    socket_seconds: float = 0.0
     line_bytes: int = 64
     unsampled: str = ""
     unwatched: str = ""

@@ -1,11 +1,6 @@
-"""Events as text, and those of the tables, against words known from elsewhere and against libpfm4."""
+"""Events as text, and those of the tables, against words known from elsewhere."""
 
 from __future__ import annotations
-
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -13,10 +8,9 @@ from hypothesis import strategies as st
 from recorded_pmus import pmus, processor
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.native.perf.encode import Encoded, Encoder, boxes, encode_spec, plan_of
-from setebench.native.perf.libpfm import Libpfm
+from setebench.native.perf.encode import Encoded, Encoder, boxes, plan_of
 from setebench.native.perf.sysfs import Bits, Pmu
-from setebench.native.perf.tables import EventSpec, Status, events_for, load_tables
+from setebench.native.perf.tables import EventSpec, events_for, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
 
@@ -141,14 +135,14 @@ def test_a_tables_events_encode_as_their_text_does() -> None:
         "link_flit": "uncore_qpi/event=0x102,umask=0x8/",
     }
     for role, text in by_text.items():
-        terms = encode_spec(haswell[role], HASWELL)
+        terms = plan_of("role", haswell[role], HASWELL).terms
         assert [(term.pmu, term.attributes) for term in terms] == [
             (term.pmu, term.attributes) for term in encoder("haswell_ep").encode(text).terms
         ]
     zen = events_for(processor("zen5"))
-    assert encode_spec(zen["l2_fill"], ZEN)[0].attributes.config == 0x10000DE65
-    assert len(encode_spec(zen["mem_read"], ZEN)) == 4
-    assert [term.attributes.config for term in encode_spec(zen["home_read"], ZEN)][-1] == 0x20F00FEDF
+    assert plan_of("role", zen["l2_fill"], ZEN).terms[0].attributes.config == 0x10000DE65
+    assert len(plan_of("role", zen["mem_read"], ZEN).terms) == 4
+    assert [term.attributes.config for term in plan_of("role", zen["home_read"], ZEN).terms][-1] == 0x20F00FEDF
 
 
 def test_every_role_of_a_table_encodes_where_its_pmus_are() -> None:
@@ -181,118 +175,8 @@ def test_every_record_of_every_table_fits_the_formats_of_its_pmus(name: str) -> 
     words: dict[tuple[str, tuple[object, ...]], str] = {}
     for role, spec in table.roles.items():
         here = drawn_from_formats(spec, intel)
-        terms = encode_spec(spec, here)
+        terms = plan_of("role", spec, here).terms
         assert len(terms) == len(spec.codes) * len(here)
         key = spec.pmu, tuple((term.attributes.config, term.attributes.config1) for term in terms)
         assert key not in words, f"{role} and {words.get(key)} are the same event"
         words[key] = role
-
-
-# our tables against libpfm4 where it is installed, asked for other processors' PMUs in a process of its own
-# (the library reads its variables once)
-
-
-ASK = """
-import json, sys
-from setebench.native.perf.libpfm import Libpfm
-from setebench.errors import SetebenchError
-library, found = Libpfm(), {}
-for name in json.loads(sys.argv[1]):
-    try:
-        found[name] = [list(library.codes(name)), library.encode(name).config if "unc" not in name else 0]
-    except SetebenchError as error:
-        found[name] = str(error)
-print(json.dumps(found))
-"""
-CORE_PMUS = {
-    "haswell": "hsw",
-    "broadwell": "bdw",
-    "skylake": "skl",
-    "ice-lake": "icl",
-    "haswell-ep": "hsw_ep",
-    "broadwell-ep": "bdw_ep",
-    "skylake-sp": "skx",
-    "cascade-lake-sp": "clx",
-    "ice-lake-sp": "icx",
-    "sapphire-rapids": "spr",
-    "granite-rapids": "gnr",
-    "zen3": "amd64_fam19h_zen3",
-    "zen4": "amd64_fam19h_zen4",
-    "zen5": "amd64_fam1ah_zen5",
-}
-"""What libpfm4 calls the core's PMU; releases differ in which of them they have."""
-BOXES = {"haswell-ep": {"uncore_imc": "hswep_unc_imc0", "uncore_ha": "hswep_unc_ha0", "uncore_qpi": "hswep_unc_qpi0"}}
-SELECT = 0xFF8CFFFF
-"""Event, umask, edge, inversion and counter mask; without the enable bits and whose part is counted."""
-
-
-@pytest.fixture(scope="module")
-def libpfm() -> Libpfm:
-    try:
-        return Libpfm()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
-
-
-def asked(pmu: str, names: list[str]) -> dict[str, list[object] | str]:
-    variables = {**os.environ, "LIBPFM_FORCE_PMU": pmu, "LIBPFM_ENCODE_INACTIVE": "1"}
-    command = [sys.executable, "-c", ASK, json.dumps(names)]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60)
-    answer: dict[str, list[object] | str] = json.loads(done.stdout)
-    return answer
-
-
-def selected(spec: EventSpec) -> list[int]:
-    """The words of selection of a record's events; bit 8 of an event is bit 21 of an Intel uncore's word."""
-    words = []
-    for code in spec.codes:
-        event = code.event or 0
-        high = (event >> 8) << (21 if spec.pmu.startswith("uncore") else 32)
-        words.append(event & 0xFF | high | code.umask << 8 | code.cmask << 24 | code.inv << 23 | code.edge << 18)
-    return words
-
-
-def name_of(pmu: str, source: str) -> str:
-    first, _, rest = source.replace(".", ":", 1).partition(":")
-    return f"{pmu}::{first}" + (f":{rest.replace('.', '_')}" if rest else "")
-
-
-@pytest.mark.parametrize("table", CORE_PMUS)
-def test_what_is_called_cross_checked_is_what_libpfm_encodes(table: str, libpfm: Libpfm) -> None:
-    """Names that this release of the library lacks are left out; at least one table is known to every release."""
-    wanted: dict[str, int] = {}
-    for spec in load_tables()[table].roles.values():
-        box = CORE_PMUS[table] if spec.pmu == "cpu" else BOXES.get(table, {}).get(spec.pmu)
-        if spec.status is Status.CROSS_CHECKED and box is not None:
-            names = [name_of(box, part) for part in spec.sources["libpfm4"].split(" + ")]
-            wanted |= zip(names, selected(spec), strict=True)
-    by_pmu = {name.partition("::")[0] for name in wanted}
-    found = {
-        name: answer
-        for pmu in by_pmu
-        for name, answer in asked(pmu, [name for name in wanted if name.startswith(f"{pmu}::")]).items()
-        if not isinstance(answer, str)
-    }
-    if not found:
-        pytest.skip(f"this release of libpfm4 does not know {CORE_PMUS[table]}")
-    mask = SELECT | 1 << 21 | 0xF << 32
-    differ = {
-        name: (hex(wanted[name]), hex(answer[0][0]))  # type: ignore[index]
-        for name, answer in found.items()
-        if int(answer[0][0]) & mask != wanted[name]  # type: ignore[index]
-    }
-    assert differ == {}
-    assert len(found) >= 5
-
-
-def test_without_the_library_there_is_one_line() -> None:
-    def missing() -> Libpfm:
-        return Libpfm("libpfm-of-another-day.so.4")
-
-    with pytest.raises(UnsupportedError, match="not installed") as refused:
-        missing()
-    assert "\n" not in str(refused.value)
-    with pytest.raises(UsageError, match=r"no event 'nosuch'.*not installed") as refused_name:
-        Encoder(pmus("guest"), {}, missing).encode("nosuch")
-    assert "\n" not in str(refused_name.value)
-    assert Encoder(pmus("guest"), {}, missing).encode("page-faults").terms

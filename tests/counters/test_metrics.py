@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from setebench.counters.counted import Counted, Event, Interval, RegionCounts, Run
 from setebench.counters.decomposition import ROLES_NEEDED, Decomposition, Undecided, decompose, of_fractions
-from setebench.counters.imbalance import imbalance
 from setebench.counters.means import mean
 from setebench.counters.metrics import (
     DEFINITIONS,
@@ -131,13 +130,6 @@ def test_a_level_is_as_busy_as_its_busiest_path() -> None:
     assert (found.value, found.roles) == (60, ("l2_fill",))
     unknown = utilization("memory", lambda _: measured(mem_read=5), peaks)
     assert unknown.value is None and "peak" in unknown.reason
-
-
-def test_imbalance_is_the_most_loaded_thread_over_the_mean() -> None:
-    assert imbalance([5, 5, 5]) == 1 and imbalance([9, 0, 0]) == 3
-    assert imbalance([25_167_872, 8_390_656]) == pytest.approx(1.5, rel=1e-4)  # halves of a triangle, Röhl et al. 2015
-    with pytest.raises(ValueError, match="no thread worked"):
-        imbalance([0, 0])
 
 
 # -- our formulas give the papers' figures ---------------------------------------------------------------------------

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_kernel import FakeKernel
 from trees import write_tree
 
 from setebench.doctor import Check, CounterReport, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.host.event_sources import EventSources
-from setebench.host.tree import Tree
 from setebench.native.perf.attributes import Attributes, Type
-from setebench.native.perf.machine.free_counters import MOST, counter_report
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
 
@@ -31,7 +28,7 @@ USER = Request(attributes=Attributes(type=Type.RAW, config=0x148, exclude_kernel
 BOTH = Request(attributes=Attributes(type=Type.RAW, config=0x148))
 SOCKET = Request(attributes=Attributes(type=12, config=0x304), pid=-1, cpu=0)
 PRECISE = Request(attributes=Attributes(type=Type.RAW, config=0x1CD, sample_period=1000, precise_ip=3))
-BREAKPOINT = Request(attributes=Attributes(type=Type.BREAKPOINT, bp_type=2, bp_address=64, bp_bytes=8))
+BREAKPOINT = Request(attributes=Attributes(type=Type.BREAKPOINT, bp_type=2, config1=64, config2=8))
 EXPLAINED = [
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP, errno.EBUSY, errno.ENOSPC, errno.ENODEV),
     *(errno.ENXIO, errno.EMFILE, errno.ENFILE, errno.E2BIG, errno.ENOSYS, errno.ENOMEM, errno.ESRCH),
@@ -168,23 +165,3 @@ def test_rights(level: int | None, privileged: bool | None, status: str, said: s
 def test_free_counters(free: int | None, status: str, text: str) -> None:
     check = of(2, CounterReport(free=free, reason="taken"), pmus=["cpu"])["free counters"]
     assert check.status.value == status and text in check.found
-
-
-# -- counting what is free --------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    return Tree(tmp_path)
-
-
-@pytest.mark.parametrize("free", [1, 6, MOST - 1])
-def test_as_many_as_the_kernel_gives(tree: Tree, free: int) -> None:
-    kernel = FakeKernel(free=free, pace=100)
-    report = counter_report(kernel, tree)
-    assert report.free == free and "no counter is free" in report.reason and not kernel.events
-
-
-def test_counters_that_open_and_stand_still_are_not_counters(tree: Tree) -> None:
-    report = counter_report(FakeKernel(free=4), tree)
-    assert report.free == 0 and "does not count" in report.reason

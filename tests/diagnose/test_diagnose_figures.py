@@ -13,12 +13,11 @@ from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
-from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep
-from setebench.diagnose.analysis import Basis, Calibration, covered
-from setebench.diagnose.calibration import basis
+from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep, kept
+from setebench.diagnose.analysis import Basis, Calibration, covered, measured_on
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
-from setebench.diagnose.records import Load, Place, Thread, Timeline
+from setebench.diagnose.records import Load, Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
@@ -127,9 +126,8 @@ def test_imbalance_is_by_useful_work_and_not_by_instructions() -> None:
 
 
 def test_sampled_latency_is_of_loads_that_memory_served_with_a_tlb_hit() -> None:
-    place = Place(function="triad", object="/bin/stream")
     loads = [
-        Load(seconds=0.1, thread=1, place=place, latency_cycles=cycles, level=level, tlb_hit=hit)
+        Load(latency_cycles=cycles, level=level, tlb_hit=hit)
         for cycles, level, hit in (
             *((300, "memory", True), (500, "memory", True), (10, "l1", True)),
             *((900, "memory", False), (900, "memory", None)),
@@ -185,18 +183,17 @@ def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
         Finding(parameter="counter.l2_fill.verdict", value=["trusted"], unit="list"),
         Finding(parameter="diagnose.saturated.threshold", value=310.0, unit="cycles"),
     ]
-    kept = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
-    store.write(tmp_path / "peaks.json", store.dumps(kept))
+    found = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
+    store.write(tmp_path / "peaks.json", store.dumps(found))
     with pytest.raises(UsageError, match="measured on a machine"):
-        basis(KEY, "another", [tmp_path / "peaks.json"])
-    read = basis(KEY, "a machine", [tmp_path / "peaks.json"])
-    assert read.calibration.peaks == {"l2_fill": Peak(one_core=4e8, all_cores=1e9)}
-    assert read.calibration.saturation_cycles == 310
-    assert read.verdicts is not None and not read.verdicts.of("l2_fill").trusted  # none were kept for this key
+        measured_on("another", [tmp_path / "peaks.json"])
+    read = measured_on("a machine", [tmp_path / "peaks.json"])
+    assert read.peaks == {"l2_fill": Peak(one_core=4e8, all_cores=1e9)}
+    assert read.saturation_cycles == 310
 
 
 def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
     other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", verdicts={})
     keep(other, tmp_path / "verdicts.json")
     with pytest.raises(SetebenchError, match="another kernel"):
-        basis(KEY, "any", (), tmp_path / "verdicts.json")
+        kept(KEY, "any", tmp_path / "verdicts.json")

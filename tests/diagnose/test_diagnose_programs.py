@@ -19,7 +19,7 @@ from trees import write_tree
 from setebench import store
 from setebench.diagnose.observing.observe import observe_program
 from setebench.diagnose.observing.time_samples import Wish
-from setebench.diagnose.observing.watch import Chase, LatencyWatch, idle_core
+from setebench.diagnose.observing.watch import LatencyWatch, idle_core
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import native_kit
 from setebench.errors import UnsupportedError
@@ -292,10 +292,8 @@ def test_only_an_idle_core_beside_another_one_probes(tmp_path: Path) -> None:
 def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
     machine = open_machine()
     try:
-        chase = Chase(machine, machine.facts.cpus[-1])
-        latencies = [chase.latency_ns() for _ in range(9)]
-        chase.close()
         watch = LatencyWatch(machine, machine.facts.cpus[-1], 0.01)
+        latencies = [watch.latency_ns() for _ in range(9)]
         begin = time.monotonic()
         watch.start()
         time.sleep(0.3)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from setebench.native.perf import _perf
+from setebench.native.perf._perf import PerfError
 from setebench.native.perf.attributes import Attributes, Software, Type
-from setebench.native.perf.kernel import PerfError
 
 STAT = [sys.executable, "-m", "setebench", "counters", "stat"]
 SOURCE = Path(__file__).with_name("marked_program.c")

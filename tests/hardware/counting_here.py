@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from setebench.native.perf import _perf
+from setebench.native.perf._perf import PerfError, Reading
 from setebench.native.perf.attributes import Attributes, Software, Type
-from setebench.native.perf.kernel import PerfError, Reading
 from setebench.native.perf.messages import Request, explain, read_situation
 
 PAGES = 200

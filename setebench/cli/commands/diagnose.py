@@ -13,7 +13,7 @@ from setebench.cli.options import child_status_option, duration_option, no_wait_
 from setebench.cli.output import Output
 from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import UsageError
-from setebench.results import Document
+from setebench.results import Document, Finding, Outcome
 
 if TYPE_CHECKING:
     from setebench.counters.counted import Run
@@ -64,7 +64,7 @@ MOST_SAMPLES_HZ = 5000
 @click.option(
     "--lower-clock",
     is_flag=True,
-    help="Also run PROGRAM alternately at full and lowered clock, and compare time and energy.",
+    help="Not measured since 0.2.",
 )
 @click.option(
     "--calibration",
@@ -100,8 +100,8 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     if values["machine"] == "native":
         document, run = _diagnosed(tuple(values["command"]), values, ctx)
         status = run.shell_status(values["child_status"])
-        if values["lower_clock"] and not run.asked:
-            document = _with_lower_clock(document, tuple(values["command"]))
+        if values["lower_clock"]:
+            document = _with_lower_clock(document)
     else:
         document, status = _demonstrated(values), 0
     _deliver(document, target)
@@ -151,8 +151,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     from datetime import UTC, datetime
 
     from setebench.counters.verdicts import Key, kept
-    from setebench.diagnose.analysis import Basis
-    from setebench.diagnose.calibration import measured_on
+    from setebench.diagnose.analysis import Basis, measured_on
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
     from setebench.machine import open_machine
@@ -186,24 +185,26 @@ def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Cont
         ctx.exit(error.status)
 
 
-def _with_lower_clock(document: Document, command: tuple[str, ...]) -> Document:
-    """The document with what a lower clock does to time and energy."""
-    import subprocess
-
-    from setebench.diagnose.lower_clock import tried
-    from setebench.native.clock_limits import Controls
-
-    found = tried(lambda: subprocess.run(command, check=False), Controls())
-    return msgspec.structs.replace(document, findings=[*document.findings, *found])
+def _with_lower_clock(document: Document) -> Document:
+    """The document with the two names of a question that is not asked any more."""
+    names = ("diagnose.lower_clock.time", "diagnose.lower_clock.energy")
+    gone = [
+        Finding(parameter=name, unit="ratio", outcome=Outcome.UNAVAILABLE, reason="not measured since 0.2")
+        for name in names
+    ]
+    return msgspec.structs.replace(document, findings=[*document.findings, *gone])
 
 
 def _options(values: dict[str, Any]) -> Options:
-    from setebench.diagnose.calibration import basis
+    from setebench.counters.verdicts import kept
+    from setebench.diagnose.analysis import Basis, measured_on
     from setebench.diagnose.observing.time_samples import Wish
     from setebench.diagnose.run import Options, this_machine
     from setebench.native.perf.trust import this_key
 
-    read_by = basis(this_key(), this_machine().name, values["calibration"], values["verdicts"])
+    name = this_machine().name
+    measured = measured_on(name, values["calibration"])
+    read_by = Basis(verdicts=kept(this_key(), name, values["verdicts"]), calibration=measured)
     wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
     return Options(wish=wish, basis=read_by, probe_latency=values["probe_latency"])
 

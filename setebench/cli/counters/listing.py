@@ -55,7 +55,7 @@ def list_roles(everything: bool, form: str | None, output: str | None, force: bo
 
 
 def _rows(everything: bool) -> list[Row]:
-    from setebench.native.perf.program.offered import offered
+    from setebench.native.perf.program.wanted import Resolver
 
     return [
         Row(
@@ -67,7 +67,7 @@ def _rows(everything: bool) -> list[Row]:
             countable=not each.reason,
             reason=each.reason,
         )
-        for each in offered(everything)
+        for each in Resolver().offers(everything)
     ]
 
 

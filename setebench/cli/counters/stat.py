@@ -113,21 +113,20 @@ def _request(options: dict[str, Any]) -> Request:
 
 def _counted(request: Request, ctx: click.Context) -> Counted:
     """Count all runs, or fewer where the user ends one."""
-    from setebench.native.perf.program.native import native_programs, native_resolver
-    from setebench.native.perf.program.run import Job
+    from setebench.native.perf.program.run import Job, Programs
     from setebench.native.perf.program.start import NotStarted
-    from setebench.native.perf.program.wanted import split_names, wanted
+    from setebench.native.perf.program.wanted import Resolver, split_names
 
     names = [name for text in request.events for name in split_names(text)]
     job = Job(
-        wanted=wanted(names, native_resolver()),
+        wanted=(resolver := Resolver()).named(names),
         interval=request.interval,
         limit=request.limit,
         regions_only=request.regions_only,
     )
     started = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        runs, events = _runs(native_programs(), job, request)
+        runs, events = _runs(Programs(resolver.situation), job, request)
     except NotStarted as error:
         if not request.child_status:
             raise

@@ -23,7 +23,6 @@ SCHEMA = 1
 TEXT_WIDTH = 110
 """Columns of the text."""
 NOTICE = "No event was ever counted on hardware by this project: the tables say what sources say."
-_COMMIT_DIGITS = 12
 
 
 @click.command("tables")
@@ -58,23 +57,18 @@ def _chosen(name: str | None) -> dict[str, Table]:
     tables = load_tables()
     if name is None:
         return dict(tables)
-    if name == "here":
-        processor = read_processor(Tree(Path("/")))
-        found = table_for(processor)
-        if found is None:
-            raise UsageError(f"{why_none(processor)}; there are tables of {', '.join(tables)}")
-        return {found[0]: found[1]}
-    if name not in tables:
-        raise UsageError(f"there is no event table {name!r}; there are {', '.join(tables)}, and 'here'")
-    return {name: tables[name]}
+    processor = read_processor(Tree(Path("/")))
+    found = table_for(processor) if name == "here" else (name, tables[name]) if name in tables else None
+    if found is None:
+        what = why_none(processor) if name == "here" else f"there is no event table {name!r}"
+        raise UsageError(f"{what}; there are tables of {', '.join(tables)}, and 'here'")
+    return dict([found])
 
 
 def _all(tables: Mapping[str, Table]) -> Iterator[str]:
-    from setebench.native.perf.tables import Status
-
     rows = [("table", "roles", "cross-checked", "processors")]
     for name, table in tables.items():
-        checked = sum(spec.status is Status.CROSS_CHECKED for spec in table.roles.values())
+        checked = sum(spec.status == "cross-checked" for spec in table.roles.values())
         rows.append((name, str(len(table.roles)), str(checked), _processors(table)))
     yield from _columns(rows)
     yield f"\n{NOTICE}"
@@ -84,7 +78,8 @@ def _one(name: str, table: Table) -> Iterator[str]:
     yield f"{name}: {_processors(table)}\n"
     yield from _columns([(role, str(spec.status), _place(spec), spec.text) for role, spec in table.roles.items()])
     remarks = [(role, remark) for role, spec in table.roles.items() for remark in _remarks(spec)]
-    for title, pairs in (("Remarks", remarks), ("No event for", table.absent.items()), ("Sources", _sources(table))):
+    sources = [(key, f"{each.project}, {each.path} at {each.commit or '-'}") for key, each in table.sources.items()]
+    for title, pairs in (("Remarks", remarks), ("No event for", table.absent.items()), ("Sources", sources)):
         yield f"\n{title}"
         yield from _entries(pairs)
     yield f"\n{NOTICE}"
@@ -106,25 +101,16 @@ def _remarks(spec: EventSpec) -> Iterator[str]:
         yield spec.notes
     if spec.errata:
         yield f"errata {', '.join(spec.errata)}"
-    if spec.includes_prefetch.value not in ("yes", "no"):
+    if spec.includes_prefetch not in ("yes", "no"):
         yield f"lines that prefetchers ask for: {spec.includes_prefetch}"
     yield from map(_said, spec.conflicts)
 
 
-def _sources(table: Table) -> Iterator[tuple[str, str]]:
-    for key, source in table.sources.items():
-        commit = f" at {source.commit[:_COMMIT_DIGITS]}" if source.commit else ""
-        yield key, f"{source.project}, {source.path}{commit}"
-
-
 def _conflicts(tables: Mapping[str, Table]) -> Iterator[str]:
-    from setebench.native.perf.tables import disputes
-
     for name, table in tables.items():
-        yield f"{name}"
-        yield from _entries(
-            (dispute.role or dispute.conflict.about, _said(dispute.conflict)) for dispute in disputes(name, table)
-        )
+        yield name
+        of_roles = ((role, _said(each)) for role, spec in table.roles.items() for each in spec.conflicts)
+        yield from _entries([*of_roles, *((each.about, _said(each)) for each in table.conflicts)])
 
 
 def _said(conflict: Conflict) -> str:
@@ -134,9 +120,9 @@ def _said(conflict: Conflict) -> str:
 def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Rows in columns; the last one is broken into lines where it is long."""
     widths = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]
-    left = " " * sum(widths)
     for row in rows:
         head = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
+        left = " " * len(head)
         yield textwrap.fill(row[-1], TEXT_WIDTH, initial_indent=head, subsequent_indent=left, break_on_hyphens=False)
 
 

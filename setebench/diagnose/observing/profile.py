@@ -7,210 +7,153 @@ import subprocess
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
-from setebench.diagnose.observing.data import data_object
-from setebench.diagnose.observing.memory import Mapping, Memory
-from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
+from setebench.diagnose.observing.symbols import Names, symbols, written_code
 from setebench.diagnose.params import Params
 from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
-from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
+from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started, served_by, tlb_hit
 
 KERNEL = "[kernel]"
 ANONYMOUS = "//anon"
 """What the kernel's records call memory that is of no file; /proc has no name for it."""
 
-File = tuple[str, int]
-"""A file that a program has mapped, as `symbols` finds it: path and inode."""
+At = tuple[str, int, int]
+"""Path and inode of a file that a program has mapped, and an offset in it."""
+
+
+def mapped_now(process: int) -> list[Mapped]:
+    """What a running process has mapped, as /proc says; nothing where it has ended."""
+    found = []
+    with suppress(OSError, ValueError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            span, _, offset, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
+            start, end = (int(part, 16) for part in span.split("-"))
+            place = {"path": "".join(path), "offset": int(offset, 16), "inode": int(inode)}
+            found.append(Mapped(time=0, pid=process, start=start, end=end, **place))  # type: ignore[arg-type]
+    return found
 
 
 class Profile:
     """Samples of a program and of what it started, put together from records in the order of time."""
 
-    def __init__(self, begin_ns: int, seconds_each: float, memories: dict[int, Memory] | None = None) -> None:
+    def __init__(self, begin_ns: int, seconds_each: float, mapped: Iterable[Mapped] = ()) -> None:
         """`begin_ns`: when the program began, on the clock of the records; `seconds_each`: what a sample stands for;
-        `memories`: what processes had mapped by then."""
+        `mapped`: what processes had mapped by then."""
         self._begin_ns, self._seconds_each = begin_ns, seconds_each
-        self._memories = memories or {}
-        self._data: dict[int, str] = {}
-        self._names: dict[int, str] = {}
-        self._processes: set[int] = set()
-        self._samples: list[tuple[SampleRecord, int, Mapping | None]] = []
-        self._places: list[Place] = []
+        self._memories: dict[int, list[Mapped]] = defaultdict(list)
+        for each in mapped:
+            self._memories[each.pid].append(each)
+        self.names: dict[int, str] = {}
+        """Names of threads by number, as far as records said."""
+        self._samples: list[tuple[SampleRecord, Mapped | None]] = []
+        self._loads: list[Load] = []
 
     def add_all(self, records: Iterable[Record]) -> None:
         """Records of all buffers, in any order."""
-        timed = [(_time(record), number, record) for number, record in enumerate(records)]
-        for _, _, record in sorted(timed, key=lambda each: each[:2]):
-            self._add(record)
-
-    def _add(self, record: Record) -> None:
-        if isinstance(record, SampleRecord):
-            self._sample(record)
-        elif isinstance(record, Mapped):
-            end = record.address + record.size_bytes
-            new = Mapping(record.address, end, record.offset_bytes, record.path, record.inode)
-            self._memories.setdefault(record.pid, Memory()).add(new)
-        elif isinstance(record, Renamed):
-            self._names[record.tid] = record.name
-            if record.of_exec:
-                self._memories[record.pid] = Memory()
-        elif type(record) is Started:
-            self._names.setdefault(record.tid, self._names.get(record.parent_tid, ""))
-            if record.pid != record.parent_pid and record.parent_pid in self._memories:
-                self._memories[record.pid] = self._memories[record.parent_pid].copy()
+        for record in sorted(records, key=lambda each: getattr(each, "time", 0)):
+            if isinstance(record, SampleRecord):
+                self._sample(record)
+            elif isinstance(record, Mapped):
+                self._memories[record.pid].append(record)
+            elif isinstance(record, Renamed):
+                self.names[record.tid] = record.name
+                if record.of_exec:
+                    self._memories[record.pid] = []
+            elif isinstance(record, Started):
+                self.names.setdefault(record.tid, self.names.get(record.parent_tid, ""))
+                if record.pid != record.parent_pid:
+                    self._memories[record.pid] = list(self._memories[record.parent_pid])
 
     def _sample(self, sample: SampleRecord) -> None:
-        process = sample.who.pid or 0
-        self._processes.add(process)
-        memory = self._memories.get(process)
-        mapping = memory.find(sample.ip or 0) if memory is not None and sample.mode != "kernel" else None
-        if memory is not None and sample.weights is not None:
-            self._data[len(self._samples)] = data_object(memory, sample.address or 0)
-        self._samples.append((sample, process, mapping))
+        """A sampled load says nothing of time. A later mapping hides what it overlaps of earlier ones."""
+        if sample.latency_cycles:
+            level = served_by(sample.source)
+            self._loads.append(Load(latency_cycles=sample.latency_cycles, level=level, tlb_hit=tlb_hit(sample.source)))
+            return
+        memory = () if sample.in_kernel else reversed(self._memories[sample.pid])
+        self._samples.append((sample, next((each for each in memory if each.start <= sample.ip < each.end), None)))
 
-    @property
-    def names(self) -> dict[int, str]:
-        """Names of threads by number, as far as records said."""
-        return self._names
+    def loads(self) -> tuple[Load, ...]:
+        """Samples of loads, with where they were served."""
+        return tuple(self._loads)
 
     def hits(self, ends: Sequence[float]) -> tuple[Hit, ...]:
         """Samples of time by interval, thread and place; `ends` are the ends of the intervals, seconds."""
         if not ends:
             return ()
+        written = {process: written_code(process) for process in {sample.pid for sample, _ in self._samples}}
+        common = Counter(at for sample, mapping in self._samples if (at := _in_file(sample, mapping)) is not None)
+        lines = source_lines([at for at, _ in common.most_common(Params().most_lines)])
         counts: Counter[tuple[int, int, Place]] = Counter()
-        for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True):
-            if sample.weights is not None:
-                continue  # a sampled load says nothing of time
-            interval = min(bisect_right(ends, self._seconds(sample)), len(ends) - 1)
-            counts[interval, sample.who.tid or 0, place] += 1
+        for sample, mapping in self._samples:
+            seconds = (sample.time - self._begin_ns) / 1e9
+            interval = min(bisect_right(ends, seconds), len(ends) - 1)
+            counts[interval, sample.tid, _place(sample, mapping, written[sample.pid], lines)] += 1
         return tuple(
             Hit(interval=interval, thread=thread, place=place, samples=number, seconds=number * self._seconds_each)
             for (interval, thread, place), number in sorted(counts.items(), key=lambda each: each[0][:2])
         )
 
-    def loads(self) -> tuple[Load, ...]:
-        """Samples of loads, with where they were served."""
-        return tuple(
-            msgspec.structs.replace(_load(sample, place, self._seconds(sample)), data=self._data.get(number, ""))
-            for number, ((sample, _, _), place) in enumerate(zip(self._samples, self._resolved(), strict=True))
-            if sample.weights is not None and sample.source is not None and sample.source.operation in ("load", "")
-        )
 
-    def _seconds(self, sample: SampleRecord) -> float:
-        return ((sample.who.time or self._begin_ns) - self._begin_ns) / 1e9
-
-    def _resolved(self) -> list[Place]:
-        """The place of every sample, in their order, with source lines for the hottest addresses. Symbol tables are
-        only searched once."""
-        if len(self._places) != len(self._samples):
-            self._places = self._resolve()
-        return self._places
-
-    def _resolve(self) -> list[Place]:
-        kernel = kernel_symbols() if any(each.mode == "kernel" for each, _, _ in self._samples) else None
-        written = {process: written_code(process) for process in self._processes}
-        places = [self._place(each, mapping, kernel, written[process]) for each, process, mapping in self._samples]
-        return self._with_lines(places)
-
-    def _place(
-        self, sample: SampleRecord, mapping: Mapping | None, kernel: Listed | None, written: Listed | None
-    ) -> Place:
-        address = sample.ip or 0
-        if sample.mode == "kernel":
-            return Place(function=(kernel and kernel.name(address)) or KERNEL, object=KERNEL)
-        at = _in_file(sample, mapping)
-        name = _function_at(*at) if at is not None else None
-        name = name or (written and written.name(address)) or UNKNOWN  # generated code may lie in a file (memfd) too
-        return Place(function=name, object=UNKNOWN if mapping is None else mapping.path or ANONYMOUS)
-
-    def _with_lines(self, places: list[Place]) -> list[Place]:
-        """The same places with source lines where `addr2line` finds any."""
-        at = [_in_file(sample, mapping) for sample, _, mapping in self._samples]
-        wanted = Counter(each for each in at if each is not None)
-        lines = source_lines([each for each, _ in wanted.most_common(Params().most_lines)])
-        return [
-            msgspec.structs.replace(place, line=lines[each]) if each in lines else place
-            for each, place in zip(at, places, strict=True)
-        ]
+def _place(sample: SampleRecord, mapping: Mapped | None, written: Names | None, lines: dict[At, str]) -> Place:
+    if sample.in_kernel:
+        return Place(function=KERNEL, object=KERNEL)
+    at = _in_file(sample, mapping)
+    name = None if at is None else _function_at(*at)
+    name = name or (written and written.at(sample.ip)) or UNKNOWN  # generated code may lie in a file (memfd) too
+    line = "" if at is None else lines.get(at, "")
+    return Place(function=name, object=UNKNOWN if mapping is None else mapping.path or ANONYMOUS, line=line)
 
 
-def _time(record: Record) -> int:
-    who = getattr(record, "who", None)
-    time = who.time if who is not None else getattr(record, "time", None)
-    return time or 0
-
-
-def _in_file(sample: SampleRecord, mapping: Mapping | None) -> tuple[File, int] | None:
-    """The file that holds the code of a sample, and where in it; None of code in no file."""
-    if mapping is None or not mapping.is_file:
+def _in_file(sample: SampleRecord, mapping: Mapped | None) -> At | None:
+    """Where in a file the code of a sample lies; None of code in no file."""
+    if mapping is None or not mapping.path.startswith("/") or mapping.path.startswith("//"):
         return None
-    return (mapping.path, mapping.inode), (sample.ip or 0) - mapping.start + mapping.offset
+    return mapping.path, mapping.inode, sample.ip - mapping.start + mapping.offset
 
 
 @lru_cache(maxsize=1 << 16)
-def _function_at(file: File, offset: int) -> str | None:
-    table = symbols(*file)
+def _function_at(path: str, inode: int, offset: int) -> str | None:
+    table = symbols(path, inode)
     return None if table is None else table.name(offset)
-
-
-def _load(sample: SampleRecord, place: Place, seconds: float) -> Load:
-    source, weights = sample.source, sample.weights
-    tlb = source.tlb if source is not None else ""
-    return Load(
-        seconds=seconds,
-        thread=sample.who.tid or 0,
-        place=place,
-        latency_cycles=weights.latency_cycles if weights is not None else 0,
-        level=source.level if source is not None else "",
-        tlb_hit={"hit": True, "miss": False}.get(tlb),
-        address=sample.address or 0,
-    )
 
 
 # -- source lines -------------------------------------------------------------------------------------------------
 
 
-def source_lines(wanted: Sequence[tuple[File, int]]) -> dict[tuple[File, int], str]:
-    """Lines as "file.c:12" by file and offset, from debug information by binutils' `addr2line`; nothing where the
-    program is not installed, or the file has no such information."""
+def source_lines(wanted: Iterable[At]) -> dict[At, str]:
+    """Lines as "file.c:12", from debug information by binutils' `addr2line`; nothing where the program is not
+    installed, or a file has no such information."""
+    by_file: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for path, inode, offset in wanted:
+        by_file[path, inode].append(offset)
     tool = shutil.which("addr2line")
-    if tool is None:
-        return {}
-    by_file: dict[File, list[int]] = defaultdict(list)
-    for file, offset in wanted:
-        by_file[file].append(offset)
-    found: dict[tuple[File, int], str] = {}
-    for file, offsets in by_file.items():
-        found |= {(file, offset): line for offset, line in _lines_of(tool, file, offsets).items()}
-    return found
+    return {
+        (*file, offset): line
+        for file, offsets in (by_file if tool else {}).items()
+        for offset, line in _lines_of(str(tool), file, offsets).items()
+    }
 
 
-def _lines_of(tool: str, file: File, offsets: Sequence[int]) -> dict[int, str]:
+def _lines_of(tool: str, file: tuple[str, int], offsets: Sequence[int]) -> dict[int, str]:
     table = symbols(*file)
-    addresses = {offset: table.address(offset) for offset in offsets} if table is not None else {}
-    known = [(offset, address) for offset, address in addresses.items() if address is not None]
+    known = [(at, address) for at in offsets if table is not None and (address := table.address(at)) is not None]
     if not known:
         return {}
-    command = [tool, "-e", file[0]]
-    asked = "".join(f"{address:#x}\n" for _, address in known)
+    wanted = "".join(f"{address:#x}\n" for _, address in known)
+    options = {"capture_output": True, "text": True, "timeout": Params().addr2line_seconds, "check": False}
     try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=Params().addr2line_seconds, check=False
-        )
+        answers = subprocess.run([tool, "-e", file[0]], input=wanted, **options).stdout.splitlines()  # type: ignore[call-overload]
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    answers = done.stdout.splitlines()
-    if len(answers) != len(known):
-        return {}
-    return {offset: line for (offset, _), answer in zip(known, answers, strict=True) if (line := _line(answer))}
+    lines = zip(known, map(_line, answers), strict=False)
+    return {offset: line for (offset, _), line in lines if line} if len(answers) == len(known) else {}
 
 
 def _line(answer: str) -> str:
     """ "file.c:12" of "/long/path/file.c:12 (discriminator 3)"; empty where a part is not known."""
-    place = answer.partition(" (")[0]
-    file, _, number = place.rpartition(":")
+    file, _, number = answer.partition(" (")[0].rpartition(":")
     return f"{Path(file).name}:{number}" if number.isdigit() and number != "0" and not file.startswith("??") else ""

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
 import msgspec
 
-from setebench.diagnose.observing.memory import Memory, mapped_now
-from setebench.diagnose.observing.profile import Profile
-from setebench.diagnose.observing.work import online_cpus, permitted
+from setebench.diagnose.observing.profile import Profile, mapped_now
 from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
+from setebench.host.tree import Tree, parse_cpu_list
 from setebench.native.perf.attributes import Attributes, Sample, Software, Type
-from setebench.native.perf.kernel import Kernel
 from setebench.native.perf.program.opened import Counters
 from setebench.native.perf.program.watch import threads_of
-from setebench.native.perf.sampling import LoadEvent, LoadSampler, Record, Sampler, for_program, load_event
+from setebench.native.perf.sampling import ANY_CPU, Mapped, Record, Sampler, load_event, permitted
 from setebench.native.perf.sysfs import Pmu
-
-SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,15 +34,13 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
     """Samples of a program's time by the CPU clock, and of its loads where the CPU takes such; one buffer a CPU. A
     context manager; `reason` says why there are none of time, where there are none."""
 
-    def __init__(
-        self, kernel: Kernel, wish: Wish, attached: bool = False, pmus: Mapping[str, Pmu] | None = None
-    ) -> None:
-        self._kernel, self._hz, self._attached = kernel, wish.samples_hz, attached
-        self._load_event = _load_event(pmus or {})
+    def __init__(self, wish: Wish, attached: bool = False, pmus: Mapping[str, Pmu] | None = None) -> None:
+        self._hz, self._attached = wish.samples_hz, attached
+        self._loads = load_event(pmus or {}, Params().loads_hz, Params().least_load_cycles)
         self._samplers: list[Sampler] = []
         self._records: list[Record] = []
-        self._memories: dict[int, Memory] = {}
-        self.begin_ns = time.monotonic_ns()
+        self._mapped: list[Mapped] = []
+        self._begin_ns = 0
         self.reason = "" if wish.samples_hz else "no samples were asked for"
 
     def __exit__(self, *_: object) -> None:
@@ -57,11 +52,20 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
         if self._attached:
             self.open_threads(process, threads_of(process))
         else:
-            self._unless_refused(lambda: self._add(self._event(inherit=True, on_exec=True), process, online_cpus()))
+            self._unless_refused(lambda: self._add(time_event(self._hz, inherit=True, on_exec=True), process, online()))
 
     def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
         """Sample these threads of a process, and what those among `parents` start from now on."""
-        self._unless_refused(lambda: self._open_threads(process, threads, parents))
+
+        def opening() -> None:
+            self._mapped = mapped_now(process)
+            for thread in threads:
+                inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
+                self._add(time_event(self._hz, inherit=inherit), thread, online() if inherit else ANY_CPU)
+            for sampler in self._samplers:
+                sampler.enable()
+
+        self._unless_refused(opening)
 
     def _unless_refused(self, opening: Callable[[], None]) -> None:
         """Where the kernel refuses there are no samples."""
@@ -71,27 +75,14 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
             except UnsupportedError as error:
                 self.reason = str(error)
                 self.close()
-        self.begin_ns = time.monotonic_ns()
-
-    def _open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int]) -> None:
-        self._memories[process] = mapped_now(process)
-        for thread in threads:
-            inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
-            self._add(self._event(inherit=inherit), thread, online_cpus() if inherit else (-1,))
-        for sampler in self._samplers:
-            sampler.enable()
-
-    def _event(self, *, inherit: bool, on_exec: bool = False) -> Attributes:
-        """Samples of time; records of mapped data as well where loads are sampled, whose addresses lie there."""
-        event = time_event(self._hz, inherit=inherit, on_exec=on_exec)
-        return msgspec.structs.replace(event, mmap_data=self._load_event is not None)
+        self._begin_ns = time.monotonic_ns()
 
     def _add(self, attributes: Attributes, thread: int, cpus: tuple[int, ...]) -> None:
-        self._samplers.append(permitted(attributes, lambda event: Sampler(event, thread, cpus, kernel=self._kernel)))
-        if self._load_event is not None:
-            loads = for_program(self._load_event, attributes)
+        self._samplers.append(permitted(attributes, lambda event: Sampler(event, thread, cpus)))
+        if self._loads is not None:
+            loads = self._loads.like(attributes)
             with suppress(UnsupportedError):  # without a right to them there are none, and findings say so
-                self._samplers.append(LoadSampler(loads, thread, cpus, kernel=self._kernel))
+                self._samplers.append(Sampler(loads.sampled, thread, cpus, leader=loads.leader))
 
     def tick(self, now: float) -> None:
         """Empty the buffers."""
@@ -106,7 +97,7 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
     def profile(self) -> Profile:
         """All samples so far."""
         self.tick(0.0)
-        found = Profile(self.begin_ns, 1 / self._hz if self._hz else 0.0, self._memories)
+        found = Profile(self._begin_ns, 1 / self._hz if self._hz else 0.0, self._mapped)
         found.add_all(self._records)
         return found
 
@@ -116,20 +107,13 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
             sampler.close()
 
 
-def _load_event(pmus: Mapping[str, Pmu]) -> LoadEvent | None:
-    try:
-        return load_event(pmus, Params().loads_hz, Params().least_load_cycles)
-    except UnsupportedError:
-        return None
-
-
 def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attributes:
     """A sample of where a thread is, so many times in a second on a CPU, with records of what it maps and starts."""
     return Attributes(
         type=Type.SOFTWARE,
         config=Software.CPU_CLOCK,
         sample_period=round(1e9 / samples_hz),
-        sample_type=SAMPLE_TYPE,
+        sample_type=Sample.IP | Sample.TID | Sample.TIME,
         disabled=True,
         inherit=inherit,
         enable_on_exec=on_exec,
@@ -142,3 +126,8 @@ def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attr
         use_clockid=True,
         clockid=time.CLOCK_MONOTONIC,  # as `time.monotonic_ns` has it: records and intervals have one time
     )
+
+
+def online() -> tuple[int, ...]:
+    """All CPUs that are on: a program may choose others than this process has."""
+    return Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)

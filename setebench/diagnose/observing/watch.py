@@ -20,7 +20,7 @@ from setebench.diagnose.params import WatchParams
 from setebench.diagnose.records import Timeline, Watched
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
-from setebench.machine import Machine, Region
+from setebench.machine import Machine
 from setebench.native.threads import allowed_cpus
 from setebench.probe import Base, Probe
 
@@ -35,10 +35,10 @@ def idle_core(tree: Tree | None = None, seconds: float = PARAMS.look_seconds) ->
     before = _idle_ticks(files)
     time.sleep(seconds)
     after = _idle_ticks(files)
-    allowed = allowed_cpus()
-    cores = {_siblings(files, cpu) for cpu in after}
-    idle = [core for core in cores if all(_percent(before, after, cpu) >= PARAMS.least_idle_percent for cpu in core)]
-    usable = sorted(cpu for core in idle for cpu in core if cpu in allowed)
+    siblings = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    cores = {files.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in after}
+    idle = {cpu for cpu in after if _percent(before.get(cpu, (0, 0)), after[cpu]) >= PARAMS.least_idle_percent}
+    usable = sorted(cpu for core in cores for cpu in core if idle.issuperset(core) and cpu in allowed_cpus())
     if len(cores) < 2:
         raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
     if not usable:
@@ -55,69 +55,47 @@ def _idle_ticks(tree: Tree) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _percent(before: dict[int, tuple[int, int]], after: dict[int, tuple[int, int]], cpu: int) -> float:
-    idle, total = (after[cpu][part] - before.get(cpu, (0, 0))[part] for part in (0, 1))
+def _percent(before: tuple[int, int], after: tuple[int, int]) -> float:
+    idle, total = (late - early for early, late in zip(before, after, strict=True))
     return 100 * idle / total if total > 0 else 100.0  # a CPU that sleeps without ticks counts none
 
 
-def _siblings(tree: Tree, cpu: int) -> tuple[int, ...]:
-    path = f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
-    return tree.value(path, parse_cpu_list) or (cpu,)
-
-
-class Chase:
-    """The chase that is timed again and again, on one CPU of a machine. Close it."""
-
-    def __init__(self, machine: Machine, cpu: int) -> None:
-        self._machine, self._cpu = machine, cpu
-        self._rng = np.random.default_rng(1)
-        self._base = Base("watched")
-        self._region: Region = machine.allocate(PARAMS.pages * 4096, min(machine.facts.page_sizes))
-        self._offsets = np.empty(0, np.int64)
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._machine.release(self._region)
-
-    def latency_ns(self) -> float:
-        """The median over `PARAMS.repetitions` of the time of a step, ns."""
-        pages = self._rng.permutation(PARAMS.pages)[: PARAMS.lines].astype(np.int64)
-        line = self._machine.facts.line_size
-        offsets = pages * 4096 + self._rng.integers(0, 4096 // line, PARAMS.lines) * line
-        self._machine.link(self._region, self._region.address + offsets)
-        placements = {self._base: np.full(PARAMS.repetitions, self._region.address)}
-        ticks = self._machine.run(self._probe(offsets.tolist()), placements, cpu=self._cpu, warmup=1)
-        return float(np.median(ticks[:, 0])) / PARAMS.lines / (self._machine.facts.ticks_per_second / 1e9)
-
-    def _probe(self, offsets: list[int]) -> Probe:
-        how = self._machine.facts.flushes[0]
-        probe = Probe()
-        for offset in offsets:  # an access first: a flush may leave the page's translation unloaded
-            probe = probe.load(self._base + offset).flush(self._base + offset, how)
-        probe = probe.fence().wait(2000).fence()
-        return probe.start(0, dither=False).chase(self._base + offsets[0], PARAMS.lines).stop(0)
-
-
 class LatencyWatch(threading.Thread):
-    """Takes a point of the chase at every interval, in a thread on the idle core."""
+    """Takes a point of a chase at every interval, in a thread on the idle core."""
 
     def __init__(self, machine: Machine, cpu: int, interval: float) -> None:
         super().__init__(name="setebench-watch", daemon=True)
-        self._chase = Chase(machine, cpu)
-        self._interval = interval
+        self._machine, self._cpu, self._interval = machine, cpu, interval
+        self._rng = np.random.default_rng(1)
+        self._region = machine.allocate(PARAMS.pages * 4096, min(machine.facts.page_sizes))
         self._over = threading.Event()
         self._points: list[tuple[float, float]] = []
-        self.dropped = 0
-        first = [self._chase.latency_ns() for _ in range(PARAMS.idle_points + 1)][1:]  # the first one stitches the code
+        self._dropped = 0
+        first = [self.latency_ns() for _ in range(PARAMS.idle_points + 1)][1:]  # the first one stitches the code
         self.idle_ns = float(np.median(first))
+
+    def latency_ns(self) -> float:
+        """The median over `PARAMS.repetitions` of the time of a step, ns."""
+        machine, base, line = self._machine, Base("watched"), self._machine.facts.line_size
+        pages = self._rng.permutation(PARAMS.pages)[: PARAMS.lines].astype(np.int64)
+        offsets = pages * 4096 + self._rng.integers(0, 4096 // line, PARAMS.lines) * line
+        machine.link(self._region, self._region.address + offsets)
+        probe = Probe()
+        for offset in offsets.tolist():  # an access first: a flush may leave the page's translation unloaded
+            probe = probe.load(base + offset).flush(base + offset, machine.facts.flushes[0])
+        probe = probe.fence().wait(2000).fence()
+        probe = probe.start(0, dither=False).chase(base + int(offsets[0]), PARAMS.lines).stop(0)
+        placements = {base: np.full(PARAMS.repetitions, self._region.address)}
+        ticks = machine.run(probe, placements, cpu=self._cpu, warmup=1)
+        return float(np.median(ticks[:, 0])) / PARAMS.lines / (machine.facts.ticks_per_second / 1e9)
 
     def run(self) -> None:
         """In a thread of its own."""
         while not self._over.wait(self._interval):
             before, begin = _waited_ns(), time.monotonic()
-            latency = self._chase.latency_ns()
+            latency = self.latency_ns()
             if _waited_ns() - before > PARAMS.most_wait_ns:
-                self.dropped += 1
+                self._dropped += 1
             else:
                 self._points.append(((begin + time.monotonic()) / 2, latency))
 
@@ -125,14 +103,14 @@ class LatencyWatch(threading.Thread):
         """End the thread, and give back its memory."""
         self._over.set()
         self.join()
-        self._chase.close()
+        self._machine.release(self._region)
 
     def added_to(self, timeline: Timeline, begin: float, end: float) -> Timeline:
         """The timeline with the points between two times of `time.monotonic`, in seconds from the first of them, and
         the latency without the program; without points with the reason."""
         points = tuple(Watched(seconds=at - begin, latency_ns=ns) for at, ns in self._points if begin <= at <= end)
         reason = "" if points else "the program ended before its first point"
-        if self.dropped > len(points):
+        if self._dropped > len(points):
             points, reason = (), "the probing core was not idle for most of the run: the program used it, too"
         return msgspec.structs.replace(timeline, watched=points, idle_ns=self.idle_ns, unwatched=reason)
 

@@ -8,42 +8,36 @@ switches between them. It has what is left of the sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from setebench.counters.protocol import Count
+from setebench.diagnose.observing.time_samples import online
 from setebench.diagnose.params import Params
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import UnsupportedError
-from setebench.host.tree import Tree, parse_cpu_list
-from setebench.native.perf.attributes import Attributes, Type
-from setebench.native.perf.kernel import Kernel
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Type
 from setebench.native.perf.program.opened import Counters
 from setebench.native.perf.program.wanted import Wanted
-from setebench.native.perf.sampling import Sampler, Started, ThreadCount
+from setebench.native.perf.sampling import Sampler, Started, ThreadCount, permitted
 
 
 def choice(wanted: Sequence[Wanted], roles: Sequence[str]) -> Wanted | None:
     """The first of these roles that one event of threads counts; None where there is none. A role that is the sum of
     several events would take several counters for all of the time."""
-    by_name = {each.name: each for each in wanted}
-    for role in roles:
-        each = by_name.get(role)
-        if each is not None and not each.plan.reason and each.of_threads and len(each.plan.terms) == 1:
-            return each
-    return None
+    known = {each.name: each for each in wanted if not each.plan.reason and each.of_threads}
+    return next((known[role] for role in roles if role in known and len(known[role].plan.terms) == 1), None)
 
 
 class WorkByThread(AbstractContextManager["WorkByThread"]):
     """Counts one role for each thread of a program that is started (a `native.perf.program.run.Beside`). A context
     manager; without a role it does nothing."""
 
-    def __init__(self, kernel: Kernel, wanted: Wanted | None) -> None:
-        self._kernel, self._wanted = kernel, wanted
+    def __init__(self, wanted: Wanted | None) -> None:
+        self._wanted = wanted
         self._sampler: Sampler | None = None
         self._ended: list[ThreadCount] = []
         self._threads: set[int] = set()
@@ -57,18 +51,11 @@ class WorkByThread(AbstractContextManager["WorkByThread"]):
         if self._wanted is None:
             return
         self._threads.add(process)
-        event = msgspec.structs.replace(
-            self._wanted.plan.terms[0].attributes,
-            disabled=True,
-            inherit=True,
-            inherit_stat=True,
-            enable_on_exec=True,
-            task=True,
-        )
+        flags = dict.fromkeys(("disabled", "inherit", "inherit_stat", "enable_on_exec", "task", "sample_id_all"), True)
+        event = msgspec.structs.replace(self._wanted.plan.terms[0].attributes, **flags)
         try:
-            self._sampler = permitted(
-                event, lambda each: Sampler(each, process, online_cpus(), Params().record_pages, self._kernel)
-            )
+            pages = Params().record_pages
+            self._sampler = permitted(event, lambda each: Sampler(each, process, online(), pages))
         except UnsupportedError:
             self._sampler = None
 
@@ -77,78 +64,43 @@ class WorkByThread(AbstractContextManager["WorkByThread"]):
         for record in self._sampler.drain() if self._sampler is not None else ():
             if isinstance(record, ThreadCount):
                 self._ended.append(record)
-            elif type(record) is Started:
+            elif isinstance(record, Started):
                 self._threads.add(record.tid)
 
-    def counts(self) -> dict[int, Count]:
-        """The count of each thread by its number, once the program has ended; none where any record was lost."""
+    def added_to(self, timeline: Timeline) -> Timeline:
+        """The timeline of the program, which has ended, with the work of its threads; those that no sample named are
+        threads as well."""
+        known = {thread.number: thread for thread in timeline.threads}
+        for number, count in self._counts().items():
+            thread = known.get(number, Thread(number=number, name="", cpu_seconds=0.0))
+            known[number] = msgspec.structs.replace(thread, counts={**thread.counts, count.role: count})
+        return msgspec.structs.replace(timeline, threads=tuple(known[number] for number in sorted(known)))
+
+    def _counts(self) -> Mapping[int, Count]:
+        """The count of each thread by its number; none where any record was lost. Of two CPUs each event is enabled
+        while its thread runs anywhere, and counts while it runs on its CPU."""
         self.tick(0.0)
         if self._sampler is None or self._wanted is None or self._sampler.lost:
             return {}
-        found: dict[int, Sums] = {}
-        for record in self._ended:
-            known = found.get(record.tid, NOTHING)
-            found[record.tid] = added(known, Sums(record.value, record.enabled, record.running))
-        left = self._threads - set(found)
+        sums: dict[int, tuple[int, int, int]] = {}
+        for tid, value, enabled, running in self._ended:
+            before = sums.get(tid, (0, 0, 0))
+            sums[tid] = before[0] + value, max(before[1], enabled), before[2] + running
+        left = self._threads - set(sums)
         if len(left) > 1:
             return {}
-        found |= dict.fromkeys(left, self._rest(found.values()))
-        return {tid: self._count(self._wanted, own) for tid, own in found.items()}
+        for tid in left:
+            readings = [reading for fd in self._sampler.fds if (reading := _perf.read_values(fd, 1)) is not None]
+            value = sum(reading.values[0] for reading in readings) - sum(each[0] for each in sums.values())
+            running = sum(reading.running for reading in readings) - sum(each[2] for each in sums.values())
+            # times enabled are those of all CPUs' events, so their sum says nothing of one thread
+            sums[tid] = value, running, running
+        return {tid: self._count(self._wanted, each) for tid, each in sums.items()}
 
     @staticmethod
-    def _count(wanted: Wanted, own: Sums) -> Count:
+    def _count(wanted: Wanted, own: tuple[int, int, int]) -> Count:
         """What a software event counts needs no counter, so it had one all the time: where a thread moves between CPUs,
         the times of these add up to that only about."""
-        term = wanted.plan.terms[0]
-        running = own.enabled if term.attributes.type == Type.SOFTWARE else own.running
-        return Count(role=wanted.name, value=round(own.value * term.factor), enabled=own.enabled, running=running)
-
-    def _rest(self, others: Iterable[Sums]) -> Sums:
-        """What is left of the sum over all threads."""
-        assert self._sampler is not None
-        total = NOTHING
-        for fd in self._sampler.fds:
-            reading = self._kernel.read_values(fd, 1)
-            if reading is not None:
-                total = added(total, Sums(reading.values[0], reading.enabled, reading.running))
-        rest = [whole - sum(parts) for whole, *parts in zip(total, *others, strict=True)]
-        # the sum of times enabled is that of both CPUs' events, so it says nothing of one thread
-        return Sums(rest[0], rest[2], rest[2])
-
-
-def permitted(event: Attributes, opened: Callable[[Attributes], Sampler]) -> Sampler:
-    """A sampler of the event, without the kernel's part where this user may not see it. Raises `UnsupportedError`."""
-    try:
-        return opened(event)
-    except UnsupportedError:
-        return opened(msgspec.structs.replace(event, exclude_kernel=True, exclude_hv=True))
-
-
-class Sums(NamedTuple):
-    """A count and its times, over several CPUs."""
-
-    value: int
-    enabled: int
-    running: int
-
-
-NOTHING = Sums(0, 0, 0)
-
-
-def added(one: Sums, other: Sums) -> Sums:
-    """Of two CPUs: each event is enabled while its thread runs anywhere, and counts while it runs on its CPU."""
-    return Sums(one.value + other.value, max(one.enabled, other.enabled), one.running + other.running)
-
-
-def online_cpus() -> tuple[int, ...]:
-    """All CPUs that are on: a program may choose others than this process has."""
-    return Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
-
-
-def with_work(timeline: Timeline, counts: Mapping[int, Count]) -> Timeline:
-    """The timeline with the work of its threads; those that no sample named are threads as well."""
-    known = {thread.number: thread for thread in timeline.threads}
-    for number, count in counts.items():
-        thread = known.get(number, Thread(number=number, name="", cpu_seconds=0.0))
-        known[number] = msgspec.structs.replace(thread, counts={**thread.counts, count.role: count})
-    return msgspec.structs.replace(timeline, threads=tuple(known[number] for number in sorted(known)))
+        (term,), (value, enabled, running) = wanted.plan.terms, own
+        running = enabled if term.attributes.type == Type.SOFTWARE else running
+        return Count(role=wanted.name, value=round(value * term.factor), enabled=enabled, running=running)

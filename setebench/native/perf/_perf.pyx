@@ -1,39 +1,28 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Calls of the kernel about performance events. As a module it is a `kernel.Kernel`; see there. The page of an event
-and its ring buffer are in `_page.pxi`."""
+"""Calls of the kernel about performance events, and the page of an event with its ring buffer."""
 
 import os
+from typing import NamedTuple
 
-cimport cython
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from posix.types cimport pid_t
 from posix.unistd cimport close as c_close
+from posix.unistd cimport getpid, read
 
 
 cdef extern from "page.h":
-    ctypedef const uint64_t *setebench_counters
-
     struct perf_event_mmap_page:
-        uint32_t lock
         uint32_t index
-        int64_t offset
-        uint64_t capabilities
-        uint16_t pmc_width
-        uint64_t data_offset
-        uint64_t data_size
         uint64_t data_tail
 
-    uint64_t setebench_generation
-    int setebench_page_count(perf_event_mmap_page *, setebench_counters, int64_t *) nogil
+    int setebench_page_count(perf_event_mmap_page *, int64_t *) nogil
     uint64_t setebench_data_head(perf_event_mmap_page *) nogil
     void setebench_data_tail(perf_event_mmap_page *, uint64_t) nogil
-    int setebench_watch_forks() nogil
-    long setebench_read(int, void *, size_t) nogil
+
+cdef extern from "pthread.h":
     ctypedef unsigned long pthread_t
     pthread_t pthread_self() nogil
 
@@ -51,16 +40,16 @@ cdef extern from "sys/mman.h":
     void *MAP_FAILED
 
 cdef extern from "linux/perf_event.h":
-    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_OUTPUT, PERF_IOC_FLAG_GROUP
+    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP
 
 cdef extern from "errno.h":
-    int E2BIG, EINVAL
+    int EINVAL
 
 cdef enum:
     MOST_EVENTS = 32        # of one group; no PMU has as many counters
     PAGE = 4096
     HEADER = 8              # struct perf_event_header: u32 type, u16 misc, u16 size
-    MOST_BYTES = 4096       # of the structure; the kernel refuses a longer one
+    CLOSE_ON_EXEC = 8       # PERF_FLAG_FD_CLOEXEC
 
 
 class PerfError(OSError):
@@ -70,152 +59,140 @@ class PerfError(OSError):
         super().__init__(number, os.strerror(number))
 
 
-@cython.final
-@cython.freelist(8)
-cdef class Reading:
-    """One read of a group: nanoseconds enabled and running, and one value per event in the order of opening.
+class Reading(NamedTuple):
+    """One read of a group: nanoseconds in which it was to count, those in which it had its counters, and one count per
+    event in the order of opening."""
 
-    Values stay as the kernel gave them until they are asked for: a reading costs hardly more than its system call."""
-
-    cdef uint64_t words[3 + MOST_EVENTS]    # as read(2) gives a group: count, enabled, running, values
-
-    def __init__(self, enabled, running, values):
-        """A reading of these numbers."""
-        if len(values) > MOST_EVENTS:
-            raise ValueError(f"a group has at most {MOST_EVENTS} events")
-        self.words[0], self.words[1], self.words[2] = len(values), enabled, running
-        for i, value in enumerate(values):
-            self.words[3 + i] = value
-
-    @property
-    def enabled(self):
-        """Nanoseconds in which the group was to count."""
-        return self.words[1]
-
-    @property
-    def running(self):
-        """Nanoseconds in which it had its counters."""
-        return self.words[2]
-
-    @property
-    def values(self):
-        """Counts, a tuple."""
-        cdef Py_ssize_t count = self.words[0], i
-        cdef tuple values = PyTuple_New(count)
-        for i in range(count):
-            number = <object>self.words[3 + i]
-            Py_INCREF(number)   # the tuple takes this one
-            PyTuple_SET_ITEM(values, i, number)
-        return values
-
-    def __eq__(self, other):
-        if not isinstance(other, Reading):
-            return NotImplemented
-        return (self.enabled, self.running, self.values) == (other.enabled, other.running, other.values)
-
-    def __hash__(self):
-        return hash((self.enabled, self.running, self.values))
-
-    def __repr__(self):
-        return f"Reading({self.enabled}, {self.running}, {self.values})"
+    enabled: int
+    running: int
+    values: tuple
 
 
-def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1, unsigned long flags=8):
-    """See `Kernel.open_event`. A kernel that knows a shorter structure (E2BIG) is asked again in its size, unless the
-    event needs fields that this kernel lacks."""
+def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1):
+    """A descriptor for this event of thread `pid` (0: the caller; -1: everybody on `cpu`); a program that is started
+    later does not inherit it."""
     cdef bytes packed = attributes.packed()
-    cdef uint32_t known = 0
-    cdef long fd = _open(packed, pid, cpu, group_fd, flags, &known)
-    if fd == -E2BIG and attributes.bytes_needed <= known < len(packed):
-        fd = _open(attributes.packed(known), pid, cpu, group_fd, flags, &known)
+    cdef long fd = syscall(SYS_perf_event_open, PyBytes_AsString(packed), pid, cpu, group_fd, CLOSE_ON_EXEC)
     if fd < 0:
-        raise PerfError(-fd)
-    return fd
-
-
-cdef long _open(bytes packed, pid_t pid, int cpu, int group_fd, unsigned long flags, uint32_t *known):
-    """The descriptor, or minus errno; `known` becomes the size that the kernel left in the structure."""
-    cdef char attributes[MOST_BYTES]
-    cdef long fd
-    memcpy(attributes, PyBytes_AsString(packed), min(<size_t>MOST_BYTES, <size_t>len(packed)))
-    fd = syscall(SYS_perf_event_open, attributes, pid, cpu, group_fd, flags)
-    if fd < 0:
-        fd = -errno
-    memcpy(known, attributes + 4, 4)
-    return fd
-
-
-cdef int _call(int fd, unsigned long request, unsigned long argument) except -1:
-    if ioctl(fd, request, argument) < 0:
         raise PerfError(errno)
-    return 0
+    return fd
+
+
+cdef _call(int fd, unsigned long request, bint group):
+    if ioctl(fd, request, PERF_IOC_FLAG_GROUP if group else 0) < 0:
+        raise PerfError(errno)
 
 
 def enable(int fd, bint group=False):
-    """See `Kernel.enable`."""
-    _call(fd, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP if group else 0)
+    """Let an event count, or with `group` the leader `fd` and all its members."""
+    _call(fd, PERF_EVENT_IOC_ENABLE, group)
 
 
 def disable(int fd, bint group=False):
-    """See `Kernel.disable`."""
-    _call(fd, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP if group else 0)
-
-
-def set_output(int fd, int other):
-    """Records of `fd` go to the ring buffer of `other` from now on."""
-    _call(fd, PERF_EVENT_IOC_SET_OUTPUT, other)
+    """Stop counting; the count stays."""
+    _call(fd, PERF_EVENT_IOC_DISABLE, group)
 
 
 def close(int fd):
-    """See `Kernel.close`."""
+    """Close the descriptor; the event goes with it."""
     if c_close(fd) and errno != EINTR:
         raise PerfError(errno)
 
 
-cdef inline Py_ssize_t _read(int fd, uint64_t *words, size_t size) except -1:
-    cdef Py_ssize_t got = setebench_read(fd, words, size)
-    while got == -EINTR:
-        got = setebench_read(fd, words, size)
-    if got < 0:
-        raise PerfError(-got)
-    return got
-
-
-cdef inline Reading _reading(int fd, size_t size):
-    """What the kernel says of a group whose reading has `size` bytes."""
-    cdef Reading reading = Reading.__new__(Reading)
-    cdef Py_ssize_t got = _read(fd, reading.words, size)
-    if got == 0:
-        return None
-    if <size_t>got != size or (3 + reading.words[0]) * 8 != size:
-        raise PerfError(EINVAL)   # not the group that was opened
-    return reading
-
-
-@cython.final
-cdef class Group:
-    """A group of `count` events whose leader is `fd`, to be read again and again."""
-
-    cdef int fd
-    cdef size_t size
-
-    def __init__(self, int fd, int count):
-        """Raises `PerfError` for a count that no group has. The descriptor stays its owner's."""
-        if not 0 < count <= MOST_EVENTS:
-            raise PerfError(EINVAL)
-        self.fd = fd
-        self.size = (3 + count) * 8
-
-    def read(self):
-        """See `Kernel.read_values`."""
-        return _reading(self.fd, self.size)
-
-
 def read_values(int fd, int count):
-    """See `Kernel.read_values`."""
+    """Times and values of a group of `count` events (opened with `attributes.GROUP`); None where the kernel gave no
+    bytes: the pinned group found no free counter."""
+    cdef uint64_t words[3 + MOST_EVENTS]
+    cdef Py_ssize_t size = (3 + count) * 8, got = -1
     if not 0 < count <= MOST_EVENTS:
         raise PerfError(EINVAL)
-    return _reading(fd, (3 + count) * 8)
+    got = read(fd, words, size)
+    while got < 0 and errno == EINTR:
+        got = read(fd, words, size)
+    if got < 0:
+        raise PerfError(errno)
+    if got == 0:
+        return None
+    if got != size or <int>words[0] != count:
+        raise PerfError(EINVAL)   # not the group that was opened
+    return Reading(words[1], words[2], tuple([words[3 + i] for i in range(count)]))
 
 
-include "_page.pxi"
+cdef class Page:
+    """The page that the kernel keeps about one open event, with its ring buffer where one was asked for. Forked
+    children don't inherit it: there, and once it is closed, it raises `PerfError`."""
+
+    cdef perf_event_mmap_page *page
+    cdef uint64_t data_bytes
+    cdef pid_t process
+    cdef pthread_t owner
+    cdef bint own
+
+    def __cinit__(self):
+        self.page = NULL
+
+    def __init__(self, int fd, int data_pages=0, bint own=False):
+        """Map it and a ring buffer of `data_pages` (a power of two) behind it. `own`: the event counts the calling
+        thread on any CPU, so that this thread may read its counter by rdpmc. Raises `PerfError` (EPERM where locked
+        memory is used up)."""
+        cdef void *mapped = mmap(NULL, <size_t>(1 + data_pages) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+        if mapped == MAP_FAILED:
+            raise PerfError(errno)
+        self.page = <perf_event_mmap_page *>mapped
+        self.data_bytes = <uint64_t>data_pages * PAGE
+        self.process, self.owner, self.own = getpid(), pthread_self(), own
+
+    def __dealloc__(self):
+        self.close()
+
+    def close(self):
+        """Unmap it. May be called twice."""
+        if self.page != NULL and self.process == getpid():
+            munmap(self.page, PAGE + self.data_bytes)
+        self.page = NULL
+
+    cdef int _open(self) except -1:
+        if self.page == NULL or self.process != getpid():
+            raise PerfError(EINVAL)
+        return 0
+
+    @property
+    def index(self):
+        """1 more than the hardware counter that the event has now; 0 where it has none."""
+        self._open()
+        return self.page.index
+
+    def count(self):
+        """The count by rdpmc where the kernel lets this thread read it so, now, else None: read the descriptor then."""
+        cdef int64_t value
+        self._open()
+        # a counter index is that of the CPU on which the event's thread runs: no other thread may use it
+        if self.own and self.owner == pthread_self() and setebench_page_count(self.page, &value):
+            return value
+        return None
+
+    def drain(self):
+        """Whole records from the ring buffer, oldest first; they are gone from it then."""
+        cdef list records = []
+        cdef uint64_t head, tail
+        cdef uint16_t size
+        self._open()
+        head = setebench_data_head(self.page) if self.data_bytes else 0
+        tail = self.page.data_tail
+        while self.data_bytes and tail + HEADER <= head:
+            # a record begins at a multiple of 8, so its header is never split
+            memcpy(&size, <char *>self.page + PAGE + tail % self.data_bytes + 6, 2)
+            if size < HEADER or tail + size > head:
+                break
+            records.append(self._bytes(tail % self.data_bytes, size))
+            tail += size
+        setebench_data_tail(self.page, tail)
+        return records
+
+    cdef bytes _bytes(self, uint64_t begin, uint16_t size):
+        """A record, in one piece even where it goes on at the buffer's begin."""
+        cdef uint64_t first = min(<uint64_t>size, self.data_bytes - begin)
+        cdef bytes record = PyBytes_FromStringAndSize(NULL, size)
+        memcpy(PyBytes_AsString(record), <char *>self.page + PAGE + begin, first)
+        memcpy(PyBytes_AsString(record) + first, <char *>self.page + PAGE, size - first)
+        return record

@@ -15,8 +15,7 @@ perf_event_open(2) and its tools, so that a list from elsewhere can be used here
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from enum import IntEnum
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -24,31 +23,25 @@ import msgspec
 from setebench.counters.roles import ROLES
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.native.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
-from setebench.native.perf.libpfm import Libpfm
 from setebench.native.perf.plans import SYSTEM_PLANS, Plan, Term
 from setebench.native.perf.sysfs import CORE_PMUS, Pmu, core_pmus
 from setebench.native.perf.tables import EventSpec
 
 FIELDS = ("config", "config1", "config2", "config3")
-
-
-def _words(kind: type[IntEnum]) -> dict[str, int]:
-    """Names of the kernel's own events as its tools spell them: PAGE_FAULTS is page-faults."""
-    return {member.name.lower().replace("_", "-"): member.value for member in kind}
-
-
-_SOFTWARE = _words(Software)
-_HARDWARE = _words(Hardware)
+_KERNEL_WORDS: dict[str, tuple[Type, int]] = {
+    member.name.lower().replace("_", "-"): (kind, member.value)
+    for kind, members in ((Type.HARDWARE, Hardware), (Type.SOFTWARE, Software))
+    for member in members
+}
+"""Names of the kernel's own events as its tools spell them: PAGE_FAULTS is page-faults."""
 _ALSO = {"faults": "page-faults", "minor-faults": "page-faults-min", "major-faults": "page-faults-maj"}
 _ALSO |= {"cs": "context-switches", "migrations": "cpu-migrations"}
 _ALSO |= {"cycles": "cpu-cycles", "branches": "branch-instructions"}
 _OWN_PMUS = {int(Type.SOFTWARE): "software", int(Type.BREAKPOINT): "breakpoint"}
-_IN_KERNEL = (Software.CONTEXT_SWITCHES, Software.CPU_MIGRATIONS)
 _ACCESSES = {"r": Breakpoint.READ, "w": Breakpoint.WRITE, "x": Breakpoint.EXECUTE}
-_USUAL_ACCESS_BYTES = 4  # what perf's tools take where no length is given
-_CODE_ACCESS_BYTES = 8  # sizeof(long): the only length that the kernel takes for execution
-_MODIFIERS = "ukhpGH"
-_PRECISE_MOST = 3
+_USUAL_ACCESS_BYTES, _CODE_ACCESS_BYTES = "4", "8"
+"""What perf's tools take where no length is given, and the only length that the kernel takes for execution."""
+_MODIFIERS, _PRECISE_MOST = "ukhpGH", 3
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}", re.ASCII)
 _PMU_TEXT = re.compile(r"([\w.*?-]+)/([^/]*)/(\w*)", re.ASCII)
 _RAW_TEXT = re.compile(r"r([0-9a-fA-F]{1,16})(?::(\w+))?", re.ASCII)
@@ -64,56 +57,39 @@ class Encoded(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
 
 
-def boxes(pmus: dict[str, Pmu], kind: str) -> list[Pmu]:
-    """PMUs of one kind, in order: that of this very name, or those numbered (amd_umc_0, amd_umc_1, ...)."""
+def boxes(pmus: Mapping[str, Pmu], kind: str) -> list[Pmu]:
+    """PMUs of one kind, in order: that of this very name, or those numbered (amd_umc_0, amd_umc_1, ...).
+
+    Raises `UnsupportedError` where the kernel shows none."""
     numbered = re.compile(rf"{re.escape(kind)}(?:_(\d+))?", re.ASCII)
-    found = [(int(match[1] or -1), pmu) for name, pmu in pmus.items() if (match := numbered.fullmatch(name))]
-    return [pmu for _, pmu in sorted(found, key=lambda pair: pair[0])]
+    found = {int(match[1] or -1): pmu for name, pmu in pmus.items() if (match := numbered.fullmatch(name))}
+    return _some([found[number] for number in sorted(found)], kind)
 
 
-def placed_terms(pmu: Pmu, values: Mapping[str, int]) -> dict[str, int]:
-    """Fields of the attributes with these terms' values in the bits that the PMU's format gives them, lowest first.
-
-    Raises `UsageError` for a term without a place in the format, or a value with more bits than its place."""
-    fields = dict.fromkeys(FIELDS, 0)
-    for name, value in values.items():
-        for field, bits in _deposited(pmu, name, value):
-            fields[field] |= bits
-    return fields
-
-
-def encode_spec(spec: EventSpec, pmus: dict[str, Pmu]) -> tuple[Term, ...]:
-    """A table's event in every box of its PMU. Raises `UnsupportedError` where the kernel shows no such PMU, or one
-    whose format lacks a term."""
-    found = boxes(pmus, spec.pmu)
-    if not found:
-        raise UnsupportedError(_no_pmu(spec.pmu))
-    try:
-        return tuple(_term(pmu, code.terms, float(code.factor)) for code in spec.codes for pmu in found)
-    except UsageError as error:
-        raise UnsupportedError(str(error)) from error
+def _some(pmus: list[Pmu], kind: str) -> list[Pmu]:
+    if not pmus:
+        why = "a guest without one, a missing driver, or another processor"
+        raise UnsupportedError(f"the kernel shows no PMU {kind!r} here ({why})")
+    return pmus
 
 
 def plan_of(role: str, spec: EventSpec, pmus: dict[str, Pmu]) -> Plan:
-    """How the role is counted here, or why it can't be."""
+    """How the role is counted here, in every box of its PMU, or why it can't be."""
     try:
-        return Plan(role=role, terms=encode_spec(spec, pmus))
+        found = boxes(pmus, spec.pmu)
+        return Plan(
+            role=role, terms=tuple(_term(pmu, code.terms, float(code.factor)) for code in spec.codes for pmu in found)
+        )
     except SetebenchError as error:
         return Plan(role=role, reason=str(error))
 
 
 class Encoder:
-    """Encodes names and numbers for the PMUs that the kernel shows.
+    """Encodes names and numbers for the PMUs that the kernel shows. `specs`: the table's events by role, which come
+    before the kernel's events of the same name."""
 
-    `specs`: the table's events by role, which come before the kernel's events of the same name. `names`: opens what
-    knows more names, once one is asked for that nobody else knows; raises `UnsupportedError` where there is none."""
-
-    def __init__(
-        self, pmus: dict[str, Pmu], specs: Mapping[str, EventSpec], names: Callable[[], Libpfm] = Libpfm
-    ) -> None:
-        self._pmus = pmus
-        self._specs = specs
-        self._names = names
+    def __init__(self, pmus: dict[str, Pmu], specs: Mapping[str, EventSpec]) -> None:
+        self._pmus, self._specs = pmus, specs
 
     def encode(self, text: str) -> Encoded:
         """One event.
@@ -122,46 +98,33 @@ class Encoder:
         if match := _ACCESS_TEXT.fullmatch(text):
             return self._plain(text, _access(text, match), match[4])
         if match := _PMU_TEXT.fullmatch(text):
-            return self._of_pmu(text, match)
+            return self._of_pmu(text, *match.groups())
         if (match := _RAW_TEXT.fullmatch(text)) and text not in self._specs:
             return self._raw(text, int(match[1], 16), match[2])
-        if match := _NAME_TEXT.fullmatch(text):
-            found = self._named(text, match[1], match[2])
-            if found is not None:
-                return found
-        return self._plain(text, self._elsewhere(text), None)
-
-    def _elsewhere(self, text: str) -> Attributes:
-        try:
-            return self._names().encode(text)
-        except SetebenchError as error:
-            known = "neither a role of this processor nor a name that the kernel knows"
-            raise UsageError(f"no event {text!r}: {known}; {error}") from error
+        match = _NAME_TEXT.fullmatch(text)
+        found = self._named(text, match[1], match[2]) if match else None
+        if found is None:
+            raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
+        return found
 
     def _named(self, text: str, name: str, modifiers: str | None) -> Encoded | None:
-        if name in SYSTEM_PLANS:
-            return Encoded(text=text, terms=_modified(SYSTEM_PLANS[name].terms, modifiers), unit=ROLES[name].unit)
-        if name in self._specs:
-            terms = encode_spec(self._specs[name], self._pmus)
-            return Encoded(text=text, terms=_modified(terms, modifiers), unit=ROLES[name].unit)
+        if name in SYSTEM_PLANS or name in self._specs:
+            plan = SYSTEM_PLANS.get(name) or plan_of(name, self._specs[name], self._pmus)
+            if plan.reason:
+                raise UnsupportedError(plan.reason)
+            return Encoded(text=text, terms=_modified(plan.terms, modifiers), unit=ROLES[name].unit)
         if having := [pmu for pmu in core_pmus(self._pmus) if name in pmu.events]:
             return self._encoded(text, having, name, modifiers)
-        word = _ALSO.get(name, name)
-        for kind, words in ((Type.SOFTWARE, _SOFTWARE), (Type.HARDWARE, _HARDWARE)):
-            if word in words:
-                return self._plain(text, Attributes(type=kind, config=words[word]), modifiers)
-        return None
+        kind, config = _KERNEL_WORDS.get(_ALSO.get(name, name), (None, 0))
+        return None if kind is None else self._plain(text, Attributes(type=kind, config=config), modifiers)
 
-    def _of_pmu(self, text: str, match: re.Match[str]) -> Encoded:
-        kind, terms, modifiers = match[1], match[2], match[3]
+    def _of_pmu(self, text: str, kind: str, terms: str, modifiers: str) -> Encoded:
         if "*" not in kind and "?" not in kind:
-            found = boxes(self._pmus, kind)
-        else:
-            matching = sorted(name for name in self._pmus if fnmatchcase(name, kind))
-            found = [self._pmus[name] for name in matching if _has_names(self._pmus[name], terms)]
-        if not found:
-            raise UnsupportedError(_no_pmu(kind))
-        return self._encoded(text, found, terms, modifiers)
+            return self._encoded(text, boxes(self._pmus, kind), terms, modifiers)
+        names = [part.partition("=")[0] for part in terms.split(",") if part]
+        matching = (self._pmus[name] for name in sorted(self._pmus) if fnmatchcase(name, kind))
+        having = [pmu for pmu in matching if all(name in {*pmu.events, *pmu.formats, *FIELDS} for name in names)]
+        return self._encoded(text, _some(having, kind), terms, modifiers)
 
     def _encoded(self, text: str, pmus: list[Pmu], terms: str, modifiers: str | None) -> Encoded:
         made = [_text_term(pmu, terms) for pmu in pmus]
@@ -172,9 +135,8 @@ class Encoder:
     def _plain(self, text: str, attributes: Attributes, modifiers: str | None) -> Encoded:
         """An event of one of the kernel's own types, or of a PMU that is listed with its type."""
         pmu = next((pmu for pmu in self._pmus.values() if pmu.type == attributes.type), None)
-        in_kernel = attributes.type == Type.SOFTWARE and attributes.config in _IN_KERNEL
         name = pmu.name if pmu else _OWN_PMUS.get(attributes.type, CORE_PMUS[0])
-        term = Term(attributes=attributes, pmu=name, cpus=pmu.cpus if pmu else None, in_kernel=in_kernel)
+        term = Term(attributes=attributes, pmu=name, cpus=pmu.cpus if pmu else None)
         return Encoded(text=text, terms=_modified((term,), modifiers))
 
     def _raw(self, text: str, config: int, modifiers: str | None) -> Encoded:
@@ -186,34 +148,35 @@ class Encoder:
 # -- terms -----------------------------------------------------------------------------------------------------------
 
 
-def _deposited(pmu: Pmu, name: str, value: int) -> Iterable[tuple[str, int]]:
-    if name in FIELDS:
-        _check_bits(pmu, name, value)
-        return [(name, value)]
-    if name not in pmu.formats:
-        known = ", ".join(sorted(pmu.formats)) or "none"
-        raise UsageError(f"the PMU {pmu.name} has no term {name!r}; it has {known}")
-    return _spread(pmu, name, value)
+def placed_terms(pmu: Pmu, values: Mapping[str, int]) -> dict[str, int]:
+    """Fields of the attributes with these terms' values in the bits that the PMU's format gives them, lowest first.
 
-
-def _spread(pmu: Pmu, name: str, value: int) -> Iterable[tuple[str, int]]:
-    rest = value
-    placed = []
-    for field, low, high in pmu.formats[name]:
-        width = high - low + 1
-        placed.append((field, (rest & ((1 << width) - 1)) << low))
-        rest >>= width
-    if rest:
-        room = sum(high - low + 1 for _, low, high in pmu.formats[name])
-        raise UsageError(f"{name}={value:#x} is more than the {room} bits that the PMU {pmu.name} has for it")
-    return placed
+    Raises `UsageError` for a term without a place in the format, or a value with more bits than its place."""
+    fields = dict.fromkeys(FIELDS, 0)
+    for name, value in values.items():
+        if name in FIELDS:
+            _check_bits(pmu, name, value)
+            fields[name] |= value
+            continue
+        if name not in pmu.formats:
+            raise UsageError(
+                f"the PMU {pmu.name} has no term {name!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}"
+            )
+        rest = value
+        for field, low, high in pmu.formats[name]:
+            width = high - low + 1
+            fields[field] |= (rest & ((1 << width) - 1)) << low
+            rest >>= width
+        if rest:
+            room = sum(high - low + 1 for _, low, high in pmu.formats[name])
+            raise UsageError(f"{name}={value:#x} is more than the {room} bits that the PMU {pmu.name} has for it")
+    return fields
 
 
 def _check_bits(pmu: Pmu, field: str, value: int) -> None:
-    """Whether the PMU's format has a place for every bit that is set; one without formats takes anything."""
-    places = [place for bits in pmu.formats.values() for place in bits if place.field == field]
+    """Every bit that is set has a place in the PMU's format; one without formats takes anything."""
     foreign = value
-    for place in places:
+    for place in (place for bits in pmu.formats.values() for place in bits if place.field == field):
         foreign &= ~((1 << (place.high + 1)) - (1 << place.low))
     if foreign and pmu.formats:
         raise UsageError(f"{field}={value:#x} sets bits {foreign:#x}, which the PMU {pmu.name} has no term for")
@@ -256,39 +219,24 @@ def _pair(pmu: Pmu, text: str) -> tuple[str, int]:
     return name, int(number, 0)
 
 
-def _has_names(pmu: Pmu, text: str) -> bool:
-    """Whether the PMU knows every term and event of the text, so that a pattern takes it."""
-    names = [part.partition("=")[0] for part in text.split(",") if part]
-    return all(name in pmu.events or name in pmu.formats or name in FIELDS for name in names)
-
-
 def _access(text: str, match: re.Match[str]) -> Attributes:
     access = sum(_ACCESSES[letter] for letter in match[3] or "rw")
     code = access == Breakpoint.EXECUTE
-    length = int(match[2] or (_CODE_ACCESS_BYTES if code else _USUAL_ACCESS_BYTES))
-    address = int(match[1], 16)
+    length, address = int(match[2] or (_CODE_ACCESS_BYTES if code else _USUAL_ACCESS_BYTES)), int(match[1], 16)
     if length not in (1, 2, 4, 8) or (not code and address % length):
         raise UsageError(f"{text!r}: 1, 2, 4 or 8 bytes at a multiple of their number can be watched")
-    return Attributes(type=Type.BREAKPOINT, bp_type=access, bp_address=address, bp_bytes=length)
+    return Attributes(type=Type.BREAKPOINT, bp_type=access, config1=address, config2=length)
 
 
 def _modified(terms: Iterable[Term], modifiers: str | None) -> tuple[Term, ...]:
-    flags, replace = _flags(modifiers or ""), msgspec.structs.replace
-    return tuple(replace(term, attributes=replace(term.attributes, **flags)) for term in terms)
-
-
-def _flags(modifiers: str) -> dict[str, int | bool]:
-    precise = modifiers.count("p")
-    if set(modifiers) - set(_MODIFIERS) or precise > _PRECISE_MOST:
+    letters, replace = modifiers or "", msgspec.structs.replace
+    precise = letters.count("p")
+    if set(letters) - set(_MODIFIERS) or precise > _PRECISE_MOST:
         raise UsageError(f"unknown modifiers {modifiers!r}: u, k, h, G, H, and p up to {_PRECISE_MOST} times")
-    flags: dict[str, int | bool] = {"precise_ip": precise} if precise else {}
-    if set(modifiers) & set("ukh"):
+    flags: dict[str, int] = {"precise_ip": precise} if precise else {}
+    if set(letters) & set("ukh"):
         whole = {"exclude_user": "u", "exclude_kernel": "k", "exclude_hv": "h"}
-        flags |= {flag: letter not in modifiers for flag, letter in whole.items()}
-    if set(modifiers) & set("GH"):
-        flags |= {"exclude_host": "H" not in modifiers, "exclude_guest": "G" not in modifiers}
-    return flags
-
-
-def _no_pmu(kind: str) -> str:
-    return f"the kernel shows no PMU {kind!r} here (a guest without one, a missing driver, or another processor)"
+        flags |= {flag: letter not in letters for flag, letter in whole.items()}
+    if set(letters) & set("GH"):
+        flags |= {"exclude_host": "H" not in letters, "exclude_guest": "G" not in letters}
+    return tuple(replace(term, attributes=replace(term.attributes, **flags)) for term in terms)

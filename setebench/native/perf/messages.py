@@ -18,20 +18,13 @@ import msgspec
 from setebench.host.environment import Hypervisor, parse_fields, read_environment
 from setebench.host.event_sources import read_event_sources
 from setebench.host.tree import Tree, parse_number
-from setebench.native.perf.attributes import Attributes, Type
-from setebench.native.perf.kernel import EVERYBODY
+from setebench.native.perf.attributes import EVERYBODY, Attributes, Type
 from setebench.native.perf.sysfs import Pmu, core_pmus, read_pmus
 
 SECCOMP_FILTER = 2
-
-NO_USER = 3
-"""From this value of perf_event_paranoid on, no ordinary user may open any event."""
-NO_KERNEL = 2
-"""From here on, none that counts in the kernel."""
-NO_CPU = 1
-"""From here on, none that counts everybody on a CPU."""
-NO_TRACEPOINT = 0
-"""From here on, no raw tracepoints."""
+NO_TRACEPOINT, NO_CPU, NO_KERNEL, NO_USER = 0, 1, 2, 3
+"""From these values of perf_event_paranoid on, ordinary users may open no raw tracepoint, none that counts everybody on
+a CPU, none that counts in the kernel, none at all."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +49,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def read_situation(tree: Tree | None = None) -> Situation:
     """The situation of this process, or of the recorded one below the tree's root. Raises nothing."""
     tree = Tree(Path("/")) if tree is None else tree
-    status = parse_fields(tree.text("proc/self/status") or "")
-    seccomp = status.get("Seccomp")
+    seccomp = parse_fields(tree.text("proc/self/status") or "").get("Seccomp")
     events = read_event_sources(tree)
     return Situation(
         paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
@@ -71,11 +63,10 @@ def read_situation(tree: Tree | None = None) -> Situation:
 
 def explain(number: int, request: Request, situation: Situation) -> str:
     """One line, without a full stop: why the kernel refused this event with errno `number`, and what to do."""
-    say = _EXPLANATIONS.get(number)
-    if say is not None:
-        return say(request, situation)
     name = errno.errorcode.get(number, f"error {number}")
-    return f"the kernel refused the event with {name}, which it does not explain; see the end of dmesg"
+    unknown = f"the kernel refused the event with {name}, which it does not explain; see the end of dmesg"
+    said = _EXPLANATIONS.get(number, unknown)
+    return said.format(request.cpu, request.pid) if isinstance(said, str) else said(request, situation)
 
 
 def no_counter(situation: Situation) -> str:
@@ -109,56 +100,7 @@ def no_buffer(number: int, pages: int) -> str:
             f"a ring buffer of {pages} pages is more locked memory than this user may have: take fewer pages, end "
             "other profilers, or raise kernel.perf_event_mlock_kb (as root) or ulimit -l"
         )
-    if number == errno.EINVAL:
-        return "this event gives no samples to a buffer: one that new threads inherit needs a CPU of its own"
     return f"the ring buffer can't be mapped ({os.strerror(number)}): free some memory or take fewer pages than {pages}"
-
-
-# -- rights -----------------------------------------------------------------------------------------------------------
-
-
-def _grant(level: int, situation: Situation) -> str:
-    """What to do to be let do what needs perf_event_paranoid at most `level`."""
-    now = "" if situation.paranoid is None else f" (it is {situation.paranoid})"
-    return f"set kernel.perf_event_paranoid={level}{now} by sysctl as root, or give the program CAP_PERFMON"
-
-
-def _refused(request: Request, situation: Situation) -> str:
-    level = situation.paranoid
-    if not situation.privileged and level is not None:
-        for limit, allowed, what in _limits(request):
-            if level >= limit:
-                return f"perf_event_paranoid forbids {what}: {_grant(allowed, situation)}"
-    if situation.seccomp:
-        return (
-            "the container's seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, "
-            "or with a seccomp profile that allows it"
-        )
-    if request.pid > 0:
-        return f"thread {request.pid} belongs to another user: count it as that user or with CAP_PERFMON"
-    return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
-
-
-def _limits(request: Request) -> list[tuple[int, int, str]]:
-    """(value of perf_event_paranoid that forbids it, value to set, what is forbidden), the widest first."""
-    limits = [(NO_USER, NO_KERNEL, "all events to ordinary users")]
-    if request.attributes.type == Type.TRACEPOINT:
-        limits.append((NO_TRACEPOINT, NO_TRACEPOINT - 1, "tracepoints"))
-    if request.pid == EVERYBODY:
-        limits.append((NO_CPU, NO_CPU - 1, "events of a whole CPU or socket"))
-    if not request.attributes.exclude_kernel:
-        limits.append((NO_KERNEL, NO_KERNEL - 1, "counting in the kernel"))
-    return limits
-
-
-# -- no such event, no such form --------------------------------------------------------------------------------------
-
-
-def is_core(attributes: Attributes, situation: Situation) -> bool:
-    """Whether the event is one of a core's PMU."""
-    if attributes.type in (Type.HARDWARE, Type.HW_CACHE, Type.RAW):
-        return True
-    return any(pmu.type == attributes.type for pmu in core_pmus(situation.pmus))
 
 
 def no_pmu(situation: Situation) -> str:
@@ -172,8 +114,48 @@ def no_pmu(situation: Situation) -> str:
     return "the kernel drives no PMU of this CPU: see what dmesg says of 'Performance Events', and the firmware's setup"
 
 
+# -- rights -----------------------------------------------------------------------------------------------------------
+
+
+def _grant(level: int, situation: Situation) -> str:
+    """What to do to be let do what needs perf_event_paranoid at most `level`."""
+    now = "" if situation.paranoid is None else f" (it is {situation.paranoid})"
+    return f"set kernel.perf_event_paranoid={level}{now} by sysctl as root, or give the program CAP_PERFMON"
+
+
+def _refused(request: Request, situation: Situation) -> str:
+    """The widest of the limits that this request is beyond."""
+    limits = (
+        (NO_USER, NO_KERNEL, True, "all events to ordinary users"),
+        (NO_TRACEPOINT, NO_TRACEPOINT - 1, request.attributes.type == Type.TRACEPOINT, "tracepoints"),
+        (NO_CPU, NO_CPU - 1, request.pid == EVERYBODY, "events of a whole CPU or socket"),
+        (NO_KERNEL, NO_KERNEL - 1, not request.attributes.exclude_kernel, "counting in the kernel"),
+    )
+    level = -1 if situation.privileged or situation.paranoid is None else situation.paranoid
+    for limit, allowed, concerned, what in limits:
+        if concerned and level >= limit:
+            return f"perf_event_paranoid forbids {what}: {_grant(allowed, situation)}"
+    if situation.seccomp:
+        return (
+            "the container's seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, "
+            "or with a seccomp profile that allows it"
+        )
+    if request.pid > 0:
+        return f"thread {request.pid} belongs to another user: count it as that user or with CAP_PERFMON"
+    return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
+
+
+# -- no such event, no such form --------------------------------------------------------------------------------------
+
+
+def _is_core(attributes: Attributes, situation: Situation) -> bool:
+    """Whether the event is one of a core's PMU."""
+    own = {Type.HARDWARE, Type.HW_CACHE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
+    return attributes.type in own
+
+
 def _absent(request: Request, situation: Situation) -> str:
-    if not is_core(request.attributes, situation):
+    if not _is_core(request.attributes, situation):
         return f"this kernel has no PMU of type {request.attributes.type} or no such event of it; see `counters list`"
     if not core_pmus(situation.pmus):
         return no_pmu(situation)
@@ -181,25 +163,19 @@ def _absent(request: Request, situation: Situation) -> str:
 
 
 def _unfit(request: Request, situation: Situation) -> str:
-    attributes = request.attributes
+    attributes, name = request.attributes, _name(request.attributes, situation)
+    right = "CAP_PERFMON, or a lower perf_event_paranoid"
     if attributes.precise_ip:
         return f"this PMU has no samples as precise as asked for ({attributes.precise_ip}); ask for less"
     if request.pid == EVERYBODY and request.cpu < 0:
         return "events of everybody need a CPU; name one"
-    name = _name(attributes, situation)
-    if is_core(attributes, situation) or attributes.type <= Type.BREAKPOINT:
+    if _is_core(attributes, situation) or attributes.type <= Type.BREAKPOINT:
         return f"{name} does not know these bits or this combination; compare the event with the PMU's 'format' folder"
     if attributes.exclude_user or attributes.exclude_kernel:
-        return f"{name} counts user and kernel together; leave neither out (which needs {_right(situation)})"
+        return f"{name} counts user and kernel together; leave neither out (which needs {right})"
     if request.pid != EVERYBODY:
-        return f"{name} counts whole CPUs, never one thread; count it so (which needs {_right(situation)})"
+        return f"{name} counts whole CPUs, never one thread; count it so (which needs {right})"
     return f"{name} does not know these bits, or can't be in a group with other PMUs; see its 'format' folder"
-
-
-def _right(situation: Situation) -> str:
-    if situation.paranoid is None or situation.privileged:
-        return "CAP_PERFMON"
-    return f"CAP_PERFMON, or perf_event_paranoid below its {situation.paranoid}"
 
 
 def _name(attributes: Attributes, situation: Situation) -> str:
@@ -214,13 +190,13 @@ def _unsupported(request: Request, situation: Situation) -> str:
     return f"{_name(request.attributes, situation)} does not support what was asked for; leave options out"
 
 
-def _taken(request: Request, situation: Situation) -> str:
+def _taken(request: Request, _situation: Situation) -> str:
     if request.attributes.type == Type.BREAKPOINT:
         return "all breakpoints of the CPU are in use (it has four): end the debugger or use fewer"
     return "another profiler, or the NMI watchdog, has this PMU for itself: end it and try again"
 
 
-_EXPLANATIONS: dict[int, Callable[[Request, Situation], str]] = {
+_EXPLANATIONS: dict[int, str | Callable[[Request, Situation], str]] = {
     errno.ENOENT: _absent,
     errno.EACCES: _refused,
     errno.EPERM: _refused,
@@ -228,12 +204,13 @@ _EXPLANATIONS: dict[int, Callable[[Request, Situation], str]] = {
     errno.EOPNOTSUPP: _unsupported,
     errno.EBUSY: _taken,
     errno.ENOSPC: _taken,
-    errno.ENODEV: lambda request, _: f"CPU {request.cpu} is offline or its PMU lacks what the event needs; see lscpu",
-    errno.ENXIO: lambda request, _: f"CPU {request.cpu} has no such PMU; choose another CPU",
-    errno.EMFILE: lambda *_: "too many open files for so many events and threads; raise the limit (ulimit -n)",
-    errno.ENFILE: lambda *_: "the system has too many open files; raise fs.file-max (as root) or end programs",
-    errno.ENOMEM: lambda *_: "the kernel has no memory for the event; free some, or use smaller buffers",
-    errno.E2BIG: lambda *_: "this kernel is older than what the event needs (config3: Linux 6.3); use a newer one",
-    errno.ENOSYS: lambda *_: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
-    errno.ESRCH: lambda request, _: f"thread {request.pid} has ended; name one that runs",
+    errno.ENODEV: "CPU {0} is offline or its PMU lacks what the event needs; see lscpu",
+    errno.ENXIO: "CPU {0} has no such PMU; choose another CPU",
+    errno.EMFILE: "too many open files for so many events and threads; raise the limit (ulimit -n)",
+    errno.ENFILE: "the system has too many open files; raise fs.file-max (as root) or end programs",
+    errno.ENOMEM: "the kernel has no memory for the event; free some, or use smaller buffers",
+    errno.E2BIG: "this kernel is older than what the event needs (config3: Linux 6.3); use a newer one",
+    errno.ENOSYS: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
+    errno.ESRCH: "thread {1} has ended; name one that runs",
 }
+"""What an errno means: a line, in which 0 is the CPU and 1 the thread, or what makes one of request and situation."""

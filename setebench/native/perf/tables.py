@@ -7,14 +7,11 @@ something else there. docs/events.md describes the format; what a role means sta
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterator
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -23,7 +20,6 @@ from setebench.errors import SetebenchError
 from setebench.host.processor import Processor
 
 FOLDER = Path(__file__).parent / "events"
-T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -50,7 +46,11 @@ class Need(StrEnum):
     SYSTEM_WIDE = "system_wide"
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A record of a file; a key that it does not have is an error."""
+
+
+class Source(_Strict, frozen=True, kw_only=True):
     """Where encodings were looked up: a project's file at a commit, or a document."""
 
     project: str
@@ -59,7 +59,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     licence: str = ""
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Conflict(_Strict, frozen=True, kw_only=True):
     """Another source says something else: who, what, and why ours stands. `about` names an event that plays no role."""
 
     source: str
@@ -68,7 +68,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     about: str = ""
 
 
-class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Code(_Strict, frozen=True, kw_only=True):
     """What one counter is set to. Fields are terms of the kernel's formats and have their names; those that are zero
     or false are left out. `scale`: how many of the role's units one count stands for, a number or a fraction ("8/9").
     """
@@ -81,7 +81,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     offcore_rsp: int = 0
     ldlat: int = 0
     rdwrmask: int = 0
-    scale: int | str = 1
+    scale: Annotated[int, msgspec.Meta(gt=0)] | Annotated[str, msgspec.Meta(pattern=r"^[1-9]\d*(/[1-9]\d*)?$")] = 1
 
     @property
     def factor(self) -> Fraction:
@@ -96,7 +96,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {"event": self.event or 0} | {name: value for name, value in values.items() if value}
 
 
-class EventSpec(Code, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EventSpec(Code, frozen=True, kw_only=True):
     """The event, or the sum of events, that plays a role.
 
     `pmu`: kind of PMU as the kernel names it; every box of it (uncore_imc_0, uncore_imc_1, ...) is counted and the
@@ -133,7 +133,7 @@ class EventSpec(Code, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return " + ".join(f"{scale}{self.pmu}/{text}/" for scale, text in zip(scales, terms, strict=True))
 
 
-class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Match(_Strict, frozen=True, kw_only=True):
     """Processors that a file holds for. No `steppings` means all."""
 
     vendor: str
@@ -151,7 +151,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Table(_Strict, frozen=True, kw_only=True):
     """One file. `absent`: roles that this microarchitecture has no event for, each with the reason in one line.
     `conflicts`: those about events that play no role here."""
 
@@ -163,26 +163,34 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     roles: dict[str, EventSpec] = {}
 
 
-class Dispute(NamedTuple):
-    """A conflict and where it stands: the table's name, and the role that it is about ("" for none)."""
-
-    table: str
-    role: str
-    conflict: Conflict
+def read_table(path: Path) -> Table:
+    """The table in a file. Raises `SetebenchError` with file and place for a file that isn't one, a key that there is
+    not, an unknown role or source, or an event without a number."""
+    try:
+        table = msgspec.toml.decode(path.read_bytes(), type=Table)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise SetebenchError(f"{path}: {error}") from error
+    for role in (*table.roles, *table.absent):
+        if role not in ROLES or (role in table.roles and role in table.absent):
+            raise SetebenchError(f"{path}: there is no role {role!r}, or it is both here and absent")
+    for role, spec in table.roles.items():
+        if unknown := spec.sources.keys() - table.sources.keys():
+            raise SetebenchError(f"{path}: roles.{role}: no source {min(unknown)!r} in this file")
+        if (spec.event is None) == (not spec.sum) or any(code.event is None for code in spec.sum):
+            raise SetebenchError(f"{path}: roles.{role}: needs one event, or a sum of events, with numbers")
+    return table
 
 
 @cache
-def load_tables(folder: Path = FOLDER) -> dict[str, Table]:
-    """Every table by the name of its file.
-
-    Raises `SetebenchError` with file and line for a file that isn't one, a key that there is not, an unknown role or
-    source, or an event without a number."""
-    return {path.stem: _Reader(path).table() for path in sorted(folder.glob("*.toml"))}
+def load_tables() -> dict[str, Table]:
+    """Every table by the name of its file."""
+    return {path.stem: read_table(path) for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def table_for(processor: Processor) -> tuple[str, Table] | None:
     """The table that names `processor`, with its name; None where none does."""
-    return next(((name, table) for name, table in load_tables().items() if _holds(table, processor)), None)
+    tables = load_tables().items()
+    return next((each for each in tables if any(match.holds(processor) for match in each[1].processors)), None)
 
 
 def events_for(processor: Processor) -> dict[str, EventSpec]:
@@ -192,96 +200,12 @@ def events_for(processor: Processor) -> dict[str, EventSpec]:
 
 
 def why_none(processor: Processor, role: str = "") -> str:
-    """Why `processor` has no event for `role`, or ("") no events at all, in one line; "" where it has."""
+    """Why `processor` has no event for `role`, or ("") no events at all, in one line."""
     found = table_for(processor)
-    if found is None:
-        return f"no event table for {_named(processor)}; raw events such as cpu/event=0x3c/ can still be counted"
-    table = found[1]
-    if not role or role in table.roles:
-        return ""
-    return table.absent.get(role, f"{table.title} has no event for it in our table")
-
-
-def disputes(name: str, table: Table) -> Iterator[Dispute]:
-    """What sources disagree about in one table."""
-    for role, spec in table.roles.items():
-        yield from (Dispute(name, role, conflict) for conflict in spec.conflicts)
-    yield from (Dispute(name, "", conflict) for conflict in table.conflicts)
-
-
-def _holds(table: Table, processor: Processor) -> bool:
-    return any(match.holds(processor) for match in table.processors)
-
-
-def _named(processor: Processor) -> str:
-    if processor.vendor is None or processor.family is None or processor.model is None:
-        return "a processor that the system does not identify"
-    stepping = "" if processor.stepping is None else f" stepping {processor.stepping}"
-    return f"{processor.vendor} family {processor.family} model {processor.model:#x}{stepping}"
-
-
-# -- reading strictly ------------------------------------------------------------------------------------------------
-
-
-class _Reader:
-    """One file: what is wrong is raised with the line on which it stands."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines = path.read_text(encoding="utf-8").splitlines()
-
-    def table(self) -> Table:
-        raw = self._parsed()
-        roles = raw.pop("roles", {})
-        table = self._converted(raw, Table, "")
-        specs = {name: self._spec(name, record, table) for name, record in roles.items()}
-        for name in table.absent:
-            if name not in ROLES or name in specs:
-                raise self._error("absent", name, "not a role that this table lacks")
-        return msgspec.structs.replace(table, roles=specs)
-
-    def _parsed(self) -> dict[str, Any]:
-        try:
-            return tomllib.loads("\n".join(self.lines))
-        except tomllib.TOMLDecodeError as error:
-            line = re.search(r"line (\d+)", str(error))
-            raise SetebenchError(f"{self.path}:{line[1] if line else len(self.lines)}: {error}") from error
-
-    def _spec(self, name: str, record: object, table: Table) -> EventSpec:
-        section = f"roles.{name}"
-        if name not in ROLES:
-            raise self._error(section, "", "no such role")
-        spec = self._converted(record, EventSpec, section)
-        for key in spec.sources.keys() - table.sources.keys():
-            raise self._error(section, "sources", f"no source {key!r} in this file")
-        if (spec.event is None) == (not spec.sum) or any(code.event is None for code in spec.sum):
-            raise self._error(section, "sum" if spec.sum else "", "one event, or a sum of events, with numbers")
-        self._check_scales(section, spec)
-        return spec
-
-    def _check_scales(self, section: str, spec: EventSpec) -> None:
-        for code in (spec, *spec.sum):
-            try:
-                positive = code.factor > 0
-            except (ValueError, ZeroDivisionError):
-                positive = False
-            if not positive:
-                raise self._error(section, "scale", f"not a scale: {code.scale!r}")
-
-    def _converted(self, raw: object, kind: type[T], section: str) -> T:
-        try:
-            return msgspec.convert(raw, type=kind)
-        except msgspec.ValidationError as error:
-            word = re.search(r"field `(\w+)`|at `\$\.(\w+)", str(error))
-            raise self._error(section, (word[1] or word[2]) if word else "", str(error)) from error
-
-    def _error(self, section: str, key: str, what: str) -> SetebenchError:
-        return SetebenchError(f"{self.path}:{self._line(section, key)}: {section or 'the table'}: {what}")
-
-    def _line(self, section: str, key: str) -> int:
-        """The line of `key` in `section`, or of the section, or 1; sections are found by their header."""
-        header = re.compile(rf"\[+{re.escape(section)}\]+")
-        begin = next((at for at, line in enumerate(self.lines) if section and header.match(line)), 0)
-        word = re.compile(rf"\s*(?:\[+)?(?:{re.escape(section)}\.)?{re.escape(key)}\b|.*[{{,]\s*{re.escape(key)}\s*=")
-        behind = enumerate(self.lines[begin:], begin)
-        return next((at for at, line in behind if key and word.match(line)), begin) + 1
+    if found is not None:
+        return found[1].absent.get(role, f"{found[1].title} has no event for it in our table")
+    named = "a processor that the system does not identify"
+    if processor.vendor is not None and processor.family is not None and processor.model is not None:
+        stepping = "" if processor.stepping is None else f" stepping {processor.stepping}"
+        named = f"{processor.vendor} family {processor.family} model {processor.model:#x}{stepping}"
+    return f"no event table for {named}; raw events such as cpu/event=0x3c/ can still be counted"

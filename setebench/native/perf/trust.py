@@ -7,29 +7,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from setebench.counters.verdicts import Key
-from setebench.host.processor import Processor, read_processor
+from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
 
 
 def this_key(tree: Tree | None = None, kernel: str | None = None) -> Key:
-    """The key of verdicts on this machine, or on the one that `tree` describes, under the kernel of that release."""
+    """The key of verdicts on this machine, or on the one that `tree` describes, under the kernel of that release.
+    Vendor, family, model and stepping are as kernels number them."""
     processor = read_processor(tree or Tree(Path("/")))
+    try:
+        ours = version("setebench")
+    except PackageNotFoundError:
+        ours = "unknown"
+    numbers = (processor.vendor, processor.family, processor.model, processor.stepping)
     return Key(
-        processor=processor_text(processor),
+        processor=" ".join("unknown" if part is None else str(part) for part in numbers),
         microcode=processor.microcode or "unknown",
         kernel=kernel or os.uname().release,
-        version=_version(),
+        version=ours,
     )
-
-
-def processor_text(processor: Processor) -> str:
-    """Vendor, family, model and stepping, as kernels number them."""
-    numbers = (processor.vendor, processor.family, processor.model, processor.stepping)
-    return " ".join("unknown" if part is None else str(part) for part in numbers)
-
-
-def _version() -> str:
-    try:
-        return version("setebench")
-    except PackageNotFoundError:
-        return "unknown"

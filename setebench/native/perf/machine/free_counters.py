@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 from setebench.doctor import CounterReport
-from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import Attributes, Hardware, Type
-from setebench.native.perf.kernel import Kernel, PerfError, close_all
 from setebench.native.perf.messages import Request, counts_nothing, explain, no_counter, read_situation
+from setebench.native.perf.plans import user_form
 
 MOST = 32
 """More than any core has."""
-EVENT = Attributes(
-    type=Type.HARDWARE,
-    config=Hardware.BRANCH_INSTRUCTIONS,
-    pinned=True,
-    disabled=True,
-    exclude_kernel=True,
-    exclude_hv=True,
-)
+EVENT = user_form(Attributes(type=Type.HARDWARE, config=Hardware.BRANCH_INSTRUCTIONS, pinned=True, disabled=True))
 """Every core has this event and none a fixed counter for it, so that it shows the counters that any event can use."""
 
 
-def counter_report(kernel: Kernel = _perf, tree: Tree | None = None) -> CounterReport:
+def counter_report() -> CounterReport:
     """Open pinned events until one finds no counter, on the CPU under our feet. Raises nothing."""
-    situation = read_situation(tree)
+    situation = read_situation()
     fds: list[int] = []
-    free, reason = 0, f"at least {MOST}"
+    reason = f"at least {MOST}"
     try:
-        while free < MOST:
-            fds.append(kernel.open_event(EVENT))
-            kernel.enable(fds[-1])
-            reading = kernel.read_values(fds[-1], 1)
-            if reading is None:
-                reason = no_counter(situation)
+        while len(fds) < MOST:
+            fds.append(_perf.open_event(EVENT))
+            _perf.enable(fds[-1])
+            sum(range(100))  # some hundred branches
+            reading = _perf.read_values(fds[-1], 1)
+            if reading is None or not reading.values[0]:
+                reason = no_counter(situation) if reading is None else counts_nothing(situation)
+                _perf.close(fds.pop())
                 break
-            if not reading.values[0] and not _counts(kernel, fds[-1]):
-                reason = counts_nothing(situation)
-                break
-            free += 1
-    except PerfError as error:
+    except _perf.PerfError as error:
         reason = explain(error.errno or 0, Request(attributes=EVENT), situation)
     finally:
-        close_all(kernel, fds)
-    return CounterReport(free=free, reason=reason)
-
-
-def _counts(kernel: Kernel, fd: int) -> bool:
-    """Whether branches are counted while Python runs some hundreds."""
-    sum(range(100))
-    reading = kernel.read_values(fd, 1)
-    return reading is not None and reading.values[0] > 0
+        for fd in fds:
+            _perf.close(fd)
+    return CounterReport(free=len(fds), reason=reason)

@@ -8,7 +8,7 @@ ended; what others do there meanwhile is in them. Waiting at a joint run's barri
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +24,7 @@ from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.constraints import grouped
 from setebench.native.perf.encode import plan_of
-from setebench.native.perf.kernel import Kernel
-from setebench.native.perf.machine.groups import OpenGroups, Placed, Tally, add_all, placed
+from setebench.native.perf.machine.groups import OpenGroups, Tally, add, placed
 from setebench.native.perf.messages import Situation, no_pmu, read_situation
 from setebench.native.perf.plans import SYSTEM_PLANS, Plan, countable, user_form
 from setebench.native.perf.sysfs import core_pmus
@@ -35,15 +34,13 @@ from setebench.native.perf.tables import EventSpec, events_for, why_none
 class NativeCounting:
     """Events of some roles, open in as many threads as run probes. See `setebench.counters.protocol.Counting`."""
 
-    def __init__(self, kernel: Kernel, situation: Situation, groups: Sequence[Sequence[Plan]]) -> None:
-        self._kernel = kernel
+    def __init__(self, situation: Situation, groups: Sequence[Sequence[Plan]]) -> None:
         self._situation = situation
-        self._roles = [plan.role for group in groups for plan in group]
         self._done = {plan.role: Tally(reason=plan.reason) for group in groups for plan in group}
         self._events = [placed(group) for group in groups]
         self._threads: dict[threading.Thread, OpenGroups] = {}
         self._lock = threading.Lock()
-        self._shared = self._opened(lambda event: event.cpu is not None)
+        self._shared = self._opened(of_cpus=True)
 
     def leaders(self, *, joint: bool = False) -> NDArray[np.int32]:
         """Descriptors to be switched around what the calling thread runs; its events are opened by the first call.
@@ -51,7 +48,7 @@ class NativeCounting:
         thread = threading.current_thread()
         own = self._threads.get(thread)
         if own is None:
-            own = self._opened(lambda event: event.cpu is None)
+            own = self._opened(of_cpus=False)
             with self._lock:
                 self._threads[thread] = own
         return np.array([*([] if joint else self._shared.leaders), *own.leaders], dtype=np.int32)
@@ -60,55 +57,52 @@ class NativeCounting:
     def around_joint_run(self) -> Iterator[None]:
         """Count whole CPUs and sockets within."""
         for leader in self._shared.leaders:
-            self._kernel.enable(leader, True)
+            _perf.enable(leader, True)
         try:
             yield
         finally:
             for leader in self._shared.leaders:
-                self._kernel.disable(leader, True)
+                _perf.disable(leader, True)
 
     def leave(self) -> None:
         """The calling thread runs no more probes: its counts are kept and its events closed."""
         with self._lock:
-            self._retire(threading.current_thread())
+            self._keep(self._threads.pop(threading.current_thread(), None))
 
     def read(self) -> dict[str, Count]:
         """See `Counting.read`."""
-        total: dict[str, Tally] = {}
         with self._lock:
-            add_all(total, self._done)
+            total = dict(self._done)
             for groups in (self._shared, *self._threads.values()):
-                add_all(total, groups.read())
-        return {role: total[role].count(role) for role in self._roles}
+                for role, tally in groups.read().items():
+                    add(total, role, tally)
+        return {role: tally.of(role) for role, tally in total.items()}
 
     def close(self) -> None:
         """Keep what was counted and close every event."""
         with self._lock:
-            for thread in list(self._threads):
-                self._retire(thread)
-            add_all(self._done, self._shared.read())
-            self._shared.close()
+            while self._threads:
+                self._keep(self._threads.popitem()[1])
+            self._keep(self._shared)
 
-    def _retire(self, thread: threading.Thread) -> None:
-        groups = self._threads.pop(thread, None)
+    def _keep(self, groups: OpenGroups | None) -> None:
         if groups is not None:
-            add_all(self._done, groups.read())
+            for role, tally in groups.read().items():
+                add(self._done, role, tally)
             groups.close()
 
-    def _opened(self, wanted: Callable[[Placed], bool]) -> OpenGroups:
-        groups = OpenGroups(self._kernel, self._situation)
-        for events in self._events:
-            groups.open([event for event in events if wanted(event)])
-        return groups
+    def _opened(self, *, of_cpus: bool) -> OpenGroups:
+        """The events of whole CPUs, or those of the calling thread."""
+        sets = ([event for event in events if (event.cpu is not None) == of_cpus] for events in self._events)
+        return OpenGroups(sets, self._situation)
 
 
 class NativeCounters:
     """What of this CPU's events can be counted, and counting them."""
 
-    def __init__(self, kernel: Kernel = _perf, tree: Tree | None = None) -> None:
+    def __init__(self, tree: Tree | None = None) -> None:
         """Reads the system's files and the event table of this processor; opens nothing."""
         tree = Tree(Path("/")) if tree is None else tree
-        self._kernel = kernel
         self._situation = read_situation(tree)
         self._processor = read_processor(tree)
         self._forms: dict[str, Plan] = {}
@@ -133,11 +127,13 @@ class NativeCounters:
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """See `CountsEvents.event_groups`. The table says what fits a whole PMU; what fits now, as a watchdog or others
         may hold counters, the kernel is asked by opening it."""
-        self._check(roles)
+        for role in roles:
+            if role not in self._plans:
+                why = why_none(self._processor, role) if role in ROLES else f"there is no role {role!r}"
+                raise UsageError(f"this machine knows no event for {role!r}: {why}; it knows {', '.join(self._plans)}")
         free = [role for role in dict.fromkeys(roles) if role not in self._specs]
         bound = {role: self._specs[role] for role in roles if role in self._specs}
-        sets = grouped(bound)
-        groups = [part for group in (*sets.groups, *((role,) for role in sets.unfit)) for part in self._parts(group)]
+        groups = [part for group in grouped(bound) for part in self._parts(group)]
         if free:
             groups[:1] = [(*(groups[0] if groups else ()), *free)]
         return tuple(groups)
@@ -151,9 +147,8 @@ class NativeCounters:
 
     def _fits_now(self, group: Sequence[str]) -> bool:
         events = placed(self._countable(role) for role in group)
-        opened = OpenGroups(self._kernel, self._situation)
+        opened = OpenGroups([events], self._situation)
         try:
-            opened.open(events)
             return opened.have_counters() and len(opened.leaders) == len({event.place for event in events})
         finally:
             opened.close()
@@ -161,21 +156,13 @@ class NativeCounters:
     def count(self, roles: Sequence[str]) -> NativeCounting:
         """Open what is needed to count these roles. The caller closes it."""
         groups = self.event_groups(roles)
-        return NativeCounting(
-            self._kernel, self._situation, [[self._countable(role) for role in group] for group in groups]
-        )
+        return NativeCounting(self._situation, [[self._countable(role) for role in group] for group in groups])
 
     def _countable(self, role: str) -> Plan:
         """The plan in its form that opens here. One that did is kept; one that did not may another time."""
         if role in self._forms:
             return self._forms[role]
-        plan = countable(self._kernel, self._plans[role], self._situation)
+        plan = countable(self._plans[role], self._situation)
         if not plan.reason:
             self._forms[role] = plan
         return plan
-
-    def _check(self, roles: Sequence[str]) -> None:
-        for role in roles:
-            if role not in self._plans:
-                why = why_none(self._processor, role) if role in ROLES else f"there is no role {role!r}"
-                raise UsageError(f"this machine knows no event for {role!r}: {why}; it knows {', '.join(self._plans)}")

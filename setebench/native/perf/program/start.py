@@ -34,12 +34,27 @@ class NotStarted(SetebenchError):
 
 
 class Held:
-    """A program that waits for its exec, as process `process`. A context at whose end it is abandoned unless it was
+    """A program that waits for its exec, as process `process`. A context at whose end it is ended unless it was
     released."""
 
-    def __init__(self, process: int, go: int, failure: int, program: str) -> None:
-        self.process = process
-        self._go, self._failure, self._program = go, failure, program
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> None:
+        """A child that becomes `command` when it is released, with these blocked signals.
+
+        Raises `SetebenchError` where the system has no room for one more process."""
+        self._program = command[0]
+        waits, self._go = os.pipe()
+        self._failure, failure = os.pipe()
+        try:
+            self.process = os.fork()
+        except OSError as error:
+            for fd in (waits, self._go, self._failure, failure):
+                os.close(fd)
+            raise SetebenchError(f"no process can be started: {error.strerror}") from error
+        if self.process == 0:
+            os.close(self._go)
+            _become(command, environment, mask, (waits, failure))
+        os.close(waits)
+        os.close(failure)
         self._waits = True
 
     def __enter__(self) -> Held:
@@ -47,56 +62,24 @@ class Held:
 
     def __exit__(self, *_: object) -> None:
         if self._waits:
-            self.abandon()
+            self._ended()
+            os.waitpid(self.process, 0)
 
     def release(self) -> None:
         """Let the program begin. Raises `NotStarted`; then the process is gone."""
-        self._waits = False
         with suppress(BrokenPipeError):
             os.write(self._go, b"x")
-        self._close_go()
-        failure = os.read(self._failure, 16)  # nothing, at the exec
-        self._close_failure()
+        failure = self._ended()
         if failure:
-            self._collect()
+            os.waitpid(self.process, 0)
             raise _not_started(self._program, int(failure))
 
-    def abandon(self) -> None:
-        """End the process before it becomes the program."""
+    def _ended(self) -> bytes:
+        """What the child says before it is gone, nothing at an exec; one that still waits ends without."""
         self._waits = False
-        self._close_go()
-        self._close_failure()
-        self._collect()
-
-    def _collect(self) -> None:
-        with suppress(ChildProcessError):
-            os.waitpid(self.process, 0)
-
-    def _close_go(self) -> None:
         os.close(self._go)
-
-    def _close_failure(self) -> None:
-        os.close(self._failure)
-
-
-def hold(command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> Held:
-    """A child that becomes `command` when it is released, with these blocked signals.
-
-    Raises `SetebenchError` where the system has no room for one more process."""
-    go, us = os.pipe()
-    failure, child = os.pipe()
-    try:
-        process = os.fork()
-    except OSError as error:
-        for fd in (go, us, failure, child):
-            os.close(fd)
-        raise SetebenchError(f"no process can be started: {error.strerror}") from error
-    if process == 0:
-        os.close(us)
-        _become(command, environment, mask, (go, child))
-    os.close(go)
-    os.close(child)
-    return Held(process, us, failure, command[0])
+        with os.fdopen(self._failure, "rb") as said:
+            return said.read()
 
 
 def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
@@ -104,37 +87,34 @@ def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
     at its exec the kernel removes all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was
     counted in the microseconds before. False for what can't be found or looked at."""
     path = shutil.which(program, path=environment.get("PATH"))
-    if path is None:
-        return False
     try:
-        file, mounted = os.stat(path), os.statvfs(path)
+        file, mounted = os.stat(path or ""), os.statvfs(path or "")
     except OSError:
         return False
-    if not os.access(path, os.R_OK):
+    if not os.access(path or "", os.R_OK):
         return True
     if mounted.f_flag & os.ST_NOSUID:
         return False
     user = bool(file.st_mode & stat.S_ISUID) and file.st_uid != os.geteuid()
     group = bool(file.st_mode & stat.S_ISGID) and file.st_gid != os.getegid()
-    return user or group or (os.geteuid() != 0 and _has_capabilities(path))
-
-
-def _has_capabilities(path: str) -> bool:
-    try:
-        return bool(os.getxattr(path, "security.capability"))
-    except OSError:
-        return False
+    capabilities = False
+    with suppress(OSError):
+        capabilities = bool(os.getxattr(path or "", "security.capability"))
+    return user or group or (os.geteuid() != 0 and capabilities)
 
 
 def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> None:
-    """Never returns. Nothing that runs here may write to what the parent has buffered, or run its exit handlers."""
-    go, failure = pipes
+    """Never returns. Nothing that runs here may write to what the parent has buffered, or run its exit handlers.
+    Signals are as they were before Python changed some; a handler of ours would run in place of the program's end."""
+    waits, failure = pipes
     number = errno.EINVAL
     try:
-        if not os.read(go, 1):
-            return  # abandoned; `finally` ends the process
-        _as_given(mask)
-        os.execvpe(command[0], list(command), dict(environment))
+        if os.read(waits, 1):
+            for each in signal.valid_signals():
+                if each in _CHANGED_BY_PYTHON or callable(signal.getsignal(each)):
+                    signal.signal(each, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(command[0], list(command), dict(environment))
     except OSError as error:
         number = error.errno or errno.EINVAL
     except ValueError:
@@ -145,14 +125,6 @@ def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[in
         os._exit(NOT_FOUND)
 
 
-def _as_given(mask: set[int]) -> None:
-    """Signals as they were before Python changed some; a handler of ours would run in place of the program's end."""
-    for each in signal.valid_signals():
-        if each in _CHANGED_BY_PYTHON or callable(signal.getsignal(each)):
-            signal.signal(each, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
 def _not_started(program: str, number: int) -> NotStarted:
     if number in (errno.ENOENT, errno.ENOTDIR):
         if os.path.exists(program) and os.sep in program:
@@ -160,8 +132,6 @@ def _not_started(program: str, number: int) -> NotStarted:
         where = "there is no such file" if os.sep in program else "it is in no directory of PATH"
         return NotStarted(f"the program {program!r} was not found: {where}", NOT_FOUND)
     if number == errno.ENOEXEC:
-        return NotStarted(
-            f"{program!r} is no program: neither machine code for this system nor a script that begins with #!",
-            NOT_EXECUTABLE,
-        )
+        what = "neither machine code for this system nor a script that begins with #!"
+        return NotStarted(f"{program!r} is no program: {what}", NOT_EXECUTABLE)
     return NotStarted(f"{program!r} can't be executed: {os.strerror(number)}", NOT_EXECUTABLE)

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -18,21 +19,16 @@ import msgspec
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals by which a user ends what runs."""
 
-FOREVER = float("inf")
-
 _SENT_BY_A_PROCESS = 0
 """`si_code` is at most 0 where a process sent the signal (sigaction(2)); terminals send it from within the kernel."""
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds. `grace`: how long a program may go on after a signal that should end it, before the next
-    stronger one; long enough to write what it has, short enough to wait for. `poll_child`, `poll_other`: how often a
-    child of ours, and another process, are asked whether they still run, at about 20 microseconds each. The end of a
-    child is signalled, unless another thread of a program that embeds us takes the signal; that of others isn't."""
+    """Times in seconds."""
 
-    grace: float = 5.0
-    poll_child: float = 0.5
-    poll_other: float = 0.05
+    grace: float = 5.0  # between a signal that should end a program and the next stronger one
+    poll_child: float = 0.5  # a child's end is signalled, unless a thread of a program that embeds us takes the signal
+    poll_other: float = 0.05  # that of another process isn't; asking takes about 20 microseconds
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +51,8 @@ def blocked_signals() -> Iterator[set[int]]:
     try:
         yield {int(each) for each in before}
     finally:
-        _drop_pending(awaited)
+        while signal.sigtimedwait(awaited, 0):  # signals that came after the end were meant for what has ended
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
@@ -63,53 +60,36 @@ def _awaited() -> set[signal.Signals]:
     return {each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN}
 
 
-def _drop_pending(awaited: set[signal.Signals]) -> None:
-    """Signals that came after the end were meant for what has ended."""
-    while signal.sigtimedwait(awaited, 0):
-        pass
-
-
 class Watch:
-    """Waits for process `process`, a child of ours or (`attached`) any other."""
+    """Waits for process `process`, a child of ours or (`attached`) any other. Seconds are counted from here."""
 
-    def __init__(self, process: int, *, attached: bool = False, params: Params | None = None) -> None:
-        self._process = process
-        self._attached = attached
-        self._params = params or Params()
+    def __init__(self, process: int, *, attached: bool = False) -> None:
+        self._process, self._attached = process, attached
         self._begun_ticks = start_time(process) if attached else None
         self._begin = time.monotonic()
         self._asked = 0
         self._strength = 0
-        self._stronger_at = self._limit = FOREVER
-
-    def begin(self) -> None:
-        """What is watched begins, or its counting does: seconds are counted from here."""
-        self._begin = time.monotonic()
+        self._stronger_at = inf
 
     def until_end(self, seconds: float | None, interval: float | None, tick: Callable[[float], None]) -> Ending:
         """Wait for the end of the process, for `seconds` if given, or until we are asked to end. `tick` is called with
-        the seconds since the begin each `interval`."""
-        self._limit = FOREVER if seconds is None else self._begin + seconds
-        due = FOREVER if interval is None else self._begin + interval
+        the seconds since the begin each `interval`. A process that goes on is left then, a program of ours ended."""
+        limit = inf if seconds is None else self._begin + seconds
+        due = inf if interval is None else self._begin + interval
         while True:
-            ending = self._ended() or self._left()
+            ending = self._ended()
+            now = time.monotonic()
             if ending is not None:
                 return ending
-            now = time.monotonic()
+            if self._attached and (self._asked or now >= limit):
+                return Ending(asked=self._asked, elapsed=now - self._begin)
+            if now >= min(limit, self._stronger_at):
+                limit = inf
+                self._end(signal.SIGTERM)
             if interval is not None and now >= due:
                 tick(now - self._begin)
                 due += interval * (1 + (now - due) // interval)
-            self._heed(min(self._limit, due, self._stronger_at) - time.monotonic())
-
-    def _left(self) -> Ending | None:
-        """Leave a process that goes on where the time is over or we were asked to end; end a program of ours then."""
-        now = time.monotonic()
-        if self._attached and (self._asked or now >= self._limit):
-            return Ending(asked=self._asked, elapsed=now - self._begin)
-        if now >= min(self._limit, self._stronger_at):
-            self._limit = FOREVER
-            self._end(signal.SIGTERM, now)
-        return None
+            self._wait(min(limit, due, self._stronger_at) - time.monotonic())
 
     def _ended(self) -> Ending | None:
         elapsed = time.monotonic() - self._begin
@@ -122,32 +102,27 @@ class Watch:
         late = signal.sigtimedwait(_awaited(), 0)  # what ended the program may reach us after its end
         self._asked = self._asked or (late.si_signo if late else 0)
         code = os.waitstatus_to_exitcode(status)
-        return Ending(
-            status=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
-            asked=self._asked,
-            elapsed=elapsed,
-        )
+        how = {"status": code} if code >= 0 else {"signal": -code}
+        return Ending(asked=self._asked, elapsed=elapsed, **how)
 
-    def _heed(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         """Wait for a signal, so long at most, and do what it asks for."""
-        poll = self._params.poll_other if self._attached else self._params.poll_child
+        poll = Params().poll_other if self._attached else Params().poll_child
         taken = signal.sigtimedwait(_awaited() | {signal.SIGCHLD}, min(max(seconds, 0.0), poll))
         if taken is None or taken.si_signo == signal.SIGCHLD:
             return
         again, self._asked = bool(self._asked), self._asked or taken.si_signo
         if not self._attached and (again or taken.si_code <= _SENT_BY_A_PROCESS):
-            self._end(taken.si_signo, time.monotonic())
+            self._end(taken.si_signo)
         else:  # the program got this one, too
             self._strength = 1
-            self._stronger_at = time.monotonic() + self._params.grace
+            self._stronger_at = time.monotonic() + Params().grace
 
-    def _end(self, first: int, now: float) -> None:
+    def _end(self, first: int) -> None:
         """Send the program the next stronger signal: as we got it, then to terminate, then to kill."""
-        steps = (first, signal.SIGTERM, signal.SIGKILL)
-        os.kill(self._process, steps[min(self._strength, 2)])
+        os.kill(self._process, (first, signal.SIGTERM, signal.SIGKILL)[min(self._strength, 2)])
         self._strength += 1
-        self._stronger_at = now + self._params.grace
+        self._stronger_at = time.monotonic() + Params().grace
 
 
 def start_time(process: int) -> str | None:
