@@ -7,7 +7,6 @@ oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread start
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +24,6 @@ from setebench.stats.decide import one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
 from .cores import other_cores, sibling_threads, thread_starts
-from .cores.findings import merged
-from .cores.transfers import private_walk
 from .eviction_sets import (
     eviction_pool,
     measure_eviction,
@@ -51,23 +48,13 @@ class Known:
     faults: dict[str, FirstTouches]
     lines: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def second(self) -> int:
-        """Lines of the second cache, about; 0 where nothing says."""
-        return self.lines.get("l2", 0)
-
-    @property
-    def third(self) -> float:
-        """Lines of the third cache, about; infinite where it was not outgrown."""
-        return self.lines.get("l3", math.inf)
-
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores."""
     known = Known(faults=_first_touches(context))
     _look_at_faults(context, known)
-    first = list(_all_once(context, known))
-    yield from merged(first, _again(context, known))
+    yield from _all_once(context, known)
+    _look_at_faults(context, known)
     yield from _translations(context)
     for pages, faults in known.faults.items():
         context.progress(f"page faults, {pages} pages")
@@ -84,10 +71,10 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
         yield from _data_caches(context, known, region, caches)
-        yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
-        yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
+    yield from other_cores(context)
+    yield from sibling_threads(context)
     _look_at_faults(context, known)
     yield thread_starts(context)
 
@@ -160,17 +147,6 @@ def _outer_sets(context: Context, pool: Pool, first: KnownCache | None, caches: 
         yield from found.findings(number)
 
 
-def _again(context: Context, known: Known) -> Iterator[Finding]:
-    """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
-    yield thread_starts(context)
-    _look_at_faults(context, known)
-    region = working_memory(context)
-    try:
-        yield from other_cores(context, region, private_walk(context, region, known.second, known.third))
-    finally:
-        context.machine.release(region)
-
-
 def _translations(context: Context) -> Iterator[Finding]:
     small, large = [], []
     for _ in rounds(context):
@@ -209,10 +185,9 @@ SCENARIO = Scenario(
     parameters=("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.", "thread_start."),
     options=(
         Option(
-            name="pairs",
-            help="pairs of CPUs for reads of other cores' lines: auto (all up to 8 cores, else one reader) or all",
-            default="auto",
-            choices=("auto", "all"),
+            name="all_pairs",
+            help="Reads between all pairs of cores. Default: of as many as ten seconds allow.",
+            flag=True,
         ),
     ),
     plot=plot,

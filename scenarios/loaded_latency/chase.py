@@ -13,7 +13,7 @@ import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.lines.placing import SETTLE_CYCLES
-from setebench.experiments.memory import LINES, MemoryParams, flushed_chase
+from setebench.experiments.memory import LINES, MemoryParams, scattered
 from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region, Ticks, run_on
 from setebench.probe import REFERENCE_CYCLES, Base, Probe
@@ -89,11 +89,12 @@ class LoadedChase:
         moved = count * (STREAMS + step.writes) * len(loaders) + MemoryParams().lines
         affordable = budget.bytes(PARAMS.point_fraction) / (2 * moved * self._line)
         samples = int(np.clip(affordable, PARAMS.fewest_samples, PARAMS.samples))
-        flushed = flushed_chase(self._context, self._regions[0], samples)
-        before = flushed.before.barrier() if loaders else flushed.before
-        probes = {cpu: before.start(WHOLE, dither=False).paired(flushed.chase).stop(WHOLE)}
+        chased = scattered(self._context, self._regions[0], MemoryParams().lines, samples)
+        before = chased.flushed(MemoryParams().settle) + chased.translated()
+        before = before.barrier() if loaders else before
+        probes = {cpu: before.start(WHOLE, dither=False).paired(chased.chase).stop(WHOLE)}
         probes |= {each: self._load(each, step, count) for each in loaders}
-        places = {LINES: flushed.first}
+        places = {LINES: chased.first}
         for number, each in enumerate(loaders):
             shift = number * STREAMS * PARAMS.stagger_lines * self._line % min(self._facts.page_sizes)
             places[Base(f"load{each}")] = np.full(samples, self._regions[1 + number].address + shift)

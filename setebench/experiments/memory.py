@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from setebench.experiments.lines.layout import MOST_APART, TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 from setebench.stats.pairs import cycles_per_tick, located, ticks
 
@@ -35,41 +35,59 @@ class MemoryRound(NamedTuple):
 LINES = Base("lines")
 
 
-class FlushedChase(NamedTuple):
-    """What puts lines out of all caches and readies their translations, a chase along them, and where the lines of each
-    sample begin, shape (samples,)."""
+class Scattered(NamedTuple):
+    """Lines that are chased in this order, a page each, other lines of the same pages (`warmers`), and where the pages
+    of each sample begin, shape (samples,)."""
 
-    before: Probe
-    chase: Probe
+    lines: tuple[Operand, ...]
+    warmers: tuple[Operand, ...]
     first: NDArray[np.int64]
 
+    @property
+    def chase(self) -> Probe:
+        """Dependent loads of all lines."""
+        return Probe().chase(self.lines[0], len(self.lines))
 
-def flushed_chase(context: Context, region: Region, samples: int, params: MemoryParams | None = None) -> FlushedChase:
-    """A chase over flushed lines of `region`, other ones at every call. Pages lie apart, as what is close may share an
-    open row of memory; another line of each page is loaded behind the flush, so that no translation is missing."""
-    params, rng = params or MemoryParams(), context.fresh_rng()
-    apart = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // params.lines), 1)
+    def flushed(self, settle_cycles: int) -> Probe:
+        """All lines taken out of all caches, and time for that to end."""
+        probe = Probe()
+        for line in self.lines:
+            probe = probe.flush(line)
+        return probe.fence().wait(settle_cycles)
+
+    def translated(self) -> Probe:
+        """The warmers loaded, so that no translation is missing behind."""
+        probe = Probe()
+        for warmer in self.warmers:
+            probe = probe.load(warmer)
+        return probe.fence()
+
+
+def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
+    """So many linked lines of `region`, other ones at every call. Their pages lie apart, as what is close may share an
+    open row of memory."""
+    rng = context.fresh_rng()
+    apart = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
     per_page = TLB_PAGE_BYTES // region.line_size
-    offsets = np.arange(params.lines) * apart * TLB_PAGE_BYTES
-    lines = offsets + rng.permutation(per_page // 2)[np.arange(params.lines) % (per_page // 2)] * region.line_size
-    warmers = offsets + (per_page // 2 + rng.integers(0, per_page // 4, params.lines)) * region.line_size
+    offsets = np.arange(count) * apart * TLB_PAGE_BYTES
+    lines = offsets + rng.permutation(per_page // 2)[np.arange(count) % (per_page // 2)] * region.line_size
+    warmers = offsets + (per_page // 2 + rng.integers(0, per_page // 4, count)) * region.line_size
     room = region.size // TLB_PAGE_BYTES - int(offsets[-1]) // TLB_PAGE_BYTES
     first = region.address + rng.choice(room, samples, replace=room < samples) * TLB_PAGE_BYTES
     for each in first:
         context.machine.link(region, each + lines)
-    probe = Probe()
-    for line in lines:
-        probe = probe.flush(LINES + int(line))
-    probe = probe.fence().wait(params.settle)
-    for warmer in warmers:
-        probe = probe.load(LINES + int(warmer))
-    return FlushedChase(probe.fence(), Probe().chase(LINES + int(lines[0]), params.lines), first)
+    return Scattered(_operands(lines), _operands(warmers), first)
+
+
+def _operands(offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
+    return tuple(LINES + offset for offset in offsets.tolist())
 
 
 def memory_once(context: Context, region: Region) -> MemoryRound:
     """One round of chases."""
     params = MemoryParams()
-    before, chase, first = flushed_chase(context, region, params.samples, params)
-    found = run_paired(context, before.paired(chase), {LINES: first}, accesses=params.lines, warmup=0)
+    chased = scattered(context, region, params.lines, params.samples)
+    probe = (chased.flushed(params.settle) + chased.translated()).paired(chased.chase)
+    found = run_paired(context, probe, {LINES: chased.first}, accesses=params.lines, warmup=0)
     seconds = ticks(found) / context.machine.facts.ticks_per_second
     return MemoryRound(located(found) / params.lines, seconds * 1e9 / params.lines, cycles_per_tick(found))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy import inclusion
-from setebench.scenarios.hierarchy.cores.transfers import private_walk
 
 from setebench.calibration import Calibration, Levels
 from setebench.results import Outcome
@@ -43,11 +41,3 @@ def test_one_loss_in_a_pass_is_inclusion_and_none_is_not() -> None:
     assert inclusion.inclusion_posterior(inclusion.Losses(0.0, 0.05, 0.0), params)[False] > 0.95
     often = inclusion.inclusion_posterior(inclusion.Losses(0.5, 0.05, 20.0), params)
     assert max(often.values()) < 0.9
-
-
-def test_a_traversal_that_memory_has_no_room_for_is_none() -> None:
-    asked = context()
-    region = asked.machine.allocate(8 << 20, 4096)
-    assert not len(private_walk(asked, region, 65536, np.inf))
-    assert not len(private_walk(asked, region, 0, np.inf))
-    assert len(private_walk(asked, region, 1024, np.inf))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bounded_machine import bounded
-from setebench.scenarios.hierarchy.cores.transfers import Question, Transfers, private_walk, smt_latency
+from setebench.scenarios.hierarchy.cores.transfers import read_all
 from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import FirstTouches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
 from setebench.scenarios.hierarchy.line_size import line_size
 from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
 
+from setebench.calibration import Calibration, Levels
 from setebench.experiments.chases import Pool
 from setebench.experiments.conflicts import Congruent, sequence_excess
 from setebench.experiments.size_sweep import SizeSweepParams, WorkingSet
 from setebench.experiments.traversals import lines_in_use
+from setebench.stats.estimate import Interval
 
 SMALL, LARGE = 4096, 2 << 20
 MEMORY = (8 << 20) + 3 * SMALL
@@ -62,9 +64,9 @@ def test_traversals(line: int) -> None:
 
 @lines_of
 def test_lines_of_other_cores(line: int) -> None:
-    context = bounded(line)
-    region = context.machine.allocate(MEMORY, SMALL)
-    transfers = Transfers(context, region, private_walk(context, region, 512, np.inf))
-    for state in ("modified", "exclusive", "shared"):
-        transfers.cycles(Question(0, 1, state))
-    smt_latency(context, region, (0, 1))
+    context, second = bounded(line), 512.0 * line
+    levels = Levels(
+        walks={}, cycles={"l1": 4.0, "l2": 14.0, "memory": 300.0}, capacity={"l2": Interval(second, second, second)}
+    )
+    context.calibration = Calibration(levels=levels)
+    assert {question.state for question in read_all(context, True)} == {"modified", "exclusive", "shared"}
