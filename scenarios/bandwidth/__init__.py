@@ -26,15 +26,17 @@ from setebench.experiments.streams.choice import (
 )
 from setebench.experiments.streams.outgrowing import Outgrowing, measured_levels, outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
-from setebench.kernels import NAMES
+from setebench.kernels import KERNELS
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
 from .findings import EVIDENCE, evidence_of, findings_of, levels_for, no_room
-from .prefetched import why_dropped
 from .sets import bytes_of, shared
+
+ACCESSING = tuple(name for name, kernel in KERNELS.items() if kernel.accesses)
+"""Kernels that load or store: a prefetch that is dropped takes no time and moves no bytes."""
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 
@@ -84,18 +86,13 @@ def answer(context: Context) -> Iterator[Finding]:
         "sweeps": [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing],
     }
     for case in cases:
-        yield from _reported(context, case, sizes[case], streams[case], missing)
+        yield from _reported(case, sizes[case], streams[case], missing)
 
 
-def _reported(
-    context: Context, case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str]
-) -> Iterator[Finding]:
+def _reported(case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str]) -> Iterator[Finding]:
     """The rates of a case, or why it has none."""
-    without = missing.get(case.remote, "")
-    if not without and case.kernel.fetches:
-        without = why_dropped(context, case.kernel)
-    if without:
-        yield from (decide.unresolved(case.parameter(level), "GB/s", without) for level in sizes)
+    if case.remote in missing:
+        yield from (decide.unresolved(case.parameter(level), "GB/s", missing[case.remote]) for level in sizes)
         return
     yield from (no_room(case, level) for level, size in sizes.items() if not size)
     for stream in streams:
@@ -116,7 +113,7 @@ def _cases(context: Context) -> list[Case]:
         for cpus in groups
         for where in memory
         for kernel in kernels
-        for width in (widths if kernel.accesses else ["64"])
+        for width in widths
         if where == "local" or all(nodes_for(facts, cpu) for cpu in cpus)
     ]
     return list(dict.fromkeys(cases))  # what was asked for twice would be measured twice in each round
@@ -166,7 +163,7 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("bandwidth.",),
     options=(
-        Option(name="kernel", help="Kernel to run; may be repeated.", choices=NAMES, multiple=True),
+        Option(name="kernel", help="Kernel to run; may be repeated.", choices=ACCESSING, multiple=True),
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
         PLACEMENT,

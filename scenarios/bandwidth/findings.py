@@ -53,19 +53,12 @@ def _size(size: int) -> str:
 
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
     """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
-    kernel = case.kernel
     rounds = [[np.array(column) for column in zip(*each.rounds[each.best_form], strict=True)] for each in streams]
     return {
-        "kernel": kernel.name,
+        "kernel": case.kernel.name,
         "width": case.width,
         "cpus": list(case.cpus),
         "remote": case.remote,
-        "bytes_per_block": {
-            "read": kernel.read_bytes,
-            "written": kernel.written_bytes,
-            "write_allocated": kernel.allocated_bytes,
-        },
-        "flops_per_block": kernel.block_flops,
         "levels": [stream.level for stream in streams],
         "size_bytes": [stream.bytes for stream in streams],
         "rolled": [stream.best_form for stream in streams],
@@ -80,8 +73,6 @@ def _plain(rounds: np.ndarray) -> list[float]:
 
 
 def levels_for(case: Case, names: Sequence[str]) -> list[str]:
-    """Levels that a case says something of: non-temporal stores go to memory wherever the data was, prefetches find
-    nothing to do in the first level, and caches don't care where memory lies."""
-    if case.remote or case.kernel.bypass:
-        return [MEMORY]
-    return [name for name in names if name != "l1" or not case.kernel.fetches]
+    """Levels that a case says something of: non-temporal stores go to memory wherever the data was, and caches don't
+    care where memory lies."""
+    return [MEMORY] if case.remote or case.kernel.bypass else list(names)

@@ -47,9 +47,9 @@ def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int
 
 def _inside(before: float, share: float, maybe_shared: bool) -> int:
     """Bytes that lie in a level behind one of `before` bytes; its own `share` is 0 where its end isn't known."""
-    least = PARAMS.outgrows * before
     if not share:
-        return int(least)
+        return int(PARAMS.shared_step * before)
+    least = PARAMS.outgrows * before
     wanted = max(least, PARAMS.part * share)
     if maybe_shared and before:
         wanted = min(wanted, max(least, PARAMS.shared_step * before))

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from setebench.errors import SetebenchError, UsageError
-from setebench.experiments.lines.placing import flushed
+from setebench.errors import UsageError
 from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
-from setebench.machine import SwitchesPrefetchers
-from setebench.probe import Base
 from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -39,18 +36,8 @@ MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
 as a store fetches it, and moves twice."""
 
-EVIDENCE, OFF, LINES = "loaded_latency", "loaded_latency.prefetchers_off", Base("lines")
-UNITS = {
-    "idle": "ns",
-    "at_peak": "ns",
-    "reached_bandwidth": "GB/s",
-    "peak_bandwidth": "GB/s",
-    "knee_bandwidth": "GB/s",
-}
-NO_EFFECT = (
-    "prefetchers were switched off and read as off, but a traversal of neighbouring lines was not slower: a hypervisor "
-    "may take such writes without doing them"
-)
+EVIDENCE = "loaded_latency"
+UNITS = {"at_peak": "ns", "reached_bandwidth": "GB/s", "peak_bandwidth": "GB/s", "knee_bandwidth": "GB/s"}
 IDLE = Step(0, 0, 0)
 
 
@@ -83,28 +70,21 @@ def answer(context: Context) -> Iterator[Finding]:
     steps = [step for writes in mixes.values() for step in _steps(context, len(loaders), writes)]
     with closing(LoadedChase(context, loaders)) as chase:
         curve = _in_rounds(context, chase, steps)
-        off = _without_prefetchers(context, chase, loaders)
-    evidence = [_point(mix, *load) for mix, writes in mixes.items() for load in curve.loads(writes).items()]
-    if isinstance(off, Curve):
-        evidence += [_point("4:0", *load) | {"prefetchers": False} for load in off.loads(0).items()]
+    points = [_point(mix, *load) for mix, writes in mixes.items() for load in curve.loads(writes).items()]
     idle_rounds = [each.ns for each in curve.points[IDLE]]
-    context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "idle_rounds_ns": idle_rounds, "points": evidence}
-    yield _idle(EVIDENCE, curve)
+    context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "idle_rounds_ns": idle_rounds, "points": points}
+    how = f"{len(idle_rounds)} rounds of chases over flushed lines"
+    idle = decide.measured("loaded_latency.idle", curve.idle, "ns", how, EVIDENCE)
+    yield decide.as_precise(idle, PARAMS.precise * curve.idle.value)
     for mix, writes in mixes.items():
         # what there was no time for is left out, but for reads alone
         if asked or not writes or any(step.writes == writes for step in curve.points):
-            prefix = EVIDENCE if not writes else f"{EVIDENCE}.mix_{mix.replace(':', '_')}"
+            prefix = f"{EVIDENCE}.mix_{mix.replace(':', '_')}" if writes else EVIDENCE
             yield from _findings(prefix, curve, writes, len(loaders))
-    if isinstance(off, Curve):
-        yield _idle(OFF, off)
-        yield from _findings(OFF, off, 0, len(loaders))
-    elif off == NO_EFFECT:
-        yield from (decide.unresolved(f"{OFF}.{name}", unit, NO_EFFECT) for name, unit in UNITS.items())
-    elif off:
-        yield decide.unavailable(f"{OFF}.at_peak", "ns", off)
+    yield decide.unavailable("loaded_latency.prefetchers_off.at_peak", "ns", "not measured since 0.2")
 
 
-def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step], how: str = "") -> Curve:
+def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step]) -> Curve:
     """Latency without load and the load points, those of most worth first, each once in every round. The first round
     says what there is time for: points beyond its part of the budget are left out."""
     curve, budget = Curve(), Budget(context.machine.facts, PARAMS.seconds)
@@ -113,39 +93,10 @@ def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step], how: str
             spent = budget.left < PARAMS.seconds * (1 - 1 / PARAMS.fewest_rounds)
             if not number and spent and len(curve.points) > PARAMS.fewest_points and not context.options.get("mix"):
                 break
-            what = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
+            what = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between"
             context.progress(f"round {number + 1}: {what}")
             curve.points.setdefault(step, []).append(chase.measure(step, budget))
     return curve
-
-
-def _without_prefetchers(context: Context, chase: LoadedChase, loaders: tuple[int, ...]) -> Curve | str | None:
-    """The curve of reads with all prefetchers of all CPUs concerned off, or why there is none; None where the machine
-    has no switches."""
-    machine = context.machine
-    try:
-        if not isinstance(machine, SwitchesPrefetchers) or not (switches := machine.prefetcher_switches()):
-            return None
-        cpus, before = (context.own_cpu, *loaders), _traversal_ticks(context)
-        context.progress(f"prefetchers of CPUs {', '.join(map(str, cpus))} are switched off for a while")
-        with machine.prefetchers_off([each.name for each in switches], cpus):
-            without = _traversal_ticks(context)
-            curve = _in_rounds(context, chase, _steps(context, len(loaders), 0), ", prefetchers off")
-        context.progress("prefetchers are as they were")
-        return curve if without > PARAMS.slower * max(before, _traversal_ticks(context)) else NO_EFFECT
-    except SetebenchError as error:  # also where they could not be switched on again: the first curve stays
-        return str(error)
-
-
-def _traversal_ticks(context: Context) -> float:
-    """Median ticks of a chase along neighbouring lines that were flushed: without prefetchers it takes as long as
-    memory, with them a fraction of that."""
-    line, count = context.machine.facts.line_size, PARAMS.traversed
-    with context.memory(count * line) as region:
-        context.machine.link(region, region.address + np.arange(count, dtype=np.int64) * line)
-        probe = flushed(LINES, count * line, line).fence().start().chase(LINES, count).stop()
-        places = {LINES: np.full(PARAMS.traversals + 1, region.address)}
-        return float(np.median(context.machine.run(probe, places, cpu=context.cpu, warmup=1)))
 
 
 def _loaders(context: Context) -> tuple[int, ...]:
@@ -185,12 +136,6 @@ def _latency(rounds: list[Reading]) -> Interval:
     return quantile_of_rounds(known, MIDDLE, (room, room))
 
 
-def _idle(prefix: str, curve: Curve) -> Finding:
-    how = f"{len(curve.points[IDLE])} rounds of chases over flushed lines"
-    found = decide.measured(f"{prefix}.idle", curve.idle, "ns", how, EVIDENCE)
-    return decide.as_precise(found, PARAMS.precise * curve.idle.value)
-
-
 def _findings(prefix: str, curve: Curve, writes: int, loaders: int) -> Iterator[Finding]:
     loads, idle = curve.loads(writes), curve.idle.value
     if not loads:
@@ -198,7 +143,7 @@ def _findings(prefix: str, curve: Curve, writes: int, loaders: int) -> Iterator[
         why, reason = (
             (decide.unresolved, "no load lasted as long as a chase") if loaders else (decide.unavailable, alone)
         )
-        yield from (why(f"{prefix}.{name}", unit, reason) for name, unit in UNITS.items() if name != "idle")
+        yield from (why(f"{prefix}.{name}", unit, reason) for name, unit in UNITS.items())
         return
     rates = {load: rate_of_rounds(np.array([each.gigabytes for each in rounds])) for load, rounds in loads.items()}
     most = max(rates, key=lambda load: rates[load].value)

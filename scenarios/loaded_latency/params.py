@@ -50,9 +50,6 @@ class Params:
 
     precise: float = 0.1  # half width up to which latency without load is a value and no bound
     placing: float = 0.01  # of latency: what all rounds have in common, rows and channels of the chased memory
-    traversed: int = 1024  # neighbouring lines that are chased to see whether prefetchers are off
-    traversals: int = 16
-    slower: float = 1.2  # they must take so many times as long meanwhile: memory alone drifts by a few percent
 
 
 PARAMS = Params()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.placing import flushed
 from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
@@ -108,17 +111,17 @@ class Stream:
         """The form of the loop that was faster."""
         return max(self.rounds, key=lambda rolled: np.nanmax([0.0, *(each.gigabytes for each in self.rounds[rolled])]))
 
-    def probe(self, cpu: int, rolled: bool) -> Probe:
+    def probe(self, cpu: int, line_size: int, rolled: bool) -> Probe:
         """The stream runs once before the first reference, too: wide vectors change the clock. Behind stores a fence
-        waits for those that are still on their way."""
-        kernel, width = self.case.kernel, WIDTHS[self.case.width]
-        before, one = (
-            Probe().stream(base, kernel.name, self.array_bytes, width, rolled=rolled) for base in bases_of(cpu)
-        )
+        waits for those that are still on their way. Lines of memory are flushed before, as a last cache may be larger
+        than any data set."""
+        kernel, width, (last, base) = self.case.kernel, WIDTHS[self.case.width], bases_of(cpu)
+        one = Probe().stream(base, kernel.name, self.array_bytes, width, rolled=rolled)
         body = one if self.passes == 1 else Probe().repeat(self.passes, one)
         body = body.fence() if kernel.written_bytes else body
-        before = before.fence().barrier() if len(self.case.cpus) > 1 else before.fence()
-        return before.paired(body)
+        before = flushed(base, self.spacing, line_size).fence() if self.level == "memory" else Probe()
+        before = before.stream(last, kernel.name, self.array_bytes, width, rolled=rolled).fence()
+        return (before.barrier() if len(self.case.cpus) > 1 else before).paired(body)
 
 
 def bases_of(cpu: int) -> tuple[Base, Base]:
@@ -177,9 +180,10 @@ class _Timer:
             for base, back in zip(bases_of(cpu), (1, 0), strict=True):
                 at = (blocks - back) % stream.blocks * stream.spacing
                 placements[base] = self._team.regions[cpu].address + at
-        before = [_cpu_time(machine, cpu) for cpu in cpus]
-        found = run_on(machine, {cpu: stream.probe(cpu, rolled) for cpu in cpus}, placements, warmup=warmup)
-        had = [_cpu_time(machine, cpu).share_since(then) for cpu, then in zip(cpus, before, strict=True)]
+        before = _spent(machine, cpus)
+        probes = {cpu: stream.probe(cpu, machine.facts.line_size, rolled) for cpu in cpus}
+        found = run_on(machine, probes, placements, warmup=warmup)
+        had, passed = (_spent(machine, cpus) - before).T
         if memory:
             self._place[len(cpus)] = int(blocks[-1]) + 1
             self._writing = bool(stream.case.kernel.written_bytes)
@@ -190,7 +194,7 @@ class _Timer:
             for cpu in cpus
         ]
         per_cycle = sum(stream.sample_bytes / located(pair) for pair in pairs)
-        return Round(self._gigabytes(stream, pairs), per_cycle, min(had))
+        return Round(self._gigabytes(stream, pairs), per_cycle, float((had / passed).min()))
 
     def _warmup(self, stream: Stream) -> int:
         """Samples before those that count: a pass over a cache's data set; in memory, as many as leave caches full of
@@ -209,18 +213,9 @@ class _Timer:
         return sum(stream.sample_bytes / core_ticks(pair) for pair in pairs) * rate / 1e9
 
 
-class _CpuTime(NamedTuple):
-    """Seconds for which a CPU's threads had it, and that they took; nothing where nobody counts."""
-
-    had: float
-    passed: float
-
-    def share_since(self, before: _CpuTime) -> float:
-        """The part of the time for which they had it; 1 where nobody counts."""
-        passed = self.passed - before.passed
-        return (self.had - before.had) / passed if passed > 0 else 1.0
-
-
-def _cpu_time(machine: Machine, cpu: int) -> _CpuTime:
-    spent = machine.cpu_time(cpu) if isinstance(machine, CountsCpuTime) else None
-    return _CpuTime(*(spent or (0.0, 0.0)))
+def _spent(machine: Machine, cpus: Sequence[int]) -> NDArray[np.float64]:
+    """Seconds for which each CPU's threads had it, and that they took, shape (cpus, 2); as if they always had it where
+    nobody counts."""
+    spent = [machine.cpu_time(cpu) if isinstance(machine, CountsCpuTime) else None for cpu in cpus]
+    now = time.monotonic()
+    return np.array([each or (now, now) for each in spent])

@@ -47,9 +47,6 @@ def cores(readings: Readings, draft: Draft) -> None:
     beside, alone = readings.get("latency.smt.l1"), readings.get("latency.l1")
     if beside is not None and alone is not None:
         draft.put(("core", "smt_extra_cycles"), computed(lambda two, one: max(two - one, 0.0), beside, alone))
-    if readings.get("loaded_latency.prefetchers_off.idle") is not None:
-        off = readings.get("loaded_latency.prefetchers_off.idle")
-        draft.put(("core", "prefetcher_switches"), off, True)
 
 
 def _at_most(field: str, number: int) -> int:

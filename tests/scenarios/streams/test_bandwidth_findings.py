@@ -135,7 +135,7 @@ def test_a_cache_that_no_data_set_lies_in_has_none() -> None:
     memory_like = replace(LEVELS, cycles={**LEVELS.cycles, "l3": 290.0})
     assert bytes_of(memory_like, FOUR, (0,))["l3"] == 0
     endless = replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
-    assert bytes_of(endless, FOUR, (0,))["l3"] == 2097152
+    assert bytes_of(endless, FOUR, (0,))["l3"] == 4194304
 
 
 def test_data_sets_of_memory_outgrow_a_last_cache_that_no_working_set_did() -> None:
@@ -215,7 +215,6 @@ def test_levels_that_a_kernel_says_nothing_of_are_left_out() -> None:
     assert levels_for(Case(KERNELS["load"], "64", (0,)), names) == names
     assert levels_for(Case(KERNELS["store_nt"], "64", (0,)), names) == ["memory"]
     assert levels_for(Case(KERNELS["load"], "64", (0,), remote=True), names) == ["memory"]
-    assert levels_for(Case(KERNELS["prefetch_shared"], "64", (0,)), names) == ["l2", "memory"]
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
