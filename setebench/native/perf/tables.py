@@ -152,10 +152,12 @@ class Match(_Strict, frozen=True, kw_only=True):
 
 
 class Table(_Strict, frozen=True, kw_only=True):
-    """One file. `absent`: roles that this microarchitecture has no event for, each with the reason in one line.
+    """One file. `like`: the table whose events hold here too, where this one gives a role no event of its own and no
+    reason to be absent. `absent`: roles that this microarchitecture has no event for, each with the reason in one line.
     `conflicts`: those about events that play no role here."""
 
     title: str
+    like: str = ""
     processors: tuple[Match, ...]
     sources: dict[str, Source]
     absent: dict[str, str] = {}
@@ -173,6 +175,10 @@ def read_table(path: Path) -> Table:
     for role in (*table.roles, *table.absent):
         if role not in ROLES or (role in table.roles and role in table.absent):
             raise SetebenchError(f"{path}: there is no role {role!r}, or it is both here and absent")
+    if table.like:
+        others = read_table(path.with_name(f"{table.like}.toml")).roles
+        roles = {role: table.roles.get(role) or others.get(role) for role in ROLES if role not in table.absent}
+        table = msgspec.structs.replace(table, roles={role: spec for role, spec in roles.items() if spec is not None})
     for role, spec in table.roles.items():
         if unknown := spec.sources.keys() - table.sources.keys():
             raise SetebenchError(f"{path}: roles.{role}: no source {min(unknown)!r} in this file")
