@@ -7,7 +7,9 @@ utilisation, not what data sheets promise. Every kernel runs over data of every 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -15,7 +17,6 @@ from setebench.counters.counting import countable, counted, hardware_roles, numb
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.kernels import KERNELS, stream_bytes
-from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -29,25 +30,15 @@ METHOD = "largest of all kernels and sizes, over epochs"
 class Params:
     """Tunables of the question."""
 
-    epochs: int = 4
-    """The least that give an interval with some sense."""
-
-    sizes_bytes: tuple[int, ...] = (1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 26)
-    """Of all arrays together: from half of the smallest first cache to beyond what one core gets of any last one, so
-    that some size stresses each level. Which one is the peak is for the counts to say."""
-
-    bytes_passed: int = 1 << 26
-    """A reading passes over so much at least (some milliseconds), beside which starting threads is nothing."""
-
-    kernels: tuple[str, ...] = ("load", "store", "store_nt", "copy", "triad")
-    """One for each mix of directions; the others lie between."""
-
-    seconds: float = 60.0
-    """What all of it may take. `Facts.lines_per_second` says how many lines a machine passes in a second of the user's
-    time; one that takes long for them passes over less, and over no data set larger than four readings' worth."""
+    epochs: int = 4  # the least that give an interval with some sense
+    sizes_bytes: tuple[int, ...] = (1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 23, 1 << 26)  # of all arrays: every level
+    bytes_passed: int = 1 << 26  # by a reading at least: some milliseconds, beside which starting threads is nothing
+    kernels: tuple[str, ...] = ("load", "store", "store_nt", "copy", "triad")  # one for each mix of directions
+    seconds: float = 60.0  # that all of it may take of the user's time, at `Facts.lines_per_second`
 
     def within(self, lines_per_second: float, readings: int) -> Params:
-        """These, so that so many readings stay within the time."""
+        """These, so that so many readings stay within the time: a machine that takes long for its lines passes over
+        less, and over no data set larger than four readings' worth."""
         passed = int(min(self.bytes_passed, self.seconds * lines_per_second / readings * 64))
         return replace(self, bytes_passed=passed, sizes_bytes=tuple(s for s in self.sizes_bytes if s <= 4 * passed))
 
@@ -75,17 +66,17 @@ def _peaks(context: Context, params: Params, roles: Sequence[str], cpus: tuple[i
     suffix = "peak" if len(cpus) == 1 else "peak.all_cores"
     rates: dict[str, dict[str, list[float]]] = {role: {} for role in roles}
     room = max(stream_bytes(KERNELS[name], max(params.sizes_bytes)) for name in params.kernels)
-    machine = context.machine
-    regions = [machine.allocate(room, max(machine.facts.page_sizes)) for _ in cpus]
-    try:
+    with ExitStack() as stack:
+        places = {}
+        for cpu in cpus:
+            region = context.machine.allocate(room, max(context.machine.facts.page_sizes))
+            stack.callback(context.machine.release, region)
+            places[cpu] = region.address
         for epoch in range(params.epochs):
             context.progress(f"peaks on {len(cpus)} CPUs, epoch {epoch + 1} of {params.epochs}")
-            for name in params.kernels:
-                for size in params.sizes_bytes:
-                    _count(context, params, (name, size), dict(zip(cpus, regions, strict=True)), rates)
-    finally:
-        for region in regions:
-            machine.release(region)
+            for name, size in product(params.kernels, params.sizes_bytes):
+                for role, rate in _rates(context, (name, size, params.bytes_passed), places, roles):
+                    rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(rate)
     context.evidence[f"rates.{suffix}"] = {
         role: {at: max(each) for at, each in found.items()} for role, found in rates.items()
     }
@@ -105,34 +96,27 @@ def _finding(parameter: str, found: dict[str, list[float]]) -> Finding:
     return decide.measured(parameter, estimates[best], "events/s", f"{METHOD}: {best}", "rates")
 
 
-def _count(
-    context: Context,
-    params: Params,
-    what: tuple[str, int],
-    places: dict[int, Region],
-    rates: dict[str, dict[str, list[float]]],
-) -> None:
-    """One reading of every role under a kernel over data of one size; rates are appended."""
-    name, size = what
-    machine = context.machine
+def _rates(
+    context: Context, what: tuple[str, int, int], places: dict[int, int], roles: Sequence[str]
+) -> Iterator[tuple[str, float]]:
+    """One reading of every role under a kernel over data of one size, on all these CPUs at once, events/s."""
+    name, size, bytes_passed = what
+    machine, width = context.machine, max(context.machine.facts.access_sizes)
     assert isinstance(machine, CountsEvents)
-    kernel = KERNELS[name]
-    width = max(machine.facts.access_sizes)
-    array_bytes = max(256, size // kernel.arrays // 256 * 256)
-    passes = max(1, params.bytes_passed // size)
+    array_bytes = max(256, size // KERNELS[name].arrays // 256 * 256)
     probes, placements = {}, {}
-    for cpu, region in places.items():
-        base = Base(f"array{cpu}")
-        stream = Probe().stream(base, name, array_bytes, width)
-        probes[cpu] = (Probe().start(dither=False) + Probe().repeat(passes, stream)).fence().stop()
-        placements[base] = np.array([region.address])
+    for cpu, address in places.items():
+        stream = Probe().stream(Base(f"array{cpu}"), name, array_bytes, width)
+        passes = Probe().repeat(max(1, bytes_passed // size), stream)
+        probes[cpu] = (Probe().start(dither=False) + passes).fence().stop()
+        placements[Base(f"array{cpu}")] = np.array([address])
     machine.run_together(probes, placements)
-    for group in machine.event_groups(list(rates)):
+    for group in machine.event_groups(roles):
         counts, (ticks,) = counted(machine, group, lambda: machine.run_together(probes, placements))
         seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
         for role in group:
             if (events := number(counts[role])) is not None:
-                rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
+                yield role, events / seconds
 
 
 SCENARIO = Scenario(

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats import decide
 
-from . import reader, sets
+from .experiments import LINE_ROLES, STALL_ROLES, curves, stalls, streams_of, threshold, volumes
 from .params import Params
 from .plot import NAMES, draw
 
@@ -21,10 +22,13 @@ USUAL = "helm-9"
 THRESHOLD = "diagnose.saturated.threshold"
 METHOD = "between load-miss latencies while more load brings more bandwidth, and while it brings none"
 
-_READER = dict.fromkeys(("helm-3", "helm-4", "helm-8", "helm-9", "helm-10", "helm-11"), reader.curves)
-_LEVELS = dict.fromkeys(("molka-3", "molka-4", "molka-5", "molka-6"), sets.levels)
-_OTHERS = {"helm-6": reader.volumes, "molka-7": sets.stalls, "molka-8": sets.stalls, "molka-9": sets.full_buffers}
-EXPERIMENTS: dict[str, Callable[[Context, Params], list[dict[str, Any]]]] = {**_READER, **_LEVELS, **_OTHERS}
+EXPERIMENTS: dict[str, Callable[[Context, Params], list[dict[str, Any]]]] = {
+    **dict.fromkeys(("helm-3", "helm-4", "helm-8", "helm-9", "helm-10", "helm-11"), curves),
+    "helm-6": volumes,
+    **dict.fromkeys(("molka-3", "molka-4", "molka-5", "molka-6"), streams_of(LINE_ROLES)),
+    **dict.fromkeys(("molka-7", "molka-8"), stalls),
+    "molka-9": streams_of(STALL_ROLES),
+}
 """What is counted for each figure."""
 
 
@@ -34,19 +38,21 @@ def answer(context: Context) -> Iterable[Finding]:
     params = Params().quicker() if context.fast else Params()
     params = params.within(context.machine.facts.lines_per_second)
     points = EXPERIMENTS[figure](context, params)
-    kept: dict[str, Any] = {"figure": figure, "points": points}
-    context.evidence["counter_curves"] = kept
-    if figure not in _READER:
+    kept = context.evidence["counter_curves"] = {"figure": figure, "points": points}
+    if EXPERIMENTS[figure] is not curves:
         return []
-    cycles, reason = reader.threshold(points, params)
-    kept["threshold_cycles"] = cycles
-    return [_finding(cycles, reason)]
-
-
-def _finding(cycles: float | None, reason: str) -> Finding:
-    if cycles is None:
-        return Finding(parameter=THRESHOLD, unit="cycles", outcome=Outcome.UNRESOLVED, reason=reason, method=METHOD)
-    return Finding(parameter=THRESHOLD, value=cycles, unit="cycles", method=METHOD, evidence="counter_curves")
+    kept["threshold_cycles"], reason = threshold(points, params)
+    if kept["threshold_cycles"] is None:
+        return [decide.unresolved(THRESHOLD, "cycles", reason, METHOD)]
+    return [
+        Finding(
+            parameter=THRESHOLD,
+            value=kept["threshold_cycles"],
+            unit="cycles",
+            method=METHOD,
+            evidence="counter_curves",
+        )
+    ]
 
 
 SCENARIO = Scenario(

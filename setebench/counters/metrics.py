@@ -112,104 +112,76 @@ def best(names: Sequence[str], measured: Measure | Measurement) -> Metric:
 # -- definitions --------------------------------------------------------------------------------------------------
 
 
-def _over(dividend: float, divisor: float) -> float | None:
-    return dividend / divisor if divisor > 0 else None
+def _over(dividend: str, *divisors: str) -> Callable[[Values], float | None]:
+    """One count over the sum of others."""
+
+    def compute(values: Values) -> float | None:
+        divisor = sum(values[each] for each in divisors)
+        return values[dividend] / divisor if divisor > 0 else None
+
+    return compute
 
 
-def _bandwidth(name: str, role: str, where: str, source: str) -> Definition:
+def _rate(factor: Callable[[Values], float], *roles: str) -> Callable[[Values], float | None]:
+    """Counts in a second, times a factor."""
+
+    def compute(values: Values) -> float | None:
+        seconds = values["seconds"]
+        return sum(values[role] for role in roles) * factor(values) / seconds if seconds > 0 else None
+
+    return compute
+
+
+def _bandwidth(name: str, role: str, where: str, source: str, per_line: int = 1) -> Definition:
     """Lines of a role, in 10^9 bytes a second."""
     return Definition(
         name=name,
         unit="GB/s",
         roles=(role,),
-        formula=f"{role} x line size / time, {where}",
+        formula=f"{role}{f' / {per_line}' if per_line > 1 else ''} x line size / time{where}",
         source=source,
-        compute=lambda values: _over(values[role] * values["line_bytes"] / BYTES_PER_GB, values["seconds"]),
+        compute=_rate(lambda values: values["line_bytes"] / per_line / BYTES_PER_GB, role),
     )
 
 
-_HELM_LATENCY = "Helm and Taura 2019, section 6.2"
-_HELM_CONTROLLER = "Helm and Taura 2019, section 5.1"
-_NO_MISS = "no load missed L1"
+def _ratio(name: str, unit: str, roles: tuple[str, ...], source: str, empty: str = "no load missed L1") -> Definition:
+    """The first of these roles over the sum of the others."""
+    below = roles[1] if len(roles) == 2 else f"({' + '.join(roles[1:])})"
+    known = {"name": name, "unit": unit, "roles": roles, "formula": f"{roles[0]} / {below}", "source": source}
+    return Definition(compute=_over(*roles), empty=empty, **known)  # type: ignore[arg-type]
+
+
+def _sharing(name: str, roles: tuple[str, ...], errors: str) -> Definition:
+    source = f"Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of {errors}"
+    text = roles[0] if len(roles) == 1 else f"({' + '.join(roles)})"
+    known = {"name": name, "unit": "lines/s", "roles": roles, "formula": f"{text} / time", "source": source}
+    return Definition(compute=_rate(lambda _: 1.0, *roles), **known)  # type: ignore[arg-type]
+
+
+_HELM_LATENCY, _HELM_CONTROLLER = "Helm and Taura 2019, section 6.2", "Helm and Taura 2019, section 5.1"
+_COMPLETED = "Intel perfmon metrics, Sapphire Rapids and later: load miss real latency over completed loads"
+_CONTROLLERS, _HOME = ", at the memory controllers, of all programs", ", at the home agents, of all programs"
+_CORES, _TABLE_3 = ", by the program's cores", "Molka et al. 2017, Table 3"
+_ALPHA, _BETA, _GAMMA = "l1d_inflight_sum", "load_l1_miss", "load_fb_hit"
 
 _TABLE = (
-    Definition(
-        name="l1_miss_latency.alpha_over_beta",
-        unit="cycles",
-        roles=("l1d_inflight_sum", "load_l1_miss"),
-        formula="l1d_inflight_sum / load_l1_miss",
-        source=_HELM_LATENCY,
-        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss"]),
-        empty=_NO_MISS,
-    ),
-    Definition(
-        name="load_miss_latency.alpha_over_beta_gamma",
-        unit="cycles",
-        roles=("l1d_inflight_sum", "load_l1_miss", "load_fb_hit"),
-        formula="l1d_inflight_sum / (load_l1_miss + load_fb_hit)",
-        source=_HELM_LATENCY,
-        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss"] + values["load_fb_hit"]),
-        empty=_NO_MISS,
-    ),
-    Definition(
-        name="load_miss_latency.alpha_over_completed",
-        unit="cycles",
-        roles=("l1d_inflight_sum", "load_l1_miss_any"),
-        formula="l1d_inflight_sum / load_l1_miss_any",
-        source="Intel perfmon metrics, Sapphire Rapids and later: load miss real latency over completed loads",
-        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss_any"]),
-        empty=_NO_MISS,
-    ),
-    Definition(
-        name="miss_parallelism",
-        unit="misses",
-        roles=("l1d_inflight_sum", "l1d_inflight_cycles"),
-        formula="l1d_inflight_sum / l1d_inflight_cycles",
-        source="Intel perfmon metrics: memory-level parallelism",
-        compute=lambda values: _over(values["l1d_inflight_sum"], values["l1d_inflight_cycles"]),
-        empty=_NO_MISS,
-    ),
-    _bandwidth("memory_read.controllers", "mem_read", "at the memory controllers, of all programs", _HELM_CONTROLLER),
-    _bandwidth("memory_write.controllers", "mem_write", "at the memory controllers, of all programs", _HELM_CONTROLLER),
-    _bandwidth("memory_read.home", "home_read", "at the home agents, of all programs", "Molka et al. 2017, Table 3"),
-    _bandwidth("memory_write.home", "home_write", "at the home agents, of all programs", "Molka et al. 2017, Table 3"),
-    _bandwidth("memory_read.offcore", "offcore_mem_read", "by the program's cores", "Helm and Taura 2019, section 5.2"),
-    _bandwidth("remote_read", "remote_read", "by the program's cores", "Molka et al. 2017, Table 2"),
-    Definition(
-        name="link_traffic",
-        unit="GB/s",
-        roles=("link_flit",),
-        formula=f"link_flit / {FLITS_PER_LINE} x line size / time",
-        source="Molka et al. 2017, section 4.2",
-        compute=lambda values: _over(
-            values["link_flit"] / FLITS_PER_LINE * values["line_bytes"] / BYTES_PER_GB, values["seconds"]
-        ),
-    ),
-    Definition(
-        name="false_sharing.local_and_remote",
-        unit="lines/s",
-        roles=("hitm_local", "hitm_remote"),
-        formula="(hitm_local + hitm_remote) / time",
-        source="Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of 7 to 102 %",
-        compute=lambda values: _over(values["hitm_local"] + values["hitm_remote"], values["seconds"]),
-    ),
-    Definition(
-        name="false_sharing.local",
-        unit="lines/s",
-        roles=("hitm_local",),
-        formula="hitm_local / time",
-        source="Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of 7 to 65 %",
-        compute=lambda values: _over(values["hitm_local"], values["seconds"]),
-    ),
-    Definition(
-        name="instructions_per_cycle",
-        unit="instructions/cycle",
-        roles=("instructions", "cycles"),
-        formula="instructions / cycles",
-        source="by definition",
-        compute=lambda values: _over(values["instructions"], values["cycles"]),
+    _ratio("l1_miss_latency.alpha_over_beta", "cycles", (_ALPHA, _BETA), _HELM_LATENCY),
+    _ratio("load_miss_latency.alpha_over_beta_gamma", "cycles", (_ALPHA, _BETA, _GAMMA), _HELM_LATENCY),
+    _ratio("load_miss_latency.alpha_over_completed", "cycles", (_ALPHA, "load_l1_miss_any"), _COMPLETED),
+    _ratio("miss_parallelism", "misses", (_ALPHA, "l1d_inflight_cycles"), "Intel perfmon metrics: MLP"),
+    _ratio(
+        *("instructions_per_cycle", "instructions/cycle", ("instructions", "cycles"), "by definition"),
         empty="no cycle was counted",
     ),
+    _bandwidth("memory_read.controllers", "mem_read", _CONTROLLERS, _HELM_CONTROLLER),
+    _bandwidth("memory_write.controllers", "mem_write", _CONTROLLERS, _HELM_CONTROLLER),
+    _bandwidth("memory_read.home", "home_read", _HOME, _TABLE_3),
+    _bandwidth("memory_write.home", "home_write", _HOME, _TABLE_3),
+    _bandwidth("memory_read.offcore", "offcore_mem_read", _CORES, "Helm and Taura 2019, section 5.2"),
+    _bandwidth("remote_read", "remote_read", _CORES, "Molka et al. 2017, Table 2"),
+    _bandwidth("link_traffic", "link_flit", "", "Molka et al. 2017, section 4.2", FLITS_PER_LINE),
+    _sharing("false_sharing.local_and_remote", ("hitm_local", "hitm_remote"), "7 to 102 %"),
+    _sharing("false_sharing.local", ("hitm_local",), "7 to 65 %"),
 )
 
 DEFINITIONS = {definition.name: definition for definition in _TABLE}

@@ -8,6 +8,7 @@ counts just that is what `setebench counters validate` finds out. Sources: Molka
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -48,94 +49,65 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = Scope.THREAD
 
 
-def _instructions(name: str, meaning: str, level: str = "") -> Role:
-    return Role(name=name, meaning=meaning, quantity=Quantity.INSTRUCTIONS, unit="instructions", level=level)
-
-
-def _lines(name: str, meaning: str, level: str, *, prefetch: bool = True, scope: Scope = Scope.THREAD) -> Role:
-    """Lines that move inwards."""
-    return Role(
-        name=name,
-        meaning=meaning,
-        quantity=Quantity.LINES,
-        unit="lines",
-        level=level,
-        prefetch=prefetch,
-        scope=scope,
-    )
-
-
-def _written(name: str, meaning: str, level: str, scope: Scope = Scope.THREAD) -> Role:
-    """Lines that move outwards: no prefetcher asks for one."""
-    return Role(
-        name=name, meaning=meaning, quantity=Quantity.LINES, unit="lines", level=level, writes=True, scope=scope
-    )
-
-
-def _cycles(name: str, meaning: str) -> Role:
-    return Role(name=name, meaning=meaning, quantity=Quantity.CYCLES, unit="cycles")
-
-
-def _system(name: str, meaning: str, unit: str = "events") -> Role:
-    return Role(name=name, meaning=meaning, quantity=Quantity.SYSTEM, unit=unit)
-
-
 FLITS_PER_LINE = 8
 """Data flits that a line takes on the link between two sockets: 64 bits each (Molka et al. 2017, section 4.2)."""
 
-_TABLE = (
-    _cycles("cycles", "core cycles in which the thread was not halted"),
-    _instructions("instructions", "retired instructions"),
-    _instructions("load", "retired loads", "l1"),
-    _instructions("store", "retired stores", "l1"),
-    _instructions("fp_op", "retired floating-point operations: elements times operations, a fused one counts as two"),
-    _instructions("load_l1_miss", "retired loads whose line was neither in L1 nor on its way there", "l2"),
-    _instructions("load_fb_hit", "retired loads whose line was on its way to L1 already", "l1"),
-    _instructions(
-        "load_l1_miss_any", "loads that missed L1, retired or not, those whose line was on its way included", "l2"
-    ),
-    _lines("l1d_fill", "lines brought into L1, from wherever", "l2"),
-    _written("l1d_writeback", "modified lines that L1 gives to L2", "l2"),
-    _lines("l2_rfo", "lines asked of L2 to be written", "l2", prefetch=False),
-    _lines("l2_rfo_miss", "lines asked of L2 to be written that it lacked", "l3", prefetch=False),
-    _lines("l2_fill", "lines that the core's caches get from beyond L2", "l3"),
-    _written("l2_writeback", "modified lines that L2 gives to what lies beyond it", "l3"),
-    _lines("offcore_mem_read", "lines that the core gets from memory", "memory"),
-    _lines("mem_read", "lines read from memory, at its controllers", "memory", scope=Scope.SOCKET),
-    _written("mem_write", "lines written to memory, at its controllers", "memory", Scope.SOCKET),
-    _lines("home_read", "lines read from memory, at the agents that keep it coherent", "memory", scope=Scope.SOCKET),
-    _written("home_write", "lines written to memory, at the agents that keep it coherent", "memory", Scope.SOCKET),
-    _lines("remote_read", "lines that the core gets from another memory node", "memory"),
-    Role(
-        name="link_flit",
-        meaning="data flits received on the links between sockets, eight a line",
-        quantity=Quantity.LINES,
-        unit="flits",
-        level="memory",
-        prefetch=True,
-        scope=Scope.SOCKET,
-    ),
-    _lines("hitm_local", "loads of a line that another core of the socket holds modified", "l3", prefetch=False),
-    _lines("hitm_remote", "loads of a line that a core of another socket holds modified", "memory", prefetch=False),
-    Role(
-        name="l1d_inflight_sum",
-        meaning="sum over cycles of the L1 misses of loads in flight (alpha)",
-        quantity=Quantity.OCCUPANCY,
-        unit="misses x cycles",
-        level="l2",
-    ),
-    _cycles("l1d_inflight_cycles", "cycles with an L1 miss of a load in flight"),
-    _cycles("no_execute", "cycles in which no instruction began to execute"),
-    _cycles("stall_l1d_miss", "cycles without execution while an L1 miss of a load is in flight"),
-    _cycles("stall_load_any", "cycles without execution while a load waits"),
-    _cycles("stall_store_buffer", "cycles in which no store could enter, as the store buffer was full"),
-    _cycles("fb_full", "cycles in which an L1 miss waited for a miss entry"),
-    _cycles("sq_full", "cycles in which an L2 miss waited for a miss entry"),
-    _system("task_clock", "time on a CPU", "ns"),
-    _system("page_fault", "page faults"),
-    _system("context_switch", "times that the thread was taken off its CPU"),
-    _system("cpu_migration", "times that the thread went on on another CPU"),
-)
+_INSTRUCTIONS = {"quantity": Quantity.INSTRUCTIONS, "unit": "instructions"}
+_LINES = {"quantity": Quantity.LINES, "unit": "lines", "prefetch": True}
+_DEMAND = {**_LINES, "prefetch": False}
+_WRITTEN = {**_DEMAND, "writes": True}
+_CYCLES = {"quantity": Quantity.CYCLES, "unit": "cycles"}
+_OCCUPANCY = {"quantity": Quantity.OCCUPANCY, "unit": "misses x cycles"}
+_SYSTEM = {"quantity": Quantity.SYSTEM}
+_SOCKET = {"scope": Scope.SOCKET}
 
-ROLES = {role.name: role for role in _TABLE}
+_TABLE: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    ("cycles", "core cycles in which the thread was not halted", _CYCLES, ""),
+    ("instructions", "retired instructions", _INSTRUCTIONS, ""),
+    ("load", "retired loads", _INSTRUCTIONS, "l1"),
+    ("store", "retired stores", _INSTRUCTIONS, "l1"),
+    (
+        *("fp_op", "retired floating-point operations: elements times operations, a fused one counts as two"),
+        *(_INSTRUCTIONS, ""),
+    ),
+    ("load_l1_miss", "retired loads whose line was neither in L1 nor on its way there", _INSTRUCTIONS, "l2"),
+    ("load_fb_hit", "retired loads whose line was on its way to L1 already", _INSTRUCTIONS, "l1"),
+    (
+        *("load_l1_miss_any", "loads that missed L1, retired or not, those whose line was on its way included"),
+        *(_INSTRUCTIONS, "l2"),
+    ),
+    ("l1d_fill", "lines brought into L1, from wherever", _LINES, "l2"),
+    ("l1d_writeback", "modified lines that L1 gives to L2", _WRITTEN, "l2"),
+    ("l2_rfo", "lines asked of L2 to be written", _DEMAND, "l2"),
+    ("l2_rfo_miss", "lines asked of L2 to be written that it lacked", _DEMAND, "l3"),
+    ("l2_fill", "lines that the core's caches get from beyond L2", _LINES, "l3"),
+    ("l2_writeback", "modified lines that L2 gives to what lies beyond it", _WRITTEN, "l3"),
+    ("offcore_mem_read", "lines that the core gets from memory", _LINES, "memory"),
+    ("mem_read", "lines read from memory, at its controllers", _LINES | _SOCKET, "memory"),
+    ("mem_write", "lines written to memory, at its controllers", _WRITTEN | _SOCKET, "memory"),
+    ("home_read", "lines read from memory, at the agents that keep it coherent", _LINES | _SOCKET, "memory"),
+    ("home_write", "lines written to memory, at the agents that keep it coherent", _WRITTEN | _SOCKET, "memory"),
+    ("remote_read", "lines that the core gets from another memory node", _LINES, "memory"),
+    (
+        *("link_flit", "data flits received on the links between sockets, eight a line"),
+        *(_LINES | _SOCKET | {"unit": "flits"}, "memory"),
+    ),
+    ("hitm_local", "loads of a line that another core of the socket holds modified", _DEMAND, "l3"),
+    ("hitm_remote", "loads of a line that a core of another socket holds modified", _DEMAND, "memory"),
+    ("l1d_inflight_sum", "sum over cycles of the L1 misses of loads in flight (alpha)", _OCCUPANCY, "l2"),
+    ("l1d_inflight_cycles", "cycles with an L1 miss of a load in flight", _CYCLES, ""),
+    ("no_execute", "cycles in which no instruction began to execute", _CYCLES, ""),
+    ("stall_l1d_miss", "cycles without execution while an L1 miss of a load is in flight", _CYCLES, ""),
+    ("stall_load_any", "cycles without execution while a load waits", _CYCLES, ""),
+    ("stall_store_buffer", "cycles in which no store could enter, as the store buffer was full", _CYCLES, ""),
+    ("fb_full", "cycles in which an L1 miss waited for a miss entry", _CYCLES, ""),
+    ("sq_full", "cycles in which an L2 miss waited for a miss entry", _CYCLES, ""),
+    ("task_clock", "time on a CPU", _SYSTEM | {"unit": "ns"}, ""),
+    ("page_fault", "page faults", _SYSTEM, ""),
+    ("context_switch", "times that the thread was taken off its CPU", _SYSTEM, ""),
+    ("cpu_migration", "times that the thread went on on another CPU", _SYSTEM, ""),
+)
+"""Name, meaning, what it is a number of, and level."""
+
+ROLES = {name: Role(name=name, meaning=meaning, level=level, **known) for name, meaning, known, level in _TABLE}
 """Every role by name."""

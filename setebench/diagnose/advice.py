@@ -5,7 +5,7 @@ Each piece of advice follows from a rule with its source; none is given on a fig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -41,30 +41,6 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     rests_on: tuple[str, ...]
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What advice is given on: findings by name without `diagnose.`, and other figures by name; by part of the cycles
-    the function that spends most of it; elapsed seconds."""
-
-    values: dict[str, float]
-    spots: dict[str, Spot] = msgspec.field(default_factory=dict)
-    elapsed: float = 0.0
-
-    def at_least(self, name: str, limit: float) -> bool:
-        """Whether a figure was made and reaches a limit."""
-        return self.values.get(name, -1.0) >= limit
-
-    def where(self, part: str) -> str:
-        """ ", most of them in f (file.c:12)"; empty without samples."""
-        spot = self.spots.get(part)
-        return "" if spot is None else f", most of them in {spot.function}" + (f" ({spot.line})" if spot.line else "")
-
-
-def advise(case: Case, params: Params | None = None) -> list[Advice]:
-    """Everything that may be said, what weighs most first."""
-    limits = params or Params()
-    return [Advice(text=text, rests_on=tuple(on)) for rule in _RULES for text, *on in rule(case, limits)]
-
-
 Said = Iterator[tuple[str, ...]]
 """What a rule says: the text, and behind it the figures that it rests on."""
 
@@ -72,122 +48,119 @@ _INNER = {"memory": "the last cache", "l3": "L2", "l2": "L1"}
 """Into which cache a block has to fit so that a level is used less."""
 
 
-def _bandwidth(case: Case, limits: Params) -> Said:
-    if not case.at_least("memory_bandwidth", limits.worth_percent):
+def advise(values: Mapping[str, float], spots: Mapping[str, Spot]) -> list[Advice]:
+    """Everything that may be said, what weighs most first. `values`: findings by name without `diagnose.`, and other
+    figures by name; `spots`: by part of the cycles the function that spends most of it."""
+    limits = Params()
+    rules = (_bandwidth, _latency)
+    said = [each for rule in rules for each in rule(values, spots, limits)]
+    said += [*_threads(values, limits), *_system(values, limits)]
+    return [Advice(text=text, rests_on=tuple(on)) for text, *on in said]
+
+
+def _where(spot: Spot | None) -> str:
+    """ ", most of them in f (file.c:12)"; empty without samples."""
+    return "" if spot is None else f", most of them in {spot.function}" + (f" ({spot.line})" if spot.line else "")
+
+
+def _bandwidth(values: Mapping[str, float], spots: Mapping[str, Spot], limits: Params) -> Said:
+    """Blocking, fewer threads, and a lower clock (4.6 % less power for 0.2 % more time, Molka et al. 2017)."""
+    part, name = values.get("memory_bandwidth", 0.0), "diagnose.memory_bandwidth"
+    if part < limits.worth_percent:
         return
-    percent, level = max((case.values.get(f"utilization.{level}", 0.0), level) for level in _INNER)
-    busy = percent >= limits.busy_percent
-    part = case.values["memory_bandwidth"]
-    head = (
-        f"{part:.0f} % of the cycles wait for the bandwidth of the memory hierarchy{case.where('memory_bandwidth')}: "
-    )
-    if busy:
+    percent, level = max((values.get(f"utilization.{level}", 0.0), level) for level in _INNER)
+    where = _where(spots.get("memory_bandwidth"))
+    head = f"{part:.0f} % of the cycles wait for the bandwidth of the memory hierarchy{where}: "
+    if percent >= limits.busy_percent:
         again = f"Block the loops so that data is used again while it lies in {_INNER[level]}"
-        yield (
-            f"{head}{level} is {percent:.0f} % busy. {again}",
-            "diagnose.memory_bandwidth",
-            f"diagnose.utilization.{level}",
-        )
+        yield f"{head}{level} is {percent:.0f} % busy. {again}", name, f"diagnose.utilization.{level}"
     else:
         text = "use each line fully (data that is used together side by side), and block the loops for a nearer cache"
-        yield head + text, "diagnose.memory_bandwidth"
-    if case.at_least("saturated", 1.0):
+        yield head + text, name
+    if values.get("saturated"):
         text = "memory is saturated: fewer threads do as much; let the others work on what needs no memory"
         yield text, "diagnose.saturated", "diagnose.load_miss_latency"
+    productive = values["productive"]
+    if productive < limits.bound_percent and part >= values["memory_latency"]:
+        text = (
+            f"only {productive:.0f} % of the cycles are productive and most others wait for bandwidth: a lower core "
+            "clock there saves energy for little time"
+        )
+        yield text, "diagnose.productive", name
 
 
-def _latency(case: Case, limits: Params) -> Said:
+def _latency(values: Mapping[str, float], spots: Mapping[str, Spot], limits: Params) -> Said:
     """Several chains where few misses are in flight, else a prefetch distance by Little's law."""
-    if not case.at_least("memory_latency", limits.worth_percent):
+    part, name = values.get("memory_latency", 0.0), "diagnose.memory_latency"
+    if part < limits.worth_percent:
         return
-    part, values = "diagnose.memory_latency", case.values
-    head = f"{values['memory_latency']:.0f} % of the cycles wait for single loads{case.where('memory_latency')}: "
+    head = f"{part:.0f} % of the cycles wait for single loads{_where(spots.get('memory_latency'))}: "
     if values.get("miss_parallelism", limits.chained_misses) < limits.chained_misses:
         text = (
             f"misses in flight are {values['miss_parallelism']:.2g} at a time, so each load's address comes from "
             "the one before: follow several chains at once, or keep what is visited in a row side by side"
         )
-        yield head + text, part, "miss_parallelism"
+        yield head + text, name, "miss_parallelism"
     elif "miss_cycles" not in values or "lines_per_cycle" not in values:
-        yield head + "prefetch what is needed later; how far ahead is memory latency over the time between lines", part
+        yield head + "prefetch what is needed later; how far ahead is memory latency over the time between lines", name
     else:
         distance = max(1.0, values["miss_cycles"] * values["lines_per_cycle"])
         text = (
             f"a miss takes {values['miss_cycles']:.0f} cycles, in which a thread goes on by {distance:.2g} lines: "
             f"prefetch at least {distance:.0f} to {2 * distance:.0f} lines ahead"
         )
-        yield head + text, part, "diagnose.load_miss_latency", "diagnose.memory_read"
+        yield head + text, name, "diagnose.load_miss_latency", "diagnose.memory_read"
 
 
-def _lower_clock(case: Case, limits: Params) -> Said:
-    productive, bandwidth = case.values.get("productive", 100.0), case.values.get("memory_bandwidth", 0.0)
-    latency = case.values.get("memory_latency", 0.0)
-    if productive < limits.bound_percent and bandwidth >= max(latency, limits.worth_percent):
-        text = (
-            f"only {productive:.0f} % of the cycles are productive and most others wait for bandwidth: a lower core "
-            "clock there saves energy for little time (4.6 % for 0.2 %, Molka et al. 2017)"
-        )
-        yield text, "diagnose.productive", "diagnose.memory_bandwidth"
-
-
-def _uneven(case: Case, limits: Params) -> Said:
-    """By useful work, or where that could not be counted, by the time on a CPU."""
-    if case.at_least("imbalance", limits.uneven):
-        ratio = case.values["imbalance"]
+def _threads(values: Mapping[str, float], limits: Params) -> Said:
+    """Division of work (by the time on a CPU where useful work could not be counted), and lines that threads share."""
+    ratio, busiest = values.get("imbalance"), values.get("thread_time_imbalance", 0.0)
+    if ratio is not None and ratio >= limits.uneven:
         text = (
             f"the most loaded thread does {ratio:.3g} times the mean of useful work, so an even division would take "
             f"{100 / ratio:.0f} % of the time where threads wait for each other: divide by work, not by count, or let "
             "threads take small pieces as they come"
         )
         yield text, "diagnose.imbalance"
-    elif "imbalance" not in case.values and case.at_least("thread_time_imbalance", limits.uneven):
+    elif ratio is None and busiest >= limits.uneven:
         text = (
-            f"the busiest thread is on a CPU {case.values['thread_time_imbalance']:.3g} times as long as the mean: "
+            f"the busiest thread is on a CPU {busiest:.3g} times as long as the mean: "
             "where threads sleep while they wait for each other, their work is divided as unevenly"
         )
         yield text, "CPU time of threads, by samples"
-
-
-def _shared(case: Case, limits: Params) -> Said:
-    if case.at_least("false_sharing", limits.shared_lines_per_second):
+    if values.get("false_sharing", 0.0) >= limits.shared_lines_per_second:
         text = (
-            f"threads take {case.values['false_sharing']:.2g} lines a second from each other: where they don't hand "
+            f"threads take {values['false_sharing']:.2g} lines a second from each other: where they don't hand "
             "over data on purpose, give each thread's data lines of its own (the figure is qualitative: its events err "
             "by tens of percent even where they work)"
         )
         yield text, "diagnose.false_sharing"
 
 
-def _system(case: Case, limits: Params) -> Said:
-    """What the kernel does meanwhile."""
-    seconds = case.values.get("cpu_time", 0.0)
-    if seconds < limits.least_seconds:
-        return
-    faults = case.values.get("page_faults", 0.0)
-    percent = 100 * faults * limits.fault_ns / 1e9 / seconds
-    if percent >= limits.fault_percent:
+def _system(values: Mapping[str, float], limits: Params) -> Said:
+    """What the kernel does meanwhile, and others who use the memory."""
+    seconds, elapsed = values.get("cpu_time", 0.0), values["elapsed"]
+    rates = {name: values.get(name, 0.0) / (seconds or 1.0) for name in ("page_faults", *_KERNEL)}
+    percent = 100 * rates["page_faults"] * limits.fault_ns / 1e9
+    if seconds >= limits.least_seconds and percent >= limits.fault_percent:
         text = (
-            f"{faults:.0f} page faults in {seconds:.3g} s of CPU time take at least {percent:.0f} % of it: use memory "
-            "again instead of giving it back, touch it in larger pages (madvise), or ask for it once"
+            f"{values['page_faults']:.0f} page faults in {seconds:.3g} s of CPU time take at least {percent:.0f} % of "
+            "it: use memory again instead of giving it back, touch it in larger pages (madvise), or ask for it once"
         )
         yield text, "diagnose.page_faults", "diagnose.cpu_time"
-    for name, most, do in (
-        ("context_switches", limits.switches_per_second, "wait less often (larger pieces), or spin briefly first"),
-        ("cpu_migrations", limits.migrations_per_second, "bind threads to CPUs, so that their caches stay warm"),
+    for (name, do), most in zip(
+        _KERNEL.items(), (limits.switches_per_second, limits.migrations_per_second), strict=True
     ):
-        rate = case.values.get(name, 0.0) / seconds
-        if rate >= most:
-            yield f"{rate:.0f} {name.replace('_', ' ')} per second of CPU time: {do}", f"diagnose.{name}"
-    if case.elapsed >= limits.least_seconds and 100 * seconds / case.elapsed < limits.idle_percent:
+        if seconds >= limits.least_seconds and rates[name] >= most:
+            text = f"{rates[name]:.0f} {name.replace('_', ' ')} per second of CPU time: {do}"
+            yield text, f"diagnose.{name}", "diagnose.cpu_time"
+    if "cpu_time" in values and elapsed >= limits.least_seconds and 100 * seconds / elapsed < limits.idle_percent:
         text = (
-            f"the program was on a CPU for {100 * seconds / case.elapsed:.0f} % of the time only: it sleeps, waits for "
+            f"the program was on a CPU for {100 * seconds / elapsed:.0f} % of the time only: it sleeps, waits for "
             "others, or has to share its CPUs; no change to how it uses memory shortens that"
         )
         yield text, "diagnose.cpu_time"
-
-
-def _slower(case: Case, limits: Params) -> Said:
-    latency, idle = case.values.get("probe_latency", 0.0), case.values.get("idle_latency", 0.0)
+    latency, idle = values.get("probe_latency", 0.0), values.get("idle_latency", 0.0)
     if idle and latency >= limits.slower_memory * idle:
         text = (
             f"beside the program memory takes {latency / idle:.2g} times as long as without it ({latency:.0f} against "
@@ -197,4 +170,7 @@ def _slower(case: Case, limits: Params) -> Said:
         yield text, "diagnose.probe_latency"
 
 
-_RULES = (_bandwidth, _latency, _lower_clock, _uneven, _shared, _system, _slower)
+_KERNEL = {
+    "context_switches": "wait less often (larger pieces), or spin briefly first",
+    "cpu_migrations": "bind threads to CPUs, so that their caches stay warm",
+}

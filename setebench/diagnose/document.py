@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.diagnose import advice
+from setebench.diagnose.advice import advise
 from setebench.diagnose.analysis import METRICS, PARTS, Basis, Figures
 from setebench.diagnose.findings import EVIDENCE, findings
 from setebench.diagnose.params import Params
@@ -33,9 +33,8 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
     """The document of one observed run."""
     found = list(findings(timeline, basis))
     each = [Figures([interval], basis) for interval in timeline.intervals]
-    case = advice.Case(
-        values=_values(found) | _more(timeline, each, basis), spots=_where(timeline, each), elapsed=timeline.seconds
-    )
+    values = _values(found) | _more(timeline, each, basis) | {"elapsed": timeline.seconds}
+    kept = evidence(timeline, each, basis) | {"advice": advise(values, _where(timeline, each))}
     return Document(
         tool=store.this_tool(),
         machine=frame.machine,
@@ -43,7 +42,7 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
         started=frame.started.isoformat(timespec="seconds"),
         elapsed_seconds=round(timeline.seconds, 6),
         findings=found,
-        evidence=store.plain({EVIDENCE: evidence(timeline, each, basis) | {"advice": advice.advise(case)}}),
+        evidence=store.plain({EVIDENCE: kept}),
     )
 
 

@@ -61,8 +61,7 @@ enum {
  * other side of it. */
 struct setebench_event_ {
     unsigned char attributes[SETEBENCH_ATTRIBUTES_]; /* struct perf_event_attr, its size within */
-    int32_t leader;                                  /* index of the event whose group it is in; its own for a leader */
-    uint32_t unused;
+    uint32_t unused[2];
 };
 
 struct setebench_head_ {
@@ -98,9 +97,7 @@ struct setebench_thread_ {
     uint32_t first; /* 1 + index of a record of this thread */
     int32_t fd[SETEBENCH_EVENTS_];
     int32_t error[SETEBENCH_EVENTS_];
-    uint32_t rank[SETEBENCH_EVENTS_]; /* place among the values of its group */
     struct setebench_count_ now[SETEBENCH_EVENTS_];
-    uint64_t buffer[3 + SETEBENCH_EVENTS_];
 };
 
 SETEBENCH_ONE_ int setebench_state_;
@@ -130,7 +127,6 @@ enum {
     SETEBENCH_LSEEK_ = 8,
     SETEBENCH_MMAP_ = 9,
     SETEBENCH_MUNMAP_ = 11,
-    SETEBENCH_IOCTL_ = 16,
     SETEBENCH_MADVISE_ = 28,
     SETEBENCH_GETPID_ = 39,
     SETEBENCH_FCNTL_ = 72,
@@ -229,34 +225,22 @@ SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
 
 /* -- counters of one thread ------------------------------------------------------------------------------------ */
 
-SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i, uint32_t *members)
+SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i)
 {
-    const struct setebench_event_ *event = &setebench_shared_()->event[i];
-    const uint32_t leader = (uint32_t)event->leader;
-    long fd, high, group = leader == i ? -1 : self->fd[leader];
+    const unsigned char *attributes = setebench_shared_()->event[i].attributes;
+    long fd = setebench_call_(SETEBENCH_PERF_EVENT_OPEN_, (long)attributes, 0, -1, -1, 8 /* close on exec */, 0);
+    long high = fd < 0 ? fd : setebench_call3_(SETEBENCH_FCNTL_, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
 
-    self->fd[i] = -1;
-    self->error[i] = 0;
-    if (leader != i && group < 0) {
-        self->error[i] = self->error[leader];
-        return;
-    }
-    fd = setebench_call_(SETEBENCH_PERF_EVENT_OPEN_, (long)event->attributes, 0, -1, group, 8 /* close on exec */, 0);
-    if (fd < 0) {
-        self->error[i] = (int32_t)-fd;
-        return;
-    }
-    high = setebench_call3_(SETEBENCH_FCNTL_, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
     if (high >= 0)
         setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
     self->fd[i] = (int32_t)(high >= 0 ? high : fd);
-    self->rank[i] = members[leader]++;
+    self->error[i] = fd < 0 ? (int32_t)-fd : 0;
 }
 
 SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint32_t process)
 {
     const long populate_for_writing = 23;
-    uint32_t i, members[SETEBENCH_EVENTS_] = {0};
+    uint32_t i;
 
     if (self->process) /* a fork's child: these descriptors count its parent */
         setebench_close_counters_(self);
@@ -270,10 +254,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
     self->process = process;
     self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
     for (i = 0; i < setebench_shared_()->events; i++)
-        setebench_open_(self, i, members);
-    for (i = 0; i < setebench_shared_()->events; i++) /* leaders are opened at rest: only a whole group starts as one */
-        if (setebench_shared_()->event[i].leader == (int32_t)i && self->fd[i] >= 0)
-            setebench_call3_(SETEBENCH_IOCTL_, self->fd[i], 0x2400 /* PERF_EVENT_IOC_ENABLE */, 1 /* the group */);
+        setebench_open_(self, i);
     if (setebench_has_key_)
         pthread_setspecific(setebench_key_, self);
 }
@@ -296,24 +277,20 @@ SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 /* Counts of all events from their opening to now, in self->now. */
 SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
 {
-    const uint32_t events = setebench_shared_()->events;
-    uint32_t i, leader = SETEBENCH_EVENTS_;
-    long got = 0;
+    uint64_t words[4] = {0, 0, 0, 0}; /* the number of events, times enabled and running, the count */
+    uint32_t i;
 
-    for (i = 0; i < events; i++) {
+    for (i = 0; i < setebench_shared_()->events; i++) {
+        long got = self->fd[i] < 0 ? 0 : setebench_call3_(SETEBENCH_READ_, self->fd[i], (long)words, sizeof words);
         if (self->fd[i] < 0)
             continue;
-        if (leader != (uint32_t)setebench_shared_()->event[i].leader) { /* members follow their leader */
-            leader = (uint32_t)setebench_shared_()->event[i].leader;
-            got = setebench_call3_(SETEBENCH_READ_, self->fd[leader], (long)self->buffer, sizeof self->buffer);
-        }
-        if (got <= (long)(3 + self->rank[i]) * 8 - 1) {
+        if (got != (long)sizeof words) {
             self->error[i] = got < 0 ? (int32_t)-got : SETEBENCH_NOTHING_READ_;
             continue;
         }
-        self->now[i].value = self->buffer[3 + self->rank[i]];
-        self->now[i].enabled = self->buffer[1];
-        self->now[i].running = self->buffer[2];
+        self->now[i].value = words[3];
+        self->now[i].enabled = words[1];
+        self->now[i].running = words[2];
     }
 }
 

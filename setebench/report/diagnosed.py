@@ -28,7 +28,7 @@ _PARTS = (
 def report(document: Document) -> str:
     """Some lines of plain text, which end with a newline."""
     found: Mapping[str, Any] = document.evidence.get("diagnose") or {}
-    parts = (_functions, _suffering, _threads, _sockets, _regions, _advice)
+    parts = (_functions, _suffering, _threads, _regions, _advice)
     sections = [_head(document, found), _cycles(document), _figures(document), *(part(found) for part in parts)]
     blocks = ["\n".join(section) for section in (*sections, _unknown(document, found))]
     return "\n\n".join(filter(None, blocks)) + "\n"
@@ -82,8 +82,6 @@ def _suffering(found: Mapping[str, Any]) -> Iterator[str]:
     flags = zip(found["start_seconds"], found["end_seconds"], found["saturated"], strict=True)
     yield f"While memory was saturated ({sum(end - start for start, end, flag in flags if flag):.3g} s)"
     yield from _spots(found["suffering"])
-    for data in (found.get("objects") or [])[:MOST_FUNCTIONS]:
-        yield f"  {100 * data['fraction']:5.1f} %  of the slow loads in {data['data']}, {data['cycles']:.0f} cycles"
 
 
 def _spots(spots: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -103,20 +101,6 @@ def _threads(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {thread['number']:>8}  {thread['name']:16} {thread['cpu_seconds']:.3g} s"
     if len(busiest) > MOST_THREADS:
         yield f"  and {len(busiest) - MOST_THREADS} more"
-
-
-def _sockets(found: Mapping[str, Any]) -> Iterator[str]:
-    rows: Sequence[Mapping[str, Any]] = found.get("sockets") or []
-    names = (("memory_read", "read"), ("memory_write", "written"), ("link_traffic", "received on links"))
-    known = [
-        (row["socket"], [f"{row[name]:.3g} GB/s {label}" for name, label in names if row[name] is not None])
-        for row in rows
-    ]
-    if any(figures for _, figures in known):
-        yield "Sockets (traffic of all programs)"
-    for socket, figures in known:
-        if figures:
-            yield f"  {socket}: {', '.join(figures)}"
 
 
 def _regions(found: Mapping[str, Any]) -> Iterator[str]:

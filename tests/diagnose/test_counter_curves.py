@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from matplotlib import colors
-from setebench.scenarios.counter_curves import EXPERIMENTS, THRESHOLD, reader
+from setebench.scenarios.counter_curves import EXPERIMENTS, THRESHOLD, threshold
 from setebench.scenarios.counter_curves.params import Params
 from setebench.scenarios.counter_curves.plot import NAMES, draw
 
@@ -58,12 +58,12 @@ def test_every_figure_is_drawn_in_grey_with_units(points: dict[str, list[Point]]
 
 
 def test_saturation_is_found_where_more_threads_read_no_more(points: dict[str, list[Point]]) -> None:
-    cycles, reason = reader.threshold(points["helm-9"], SMALL)
+    cycles, reason = threshold(points["helm-9"], SMALL)
     assert cycles is not None and 200 < cycles < 280, reason  # memory takes 200 cycles without load
     alone = [point for point in points["helm-9"] if point["threads"] == 1]
-    assert reader.threshold(alone, SMALL)[0] is None
+    assert threshold(alone, SMALL)[0] is None
     lacking = [point | {"load_miss_latency": [None]} for point in points["helm-9"]]
-    assert "can't be counted" in reader.threshold(lacking, SMALL)[1]
+    assert "can't be counted" in threshold(lacking, SMALL)[1]
 
 
 def test_prefetchers_shorten_load_misses_at_the_same_bandwidth(points: dict[str, list[Point]]) -> None:

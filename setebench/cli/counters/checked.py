@@ -16,67 +16,51 @@ from setebench.errors import UsageError
 from setebench.native.perf.trust import this_key
 from setebench.results import Document
 
-_VERDICTS = click.Option(
-    ["--verdicts"],
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Keep the verdicts in FILE.  [default: below the user's data folder, for this CPU]",
+
+def _file_option(name: str, help_: str) -> click.Option:
+    return click.Option([name], metavar="FILE", type=click.Path(path_type=Path), help=help_)
+
+
+_VERDICTS = _file_option(
+    "--verdicts", "Keep the verdicts in FILE.  [default: below the user's data folder, for this CPU]"
 )
-_CONTRIBUTE = click.Option(
-    ["--contribute"],
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also write them to FILE in the form of a contribution to the event tables.",
-)
+_CONTRIBUTE = _file_option("--contribute", "Also write them to FILE in the form of a contribution to the event tables.")
 
 
 def _keep(document: Document, values: dict[str, Any]) -> None:
-    """Keep the verdicts of this CPU; those of another machine only where a file is named."""
+    """Keep the verdicts of this CPU; those of another machine, which hold for its name, only where a file is named.
+    Verdicts on some roles only replace those roles' older ones."""
     found = verdicts.of_findings(document.findings)
-    if document.machine.kind == "native" or values["verdicts"] is not None:
-        kept = verdicts.Verdicts(
-            key=this_key() if document.machine.kind == "native" else _key_of(document),
-            machine=document.machine.name,
-            date=document.started,
-            verdicts=_with_older(document, found, values["verdicts"]),
-        )
-        click.echo(f"kept the verdicts in {verdicts.keep(kept, values['verdicts'])}", err=True)
+    native, path, name = document.machine.kind == "native", values["verdicts"], document.machine.name
+    if native or path is not None:
+        other = verdicts.Key(processor=name, microcode="", kernel="", version=document.tool.version)
+        key = this_key() if native else other
+        some = native and path is None and document.settings["options"].get("role")
+        every = {**verdicts.kept(key, name).verdicts, **found} if some else found
+        kept = verdicts.Verdicts(key=key, machine=name, date=document.started, verdicts=every)
+        click.echo(f"kept the verdicts in {verdicts.keep(kept, path)}", err=True)
     if values["contribute"] is not None:
-        store.write(values["contribute"], _contribution(document, found), values["force"])
+        if not native:
+            raise UsageError("only what was validated on this CPU can be contributed; leave out --machine")
+        store.write(values["contribute"], _contribution(found), values["force"])
         click.echo(f"wrote the contribution to {values['contribute']}", err=True)
 
 
-def _with_older(
-    document: Document, found: dict[str, verdicts.Verdict], path: Path | None
-) -> dict[str, verdicts.Verdict]:
-    """Verdicts on some roles only replace those roles' older ones."""
-    if document.machine.kind != "native" or path is not None or not document.settings["options"].get("role"):
-        return found
-    return {**verdicts.kept(this_key(), document.machine.name).verdicts, **found}
+def _contribution(found: Mapping[str, verdicts.Verdict]) -> bytes:
+    """Verdict, scale and interval of every role, with processor, microcode, kernel and version, and nothing else, as
+    TOML, whose strings and lists of such are as JSON writes them."""
 
+    def text(value: object) -> str:
+        return msgspec.json.encode(value).decode()
 
-def _key_of(document: Document) -> verdicts.Key:
-    """What verdicts on a machine that is not this CPU hold for: its name."""
-    return verdicts.Key(processor=document.machine.name, microcode="", kernel="", version=document.tool.version)
-
-
-def _contribution(document: Document, found: Mapping[str, verdicts.Verdict]) -> bytes:
-    """Verdict, scale and interval of every role, with processor, microcode, kernel and version, and nothing else."""
-    if document.machine.kind != "native":
-        raise UsageError("only what was validated on this CPU can be contributed; leave out --machine")
     key = this_key()
-    lines = [f"{name} = {_text(getattr(key, name))}" for name in key.__struct_fields__]
+    lines = [f"{name} = {text(getattr(key, name))}" for name in key.__struct_fields__]
     for role, verdict in found.items():
-        lines += ["", f"[validated.{role}]", f"verdict = {_text([kind.value for kind in verdict.kinds])}"]
+        lines += ["", f"[validated.{role}]", f"verdict = {text([kind.value for kind in verdict.kinds])}"]
         numbers = {"scale": verdict.scale, "scale_low": verdict.scale_low, "scale_high": verdict.scale_high}
         lines += [f"{name} = {number!r}" for name, number in numbers.items() if number is not None]
-        lines += [f"reason = {_text(verdict.reason)}"] if verdict.reason else []
+        lines += [f"reason = {text(verdict.reason)}"] if verdict.reason else []
     return ("\n".join(lines) + "\n").encode()
-
-
-def _text(value: object) -> str:
-    """A string, or a list of such, as TOML; JSON writes them alike."""
-    return msgspec.json.encode(value).decode()
 
 
 validate = scenario_command("validate", registry.scenario("counters"), Further((_VERDICTS, _CONTRIBUTE), _keep))

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
 from setebench import store
 from setebench.cli.options import child_status_option, duration_option, program_argument
 from setebench.cli.output import Output
-from setebench.counters.counted import Counted, Event, Run
+from setebench.counters.counted import Counted, Run
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.counted import render
 
-if TYPE_CHECKING:
-    from setebench.native.perf.program.run import Job, Programs
-
 FORMS = ("table", "json", "csv")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The command's options. `interval` and `limit` in seconds."""
-
-    events: tuple[str, ...]
-    command: tuple[str, ...]
-    process: int | None
-    interval: float | None
-    limit: float | None
-    repeat: int
-    child_status: bool
-    regions_only: bool
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -74,11 +57,11 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     interrupted.
     """
     target = _target(options)
-    request = _request(options)
+    _check(options)
     target.check()
-    counted = _counted(request, ctx)
+    counted = _counted(options, ctx)
     _deliver(counted, target)
-    ctx.exit(counted.runs[-1].shell_status(request.child_status))
+    ctx.exit(counted.runs[-1].shell_status(options["child_status"]))
 
 
 def _target(options: dict[str, Any]) -> Output:
@@ -90,61 +73,42 @@ def _target(options: dict[str, Any]) -> Output:
     return target
 
 
-def _request(options: dict[str, Any]) -> Request:
+def _check(options: dict[str, Any]) -> None:
     """Raises `UsageError` for options that contradict each other."""
-    process, command, repeat = options["pid"], tuple(options["command"]), options["repeat"]
+    process, command = options["pid"], options["command"]
     if (process is None) == (not command):
         raise UsageError(
             "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
         )
-    if process is not None and (repeat > 1 or options["child_status"] or options["regions_only"]):
+    if process is not None and (options["repeat"] > 1 or options["child_status"] or options["regions_only"]):
         raise UsageError("--repeat, --child-status and --regions-only are for programs that are run, not for --pid")
-    return Request(
-        events=tuple(options["events"]) or (USUAL,),
-        command=command,
-        process=process,
-        interval=None if options["interval"] is None else options["interval"] / 1e3,
-        limit=options["duration"],
-        repeat=repeat,
-        child_status=options["child_status"],
-        regions_only=options["regions_only"],
-    )
 
 
-def _counted(request: Request, ctx: click.Context) -> Counted:
+def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     """Count all runs, or fewer where the user ends one."""
     from setebench.native.perf.program.run import Job, Programs
     from setebench.native.perf.program.start import NotStarted
     from setebench.native.perf.program.wanted import Resolver, split_names
 
-    names = [name for text in request.events for name in split_names(text)]
+    resolver, process, command = Resolver(), options["pid"], tuple(options["command"])
     job = Job(
-        wanted=(resolver := Resolver()).named(names),
-        interval=request.interval,
-        limit=request.limit,
-        regions_only=request.regions_only,
+        wanted=resolver.named([name for text in options["events"] or (USUAL,) for name in split_names(text)]),
+        interval=None if options["interval"] is None else options["interval"] / 1e3,
+        limit=options["duration"],
+        regions_only=options["regions_only"],
     )
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    programs, started = Programs(resolver.situation), datetime.now(UTC).isoformat(timespec="seconds")
+    runs: list[Run] = []
     try:
-        runs, events = _runs(Programs(resolver.situation), job, request)
+        while len(runs) < options["repeat"] and not any(run.asked for run in runs):
+            run, events = programs.run(job, command) if process is None else programs.attach(job, process)
+            runs.append(run)
     except NotStarted as error:
-        if not request.child_status:
+        if not options["child_status"]:
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
-    return Counted(command=list(request.command), process=request.process, started=started, events=events, runs=runs)
-
-
-def _runs(programs: Programs, job: Job, request: Request) -> tuple[list[Run], list[Event]]:
-    if request.process is not None:
-        run, events = programs.attach(job, request.process)
-        return [run], events
-    runs: list[Run] = []
-    events = []
-    while len(runs) < request.repeat and not any(run.asked for run in runs):
-        run, events = programs.run(job, request.command)
-        runs.append(run)
-    return runs, events
+    return Counted(command=list(command), process=process, started=started, events=events, runs=runs)
 
 
 def _deliver(counted: Counted, target: Output) -> None:

@@ -15,10 +15,11 @@ from setebench.host.event_sources import CORE_PMUS as CORE_PMUS
 from setebench.host.event_sources import DEVICES
 from setebench.host.tree import Tree, parse_cpu_list, parse_number, shown
 
-_NAME = r"[A-Za-z0-9_.-]{1,64}"
-_WORD = r"[A-Za-z0-9_-]{1,64}"
+_NAME, _WORD = r"[A-Za-z0-9_.-]{1,64}", r"[A-Za-z0-9_-]{1,64}"
 _SUFFIXES = (".scale", ".unit", ".snapshot", ".per-pkg")
-_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?", re.ASCII)
+_FIELD = re.compile(r"config[123]?")
+_RANGE = re.compile(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", re.ASCII)
+_SCALE = re.compile(r"\s*\d{1,20}(\.\d{1,30})?([eE][+-]?\d{1,3})?\s*", re.ASCII)
 
 
 class Bits(NamedTuple):
@@ -42,8 +43,7 @@ class Pmu(msgspec.Struct, frozen=True, kw_only=True):
 
     `formats`: where each term's value goes, lowest bits first. `cpus`: on which CPUs an event of everybody is opened
     (one a socket, as a rule); None for a PMU that follows threads. `caps`: what the kernel says the PMU
-    is capable of, as text. `rdpmc`: the kernel's setting of reading counters by an instruction (0 never, 1 with an open
-    event, 2 always), None where it has none."""
+    is capable of, as text."""
 
     name: str
     type: int
@@ -51,7 +51,6 @@ class Pmu(msgspec.Struct, frozen=True, kw_only=True):
     cpus: tuple[int, ...] | None = None
     events: dict[str, PmuEvent] = {}
     caps: dict[str, str] = {}
-    rdpmc: int | None = None
 
 
 def read_pmus(tree: Tree) -> dict[str, Pmu]:
@@ -70,18 +69,11 @@ def parse_format(text: str) -> tuple[Bits, ...]:
 
     Raises ValueError for anything else."""
     field, _, ranges = text.strip().partition(":")
-    if field not in ("config", "config1", "config2", "config3"):
-        raise ValueError(f"not a format: {shown(text)}")
-    return tuple(_bits(field, part) for part in ranges.split(","))
-
-
-def _bits(field: str, text: str) -> Bits:
-    match = _RANGE.fullmatch(text.strip())
-    low = int(match[1]) if match else -1
-    high = int(match[2] or low) if match else -1
-    if not 0 <= low <= high < 64:
-        raise ValueError(f"not a range of bits: {shown(text)}")
-    return Bits(field, low, high)
+    found = [_RANGE.fullmatch(part) for part in ranges.split(",")]
+    bits = [Bits(field, int(match[1]), int(match[2] or match[1])) for match in found if match]
+    if not _FIELD.fullmatch(field) or None in found or not all(low <= high < 64 for _, low, high in bits):
+        raise ValueError(f"not a format of bits: {shown(text)}")
+    return tuple(bits)
 
 
 def _pmu(tree: Tree, name: str) -> Pmu | None:
@@ -89,33 +81,26 @@ def _pmu(tree: Tree, name: str) -> Pmu | None:
     number = tree.value(f"{place}/type", parse_number)
     if number is None:
         return None
+    terms = tree.names(f"{place}/format", _WORD) or ()
+    formats = {term: tree.value(f"{place}/format/{term}", parse_format) for term in terms}
+    events = [event for event in tree.names(f"{place}/events", _NAME) or () if not event.endswith(_SUFFIXES)]
+    named = {event: _event(tree, f"{place}/events/{event}") for event in events}
     return Pmu(
         name=name,
         type=number,
-        formats=_formats(tree, f"{place}/format"),
+        formats={term: bits for term, bits in formats.items() if bits is not None},
         cpus=tree.value(f"{place}/cpumask", parse_cpu_list),
-        events=_events(tree, f"{place}/events"),
+        events={event: known for event, known in named.items() if known.text},
         caps={cap: tree.text(f"{place}/caps/{cap}") or "" for cap in tree.names(f"{place}/caps", _WORD) or ()},
-        rdpmc=tree.value(f"{place}/rdpmc", parse_number),
     )
 
 
-def _formats(tree: Tree, place: str) -> dict[str, tuple[Bits, ...]]:
-    read = {name: tree.value(f"{place}/{name}", parse_format) for name in tree.names(place, _WORD) or ()}
-    return {name: bits for name, bits in read.items() if bits is not None}
-
-
-def _events(tree: Tree, place: str) -> dict[str, PmuEvent]:
-    names = [name for name in tree.names(place, _NAME) or () if not name.endswith(_SUFFIXES)]
-    read = ((name, tree.text(f"{place}/{name}")) for name in names)
-    return {name: _event(tree, f"{place}/{name}", text) for name, text in read if text}
-
-
-def _event(tree: Tree, place: str, text: str) -> PmuEvent:
-    return PmuEvent(text=text, scale=tree.value(f"{place}.scale", _scale), unit=tree.text(f"{place}.unit") or None)
+def _event(tree: Tree, place: str) -> PmuEvent:
+    unit = tree.text(f"{place}.unit") or None
+    return PmuEvent(text=tree.text(place) or "", scale=tree.value(f"{place}.scale", _scale), unit=unit)
 
 
 def _scale(text: str) -> float:
-    if not re.fullmatch(r"\d{1,20}(\.\d{1,30})?([eE][+-]?\d{1,3})?", text.strip(), re.ASCII):
+    if not _SCALE.fullmatch(text):
         raise ValueError(f"not a scale: {shown(text)}")
     return float(text)

@@ -181,7 +181,7 @@ def _open_all(terms: Iterable[Term], target: Target, *, user_only: bool) -> list
     return opened
 
 
-def at_rest(attributes: Attributes, user_only: bool) -> Attributes:
-    """The event for a thread that opens it for itself, not counting at first."""
+def of_thread(attributes: Attributes, user_only: bool) -> Attributes:
+    """The event for a thread that opens it for itself and alone."""
     event = user_form(attributes) if user_only else attributes
-    return msgspec.structs.replace(event, disabled=True, inherit=False, enable_on_exec=False)
+    return msgspec.structs.replace(event, disabled=False, inherit=False, enable_on_exec=False)

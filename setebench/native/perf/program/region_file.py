@@ -20,10 +20,10 @@ import msgspec
 from setebench.counters.counted import RegionCounts
 from setebench.counters.protocol import Count
 from setebench.errors import SetebenchError
-from setebench.native.perf.attributes import Attributes, Type
+from setebench.native.perf.attributes import Attributes
 from setebench.native.perf.messages import Request, Situation, explain, no_counter
 from setebench.native.perf.plans import Term
-from setebench.native.perf.program.opened import Opened, at_rest, summed
+from setebench.native.perf.program.opened import Opened, of_thread, summed
 from setebench.native.perf.program.wanted import MOST_EVENTS
 
 VARIABLE = "SETEBENCH_REGIONS"
@@ -34,7 +34,7 @@ RECORDS = 4096
 takes it about a millisecond once. What finds no room is reported."""
 
 _HEAD = struct.Struct("=8sIIIII36x")
-_EVENT = struct.Struct("=136siI")
+_EVENT = struct.Struct("=136s8x")
 _RECORD = struct.Struct(f"=96sQQQIIII{MOST_EVENTS}i{3 * MOST_EVENTS}Q{3 * MOST_EVENTS}Q56x")
 _HEAD_BYTES = 4096
 _BYTES = _HEAD_BYTES + RECORDS * _RECORD.size
@@ -50,11 +50,6 @@ class RegionEvent(NamedTuple):
 
     name: int
     term: Term
-
-    @property
-    def may_share(self) -> bool:
-        """Whether it may be read with others of its kind: what the kernel counts itself never waits for a counter."""
-        return self.term.attributes.type == Type.SOFTWARE and not self.term.is_clock
 
 
 class RegionFile:
@@ -86,15 +81,12 @@ class RegionFile:
         self._opened = tuple(opened)
         follows = [(index, each) for index, each in enumerate(opened) if not each.reason and each.wanted.of_threads]
         self._events = [
-            RegionEvent(index, msgspec.structs.replace(term, attributes=at_rest(term.attributes, each.user_only)))
+            RegionEvent(index, msgspec.structs.replace(term, attributes=of_thread(term.attributes, each.user_only)))
             for index, each in follows
             for term in each.wanted.plan.terms
         ][:MOST_EVENTS]
-        first = next((index for index, event in enumerate(self._events) if event.may_share), 0)
         for index, event in enumerate(self._events):
-            leader = first if event.may_share else index
-            packed = msgspec.structs.replace(event.term.attributes, disabled=leader == index).packed()
-            _EVENT.pack_into(self._memory, _HEAD.size + index * _EVENT.size, packed, leader, 0)
+            _EVENT.pack_into(self._memory, _HEAD.size + index * _EVENT.size, event.term.attributes.packed())
         _HEAD.pack_into(self._memory, 0, _MAGIC, len(self._events), RECORDS, 0, 0, 0)
 
     def regions(self) -> list[RegionCounts]:
