@@ -17,7 +17,7 @@ from setebench import registry, store
 from setebench.errors import UsageError
 from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
-from setebench.recording import EVIDENCE_PREFIX, Recorder, recorder_of, recording_of, replay_of
+from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Option, Scenario
 
@@ -85,45 +85,31 @@ def ask(
             path = values.get("result")
             known = store.load(path).findings if path else registry.foundations(scenario, context)
             context.foundations = tuple(known)
-        document = _answered(scenario, context, on_finding, recorder, environment)
-    if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
-        document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
-    return document
-
-
-def _answered(
-    scenario: Scenario,
-    context: Context,
-    on_finding: OnFinding,
-    recorder: Recorder | None,
-    environment: Mapping[str, Any] | None,
-) -> Document:
-    """The document of a scenario that is run now."""
-    started, begin = datetime.now(UTC), time.monotonic()
-    record = machine_record(context.machine.facts)
-    said = reported_caches(record.environment if environment is None else environment)
-    findings = []
-    for finding in beside(scenario.answer(context), said):
-        findings.append(finding)
-        on_finding(finding)
-    kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
-    settings = {
-        "scenario": scenario.name,
-        "machine": record.name,
-        "seed": context.seed,
-        **measured_cpu(record, context.cpu),
-        "fast": context.fast,
-        "options": context.options,
-    }
-    return Document(
-        tool=store.this_tool(),
-        machine=record,
-        settings=store.plain(settings),
-        started=started.isoformat(timespec="seconds"),
-        elapsed_seconds=round(time.monotonic() - begin, 3),
-        findings=findings,
-        evidence=store.plain({**context.evidence, **kept}),
-    )
+        started, begin = datetime.now(UTC), time.monotonic()
+        record = machine_record(context.machine.facts)
+        said = reported_caches(record.environment if environment is None else environment)
+        findings = []
+        for finding in beside(scenario.answer(context), said):
+            findings.append(finding)
+            on_finding(finding)
+        kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
+        settings = {
+            "scenario": scenario.name,
+            "machine": machine if isinstance(machine, str) else record.name,  # what opens it again, by a name
+            "seed": seed,
+            **measured_cpu(record, cpu),
+            "fast": fast,
+            "options": values,
+        }
+        return Document(
+            tool=store.this_tool(),
+            machine=record,
+            settings=store.plain(settings),
+            started=started.isoformat(timespec="seconds"),
+            elapsed_seconds=round(time.monotonic() - begin, 3),
+            findings=findings,
+            evidence=store.plain({**context.evidence, **kept}),
+        )
 
 
 def infer(document: Document, progress: Progress = _ignore, on_finding: OnFinding = _ignore) -> Document:

@@ -8,30 +8,26 @@ After each asking the document so far is handed out, so that an interrupted run 
 """
 
 from setebench.campaign.documents import (
-    EVIDENCE_PREFIX,
     NAME,
     Again,
+    Plan,
     Step,
     askings_of,
+    choose,
     evidence_of,
     lost,
-    merged,
     plan_of,
+    runs_code,
     steps_of,
 )
 from setebench.campaign.patience import default_patience
-from setebench.campaign.plan import Plan, choose, runs_code
-from setebench.campaign.remaining import remaining_text, seconds_left
 from setebench.campaign.run import Listener, carry_out, characterize, infer, reason
-from setebench.campaign.state import State
 
 __all__ = [
-    "EVIDENCE_PREFIX",
     "NAME",
     "Again",
     "Listener",
     "Plan",
-    "State",
     "Step",
     "askings_of",
     "carry_out",
@@ -41,11 +37,8 @@ __all__ = [
     "evidence_of",
     "infer",
     "lost",
-    "merged",
     "plan_of",
     "reason",
-    "remaining_text",
     "runs_code",
-    "seconds_left",
     "steps_of",
 ]

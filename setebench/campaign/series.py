@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from setebench import files, store
-from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.documents import NAME, steps_of
 from setebench.campaign.repeated import parameters, totals
 from setebench.errors import UsageError
@@ -106,7 +105,7 @@ class Series:
             "reported": len(document.findings),
             "steal_fraction": _fraction([each.steal_seconds for each in own], cpu_seconds),
             "others_fraction": _fraction([each.others_seconds for each in own], cpu_seconds),
-            "co_runner_fraction": co_runner_fraction(document),
+            "co_runner_fraction": None,  # not measured since 0.2
         }
 
     def _noted(self) -> Iterator[Conditions]:

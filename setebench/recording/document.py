@@ -1,9 +1,12 @@
-"""What a result file keeps of a machine's answers: written, found in a document's evidence, and checked."""
+"""What a result file keeps of a machine's answers: written, found in a document's evidence, and checked. What is read
+is not trusted: a scenario takes memory in proportion to what a machine claims of itself."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping
+import base64
+import bz2
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,58 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
-from setebench.loops.records import Loop
-from setebench.machine import BusyTime, Difference, Facts, PrefetcherSwitch, Ticks
-from setebench.probe import Probe
-from setebench.recording.claims import check_facts, check_regions
-from setebench.recording.counts import Events
-from setebench.recording.packing import unpacked
+from setebench.machine import Facts
 
 EVIDENCE_PREFIX = "recording."
-MOST_CALLS = 1 << 20
-"""Runs of one recording."""
-MOST_TICKS = 1 << 26
-"""Ticks of one recording that are kept and unpacked: half a gigabyte, twice what the longest scenario answers on a CPU
-of today. What a machine answers beyond is not kept, and a file that claims more is refused."""
+MOST_TICKS = 1 << 26  # half a gigabyte, twice what the longest scenario answers on a CPU of today
+MOST_JOURNAL_BYTES = 1 << 25  # unpacked; a call takes some thirty
+MOST_JOURNAL_VALUES = 1 << 23
+MOST_MEMORY_BYTES = 1 << 46  # 64 TiB, what the largest servers of today hold
+MOST_CPUS = 1 << 13  # what Linux is built for at most
+MOST_LINE_BYTES, MOST_PAGE_BYTES = 1 << 12, 1 << 34  # powers of two above any that an architecture has had
 
-ANSWERED, REFUSED = 1, 0
 
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A call of a machine's method: its name, a checksum of what was asked, and the answer, or why it was refused. Of
+    runs the answer is the shape of the ticks."""
 
-class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a machine that runs loops answered to one question, or why it refused."""
-
-    asked: str
-    names: tuple[str, ...] = ()
-    loop: Loop | None = None
-    ticks: list[list[int]] = []
-    refusal: str = ""
+    method: str
+    asked: int
+    answer: Any = None
+    refusal: str | None = None
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a result file keeps. `calls` and `ticks` are little-endian int64, compressed (bzip2) and in base64.
-
-    One row of `calls` per run: a checksum of what was asked, repetitions, intervals, and whether it was answered.
-    `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
-    `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
-    why it was refused, "" if it was not. `busy_times` and `cpu_times` are the machine's answers to these questions,
-    in turn. `events` are what was counted. `differences` are what comparisons of numbers in memory found, in turn; none
-    where it held none, or the version that recorded didn't ask. `nodes` are where pages lay, in turn. `loops` are the
-    answers of a machine that runs loops.
-    """
+    """What a result file keeps, compressed (bzip2) and in base64: the `journal` of calls (`Call`, as JSON) in their
+    order, and the `ticks` of all runs in sequence, as little-endian int64. `capabilities` are the optional methods that
+    the machine has."""
 
     facts: Facts
-    calls: str
+    capabilities: tuple[str, ...]
+    journal: str
     ticks: str
-    regions: list[list[int]]
-    refusals: list[str]
-    switches: tuple[PrefetcherSwitch, ...] | str = ()
-    switchings: list[str] = []
-    busy_times: list[BusyTime | None] = []
-    cpu_times: list[tuple[float, float] | None] = []
-    events: Events = Events()
-    differences: list[Difference | None] | None = None
-    nodes: list[int | None] = []
-    loops: list[LoopAnswer] | None = None
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
@@ -70,6 +51,8 @@ def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
     record = evidence.get(f"{EVIDENCE_PREFIX}{scenario}")
     if record is None:
         raise UsageError(f"it holds no recording of {scenario}; record one with --raw, or characterize -o FILE")
+    if isinstance(record, dict) and "calls" in record:
+        raise UsageError(f"its recording of {scenario} is of an earlier version, which asked otherwise; measure again")
     try:
         return msgspec.convert(record, type=Recording)
     except msgspec.ValidationError as error:
@@ -81,33 +64,53 @@ def without_recordings(evidence: Mapping[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in evidence.items() if not name.startswith(EVIDENCE_PREFIX)}
 
 
-def calls_and_ticks(recording: Recording) -> tuple[NDArray[np.int64], list[Ticks]]:
-    """The rows of `Recording.calls`, shape (runs, 4), and the ticks of every run one after the other, shape
-    (repetitions times intervals,) each. Raises `UsageError` for a damaged recording."""
-    check_facts(recording.facts)
-    check_regions(recording.regions)
-    calls = _checked_calls(unpacked(recording.calls, 4 * MOST_CALLS))
-    sizes = calls[:, 1] * calls[:, 2]
-    ticks = unpacked(recording.ticks, int(sizes.sum()))
-    if len(ticks) != sizes.sum():
-        raise UsageError("the recording is damaged: its parts don't fit together")
-    return calls, np.split(ticks, np.cumsum(sizes)[:-1]) if len(calls) else []
+def packed(parts: Iterable[bytes]) -> str:
+    """All parts, one after the other; they are never all in memory at their full width."""
+    stream = bz2.BZ2Compressor()
+    compressed = [stream.compress(part) for part in parts]
+    return base64.b64encode(b"".join([*compressed, stream.flush()])).decode()
 
 
-def _checked_calls(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of four numbers each. Raises `UsageError` where they claim what no recording holds."""
-    if len(numbers) % 4:
-        raise UsageError("the recording is damaged: its list of runs is cut short")
-    calls = numbers.reshape(-1, 4)
-    shapes = calls[:, 1:3]
-    # each factor is checked before they are multiplied, and each product before they are summed: no overflow
-    possible = ((shapes >= 0) & (shapes <= MOST_TICKS)).all() and (shapes.prod(axis=1) <= MOST_TICKS).all()
-    if not possible or shapes.prod(axis=1).sum() > MOST_TICKS:
-        raise UsageError("the recording is damaged: its runs are of impossible size")
-    return calls
+def _unpacked(text: str, most: int) -> bytes:
+    try:
+        stream = bz2.BZ2Decompressor()
+        data = stream.decompress(base64.b64decode(text, validate=True), most + 1)
+    except (ValueError, OSError, MemoryError) as error:
+        raise damaged(str(error)) from error
+    if len(data) > most or not stream.eof:
+        raise damaged("it is cut short or too long")
+    return data
 
 
-def checksum_of(probe: Probe, cpu: int | None, warmup: int) -> int:
-    """A number that identifies a probe. Addresses are left out: those follow from the seed and the regions."""
-    head = f"{cpu} {warmup} {[base.name for base in probe.bases]}".encode()
-    return zlib.crc32(np.ascontiguousarray(probe.rows).tobytes(), zlib.crc32(head))
+def damaged(why: str) -> UsageError:
+    """What is raised for a recording that no recorder wrote."""
+    return UsageError(f"the recording is damaged: {why}")
+
+
+def journal_and_ticks(recording: Recording) -> tuple[list[Call], NDArray[np.int64]]:
+    """The calls, and the ticks of all runs, shape (n,). Raises `UsageError` for a damaged recording."""
+    _check_facts(recording.facts)
+    text = _unpacked(recording.journal, MOST_JOURNAL_BYTES)
+    if sum(map(text.count, (b",", b"[", b"{"))) > MOST_JOURNAL_VALUES:
+        raise damaged("its journal is too long")
+    try:
+        journal = msgspec.json.decode(text, type=list[Call])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise damaged(str(error)) from error
+    ticks = _unpacked(recording.ticks, 8 * MOST_TICKS)
+    if len(ticks) % 8:
+        raise damaged("its ticks are cut short")
+    return journal, np.frombuffer(ticks, dtype="<i8").astype(np.int64, copy=False)
+
+
+def _check_facts(facts: Facts) -> None:
+    sizes = [(facts.line_size, MOST_LINE_BYTES), *((size, MOST_PAGE_BYTES) for size in facts.page_sizes)]
+    cpus = max(len(facts.cpus), sum(map(len, facts.siblings)), len(facts.nodes))
+    possible = (
+        all(0 < size <= most and not size & (size - 1) for size, most in sizes)
+        and 0 < len(facts.cpus) <= cpus <= MOST_CPUS
+        and 0 <= facts.memory_bytes <= MOST_MEMORY_BYTES
+        and all(math.isfinite(rate) and rate > 0 for rate in (facts.ticks_per_second, facts.lines_per_second))
+    )
+    if not possible:
+        raise damaged("its machine is impossible")

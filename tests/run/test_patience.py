@@ -11,7 +11,7 @@ from scenario_files import Write
 
 from setebench import campaign
 from setebench.campaign import Listener, Plan, askings_of, characterize, steps_of
-from setebench.campaign.combined import combined
+from setebench.campaign.patience import combined
 from setebench.machine import BusyTime
 from setebench.results import Document, Finding, Outcome
 

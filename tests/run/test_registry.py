@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from setebench import registry
-from setebench.campaign import plan
+from setebench.campaign import choose
 from setebench.errors import SetebenchError
 from setebench.scenario import Scenario
 
@@ -66,8 +66,8 @@ def test_a_folder_with_a_scenario_is_one_too(folder: Path) -> None:
 def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -> None:
     (folder / "good_one.py").write_text(GOOD)
     (folder / "rare.py").write_text(GOOD.replace("parameters=()", "parameters=(), on_request=True"))
-    assert plan.choose() == ("good-one",)
-    assert plan.choose(only=["rare"]) == ("rare",)
+    assert choose() == ("good-one",)
+    assert choose(only=["rare"]) == ("rare",)
 
 
 def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

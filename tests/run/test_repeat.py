@@ -15,12 +15,10 @@ from scenario_files import EARLY, LATE, MACHINE, Run, Write, runs, write_files
 
 from setebench import registry, store
 from setebench.campaign import steps_of
-from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli.commands import repeat
-from setebench.experiments.alone import PARAMS, control
-from setebench.recording import Recorder
+from setebench.experiments.alone import PARAMS
 from setebench.results import Document, Finding, Outcome
 
 
@@ -82,15 +80,6 @@ class Paced(BareMachine):
         self.checks += 1
         nops = 200 if self.checks % 4 == 0 else 100
         return np.tile(np.array([[nops, 1000]], dtype=np.int64), (PARAMS.repetitions, 1))
-
-
-def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
-    recorder = Recorder(Paced())
-    for _ in range(40):
-        recorder.run(control(2), PARAMS.repetitions + PARAMS.warmup, cpu=1, warmup=PARAMS.warmup)
-    evidence = {"recording.latency": store.plain(recorder.recording())}
-    assert co_runner_fraction(make_document(evidence=evidence)) == 0.25
-    assert co_runner_fraction(make_document()) is None
 
 
 # -- the command ----------------------------------------------------------------------------------------------------

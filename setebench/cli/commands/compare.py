@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from setebench import references, store
+from setebench import references
 from setebench.cli.commands.report import named
 from setebench.cli.options import file_options
-from setebench.cli.output import file_or_none, print_for_people, print_text
+from setebench.cli.output import file_or_none, print_for_people, print_text, target_of
 from setebench.compare import Agreement, compare
 from setebench.errors import UsageError
 from setebench.report.comparison import FORMS, render
@@ -43,17 +43,13 @@ def compare_command(
         return
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
-    output = file_or_none(output)
-    if output is not None:
-        store.check_target(output, force)
+    write = target_of(output, force)
     documents = named(results)
     found = compare(list(documents.values()), list(documents))
-    if output is not None:
-        store.write(output, render(found, form or "table").encode(), force)
-    elif form in (None, "table"):
+    if form in (None, "table") and file_or_none(output) is None:
         print_for_people(lambda **_look: render(found, "table"))
     else:
-        print_text(render(found, str(form)).encode())
+        write(render(found, form or "table").encode())
     if exit_code and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 

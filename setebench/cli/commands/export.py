@@ -8,7 +8,7 @@ import click
 
 from setebench import store
 from setebench.cli.options import file_options
-from setebench.cli.output import file_or_none, print_text
+from setebench.cli.output import print_text, target_of
 from setebench.errors import UsageError
 from setebench.export import export, formats
 
@@ -30,11 +30,5 @@ def export_command(result: Path | None, name: str | None, listing: bool, output:
         return
     if result is None or name is None:
         raise UsageError("name a result file and --to FORMAT; --list says which formats there are")
-    output = file_or_none(output)
-    if output is not None:
-        store.check_target(output, force)
-    text = export(store.load(result), name).encode()
-    if output is None:
-        print_text(text)
-    else:
-        store.write(output, text, force)
+    write = target_of(output, force)
+    write(export(store.load(result), name).encode())

@@ -18,10 +18,10 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from setebench import campaign, registry, store
+from setebench import campaign, registry
 from setebench.campaign.series import Conditions, Series, SeriesPlan, plan_in
 from setebench.cli.options import file_options, machine_parameters, no_wait_option
-from setebench.cli.output import file_or_none
+from setebench.cli.output import target_of
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.host.activity import wanted_and_stolen_ticks
 from setebench.host.tree import Tree
@@ -31,9 +31,7 @@ DEFAULT_FOLDER = "setebench-repeat"
 
 
 def _callback(**values: Any) -> None:
-    output = file_or_none(values["output"])
-    if output is not None:
-        store.check_target(output, values["force"])
+    write = target_of(values["output"], values["force"])
     folder = values["folder"]
     series = Series.open(folder, _plan(folder, values))
     try:
@@ -47,10 +45,7 @@ def _callback(**values: Any) -> None:
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
         text = repeated.render(made, os.get_terminal_size().columns if sys.stdout.isatty() else None)
-    if output is not None:
-        store.write(output, text.encode(), values["force"])
-    else:
-        click.echo(text, nl=False)
+    write(text.encode())
 
 
 def _plan(folder: Path, values: dict[str, Any]) -> SeriesPlan:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from setebench import store
 from setebench.cli import beside
 from setebench.cli.options import file_options
-from setebench.cli.output import file_or_none, print_text
+from setebench.cli.output import file_or_none, target_of
 from setebench.errors import UsageError
 from setebench.report.table import FORMS as TABLES
 from setebench.report.table import render
@@ -47,14 +46,9 @@ def report(results: tuple[str, ...], output: Path | None, form: str | None, refe
     if chosen in ("json", "csv") and len(results) > 1:
         raise UsageError(f"{chosen} takes one result; name one, or use setebench compare")
     beside.check_reference(reference)
-    if output is not None:
-        store.check_target(output, force)
+    write = target_of(output, force)
     documents = named(results)
-    data = beside.report(documents, reference) if chosen == "html" else _tables(documents, chosen, reference)
-    if output is None:
-        print_text(data)
-    else:
-        store.write(output, data, force)
+    write(beside.report(documents, reference) if chosen == "html" else _tables(documents, chosen, reference))
 
 
 def named(results: tuple[str, ...]) -> dict[str, Document]:
