@@ -24,7 +24,7 @@ import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.report.accuracy.page import page, published
-from setebench.score.published import read_document
+from setebench.score.run import read_document
 from setebench.score.stream import read as read_answers
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from accuracy import add
 
-from setebench.judge.proportion import proportion
+from setebench.judge.shares import proportion
 from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump

@@ -29,7 +29,7 @@ from accuracy import add
 
 from setebench import store
 from setebench.errors import SetebenchError
-from setebench.judge.proportion import Proportion, proportion
+from setebench.judge.shares import Proportion, proportion
 from setebench.results import Document
 from setebench.score.stream import Plan, read
 from setebench.score.workers.tasks import Answer

@@ -210,9 +210,11 @@ class _Run:
                 if time.monotonic() > until:
                     raise _NoAnswerError("it doesn't answer any more")
                 await asyncio.sleep(_DOZE_SECONDS)
-            if future.status != "finished":
-                error = await future.exception() if future.status == "error" else "the scheduler has dropped it"
+            if future.status == "error":
+                error = await future.exception()
                 raise _NoAnswerError(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            if future.status != "finished":
+                raise _NoAnswerError("the scheduler has dropped the question")
             reply = await future.result()
         finally:
             future.release()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from setebench.judge.proportion import ratio_variance, student
-from setebench.judge.rows import SHOWN, Table, row_of, tables
+from setebench.judge.shares import SHOWN, Table, ratio_variance, row_of, student, tables
 from setebench.judge.verdict import Judgement
 
 

@@ -6,8 +6,8 @@ Dask cluster (`cluster`); answers go to a file as they come (`stream`). `seeds` 
 `sealed_log` keeps a line on each.
 """
 
-from setebench.score.judged import Asked, answered, judge_all
 from setebench.score.noise import NOISES, with_noise
+from setebench.score.run import judge_all
 from setebench.score.stream import Plan
 from setebench.score.workers.local import perform_all
 from setebench.score.workers.tasks import Answer, Task, perform
@@ -15,10 +15,8 @@ from setebench.score.workers.tasks import Answer, Task, perform
 __all__ = [
     "NOISES",
     "Answer",
-    "Asked",
     "Plan",
     "Task",
-    "answered",
     "judge_all",
     "perform",
     "perform_all",

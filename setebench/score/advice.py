@@ -28,17 +28,12 @@ WITHOUT_LIMIT = 1e9
 def advice_truths() -> Iterator[Finding]:
     """For every loop the ranges in which regret and speed-up are right."""
     for name in LOOP_NAMES:
-        yield Finding(
-            parameter=f"advice.{name}.regret", value=0.0, low=-100.0, high=MOST_REGRET, unit="%", method=METHOD
-        )
-        yield Finding(
-            parameter=f"advice.{name}.speedup",
-            value=1.0,
-            low=LEAST_SPEEDUP,
-            high=WITHOUT_LIMIT,
-            unit="ratio",
-            method=METHOD,
-        )
+        for kind, value, low, high, unit in (
+            ("regret", 0.0, -100.0, MOST_REGRET, "%"),
+            ("speedup", 1.0, LEAST_SPEEDUP, WITHOUT_LIMIT, "ratio"),
+        ):
+            parameter = f"advice.{name}.{kind}"
+            yield Finding(parameter=parameter, value=value, low=low, high=high, unit=unit, method=METHOD)
 
 
 def regrets(findings: Iterable[Finding]) -> dict[str, Any] | None:

@@ -7,7 +7,8 @@ are recorded ones too, with each value moved as the truth moved, so that errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
-from setebench.results import Document, Finding, MachineRecord, Outcome, Value
+from setebench.results import Document, Finding, MachineRecord, Value
 from setebench.score.noise import with_noise
 from setebench.score.workers.errand import Errand, carry_out
 from setebench.sim import spec
@@ -154,7 +155,7 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
         change = None
         if number in odd:
             change, after = choices[int(rng.integers(len(choices)))]
-            runs = [[moved for each in run if (moved := _moved(each, usual, after))] for run in runs]
+            runs = [[_moved(each, usual, after) for each in run] for run in runs]
         yield Node(name=f"n{number + 1:0{digits}d}", change=change, runs=runs)
 
 
@@ -201,50 +202,28 @@ Truths = dict[str, Finding]
 
 
 def _choices(machine: spec.Machine, usual: Truths, recording: Recording, by: float) -> list[tuple[Change, Truths]]:
-    """Every way to be odd that shows in what most recorded runs report."""
-    values: dict[str, int] = {}
-    for run in recording.runs:
-        for finding in run.findings:
-            values[finding.parameter] = values.get(finding.parameter, 0) + (finding.value is not None)
-    reported = [name for name, count in values.items() if 2 * count > len(recording.runs)]
+    """Every level, and memory, that may answer later, where that shows in what most recorded runs report."""
+    reported = Counter(each.parameter for run in recording.runs for each in run.findings if each.value is not None)
+    often = [name for name, count in reported.items() if 2 * count > len(recording.runs)]
     found = []
-    for what, other in _degraded(machine, by):
+    for number in range(len(machine.levels) + 1):
+        what, other = _slower(machine, number, by)
         after = {finding.parameter: finding for finding in truth(other)}
-        if differs := _differences(reported, usual, after):
+        values = {name: (usual[key].value, after[key].value) for name in often if (key := _true_name(name, usual))}
+        differs = {name: (old, new) for name, (old, new) in values.items() if old != new}
+        if differs:
             found.append((Change(what=what, parameters=differs), after))
     return found
 
 
-def _differences(reported: Sequence[str], usual: Truths, after: Truths) -> dict[str, tuple[Value, Value]]:
-    differs: dict[str, tuple[Value, Value]] = {}
-    for name in reported:
-        key = _true_name(name, usual)
-        if key is not None and key in after and after[key].value != usual[key].value:
-            differs[name] = (usual[key].value, after[key].value)
-    return differs
-
-
-def _degraded(machine: spec.Machine, by: float) -> Iterator[tuple[str, spec.Machine]]:
-    """The machine with one thing worse each."""
-    for number, level in enumerate(machine.levels, 1):
-        slower = _replace(level, latency_cycles=level.latency_cycles * (1 + by))
-        yield f"level {number} answers later", _with_level(machine, number, slower)
-        if level.mshr_entries > 1:
-            fewer = _replace(level, mshr_entries=min(level.mshr_entries - 1, round(level.mshr_entries * (1 - by))))
-            yield f"level {number} has fewer miss entries", _with_level(machine, number, fewer)
-        if level.ways > 1:
-            yield f"level {number} has a way less", _with_level(machine, number, _replace(level, ways=level.ways - 1))
-    memory = _replace(machine.memory, latency_cycles=machine.memory.latency_cycles * (1 + by))
-    yield "memory answers later", _replace(machine, memory=memory)
-    for number, _ in enumerate(machine.prefetchers):
-        left = machine.prefetchers[:number] + machine.prefetchers[number + 1 :]
-        yield "a prefetcher is off", _replace(machine, prefetchers=left)
-
-
-def _with_level(machine: spec.Machine, number: int, level: spec.Level) -> spec.Machine:
+def _slower(machine: spec.Machine, number: int, by: float) -> tuple[str, spec.Machine]:
+    """The machine with that level slower, or memory behind the last one."""
+    if number == len(machine.levels):
+        memory = _replace(machine.memory, latency_cycles=machine.memory.latency_cycles * (1 + by))
+        return "memory answers later", _replace(machine, memory=memory)
     levels = list(machine.levels)
-    levels[number - 1] = level
-    return _replace(machine, levels=tuple(levels))
+    levels[number] = _replace(levels[number], latency_cycles=levels[number].latency_cycles * (1 + by))
+    return f"level {number + 1} answers later", _replace(machine, levels=tuple(levels))
 
 
 def _true_name(name: str, truths: Mapping[str, Finding]) -> str | None:
@@ -255,33 +234,11 @@ def _true_name(name: str, truths: Mapping[str, Finding]) -> str | None:
     return name or None
 
 
-def _moved(finding: Finding, usual: Truths, after: Truths) -> Finding | None:
-    """What the run would have said of the other machine; None where that machine has nothing to say it of."""
+def _moved(finding: Finding, usual: Truths, after: Truths) -> Finding:
+    """What the run would have said of the other machine: a number and its interval as the truth moved."""
     key = _true_name(finding.parameter, usual)
-    if key is None or finding.value is None:
+    if key is None or not isinstance(finding.value, float) or usual[key].value == after[key].value:
         return finding
-    if key not in after:
-        return None
-    old, new = usual[key].value, after[key].value
-    if old == new:
-        return finding
-    if _is_number(old) and _is_number(new) and old:
-        return scaled(finding, float(new) / float(old))  # type: ignore[arg-type]
-    if finding.value == old:
-        return _replace(finding, value=new, outcome=after[key].outcome)
-    return finding
-
-
-def scaled(finding: Finding, factor: float) -> Finding:
-    """A number and its interval, times a factor; what says no number stays as it is."""
-    if not _is_number(finding.value) or finding.outcome is Outcome.ABSENT:
-        return finding
+    factor = float(after[key].value) / float(usual[key].value)  # type: ignore[arg-type]
     bounds = {name: None if (bound := getattr(finding, name)) is None else bound * factor for name in ("low", "high")}
-    value = float(finding.value) * factor  # type: ignore[arg-type]
-    if isinstance(finding.value, int):
-        value = round(value)
-    return _replace(finding, value=value, **bounds)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return _replace(finding, value=finding.value * factor, **bounds)

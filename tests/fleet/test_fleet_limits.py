@@ -48,12 +48,6 @@ def test_limits_hold_other_healthy_nodes_and_no_sick_one(tmp_path: Path) -> None
     assert usual["mshr.l1.demand"] == limits.Limits(unit="", centre="12") and usual["p.present"].centre == "absent"
 
 
-def test_rarer_false_alarms_mean_wider_limits(tmp_path: Path) -> None:
-    file = fleet(tmp_path)
-    widths = [each.high - each.low for alarm in (0.5, 0.05, 0.001) for each in [limits.read(file, alarm)["latency.l2"]]]
-    assert widths[0] < widths[1] < widths[2]
-
-
 def test_what_lies_outside_is_said(tmp_path: Path) -> None:
     usual = limits.read(fleet(tmp_path))
     put(tmp_path / "ok.json", [number("latency.l2", 14.05), answer("mshr.l1.demand", 12), absent("p.present")])

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
 import pytest
 from scenario_files import Write, runs
 
@@ -17,10 +16,7 @@ from setebench.errors import UsageError
 from setebench.judge import Judgement, Kind, Verdict, accuracy, judge
 from setebench.report.accuracy.page import page, published
 from setebench.results import Finding, Outcome
-from setebench.score import with_noise
-from setebench.score.described import NOISE_CLASSES, described, noise_class
-from setebench.score.published import read_document
-from setebench.sim import spec
+from setebench.score.run import read_document
 from setebench.sim.files.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,38 +32,14 @@ def judged(machine: str, value: float, truth: float = 10.0, outcome: Outcome = O
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_parts_answers_into_four_and_the_classes_of_noise_add_up() -> None:
+def test_a_table_parts_answers_into_four() -> None:
     answers = [judged("a", 10.0), judged("b", 20.0), judged("c", 9.0, outcome=Outcome.AT_LEAST)]
     answers.append(Judgement(machine="d", parameter="latency.l2", verdict=Verdict.UNRESOLVED, kind=Kind.CONTINUOUS))
-    known = {"a": "quiet", "b": "guest", "c": "guest"}
-    tables = accuracy(answers, known, lambda name: name.partition(".")[0])["latency"]
+    tables = accuracy(answers, lambda name: name.partition(".")[0])["latency"]
     row = tables["all"]["parameters"]["latency.l2"]
     assert [row[key]["hits"] for key in ("right", "bounded", "open", "wrong")] == [1, 1, 1, 1]
     assert row["rows"] == row["wrong"]["trials"] == 4 and tables["all"]["without_wrong"]["hits"] == 3
     assert (row["coverage"]["hits"], row["coverage"]["trials"]) == (1, 2), "a bound's interval is not asked"
-    assert {name: table["machines"] for name, table in tables["noise"].items()} == {"quiet": 1, "guest": 2}
-    assert sum(table["wrong"]["hits"] for table in tables["noise"].values()) == 1
-
-
-# -- machines ---------------------------------------------------------------------------------------------------------
-
-
-def test_classes_of_noise_follow_the_machine_file() -> None:
-    calm = with_noise(load("zen-like"), "quiet")
-
-    def classed(**noise: Any) -> str:
-        return noise_class(msgspec.structs.replace(calm, noise=spec.Noise(**noise)))
-
-    found = [
-        noise_class(calm),
-        classed(interrupt_interval_cycles=1e6),
-        classed(interrupt_interval_cycles=1e6, stall_interval_cycles=1e6),
-        classed(interrupt_interval_cycles=1e6, co_runner_interval_cycles=1e9),
-        classed(co_runner_interval_cycles=1e9, steal_interval_cycles=1e7),
-        classed(co_runner_interval_cycles=1e9, recorded="emerald-rapids-guest"),
-    ]
-    assert tuple(found) == NOISE_CLASSES
-    assert described("zen-like", "guest") == "guest"
 
 
 # -- the page, from scores that were run ------------------------------------------------------------------------------
@@ -123,7 +95,6 @@ def test_a_page_from_a_score_and_from_answers_that_are_not_complete(
     truths = {name: load(name).levels[0].ways for name in json.loads(document.read_text())["machines"]}
     assert row["right"]["hits"] == sum(ways == 8 for ways in truths.values())
     assert row["wrong"]["hits"] == MACHINES - row["right"]["hits"] and row["rows"] == MACHINES
-    assert sum(each["machines"] for each in whole["accuracy"]["tiny"]["noise"].values()) == MACHINES
     assert some["begun"] == whole["begun"] and whole["nonce"] == "of the judge" and whole["cpu_seconds"] >= 0
     _is_the_page(tmp_path / "docs", {"A": MACHINES, "B": 3})
 
@@ -157,17 +128,6 @@ def test_what_is_not_sealed_is_refused(scored: Any, tmp_path: Path) -> None:
         read_document(tmp_path / "forged.jsonl")
 
 
-def test_where_the_simulator_has_changed_no_machine_is_described(scored: Any, tmp_path: Path) -> None:
-    _, answers = scored("--sealed", "n")
-    lines = answers.read_bytes().splitlines()
-    plan = json.loads(lines[0])
-    plan["plan"]["simulator"] = "another"
-    answers.write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
-    found = read_document(answers)
-    assert found["accuracy"]["tiny"]["noise"] == {} and found["accuracy"]["tiny"]["all"]["machines"] == MACHINES
-    assert f"{MACHINES} sealed machines" in page(published([found]))
-
-
 PREDICTED = {
     "quantiles": {"0": 80.0, "10": 81.0, "25": 90.0, "50": 99.0, "75": 100.0},
     "at_goal": {"hits": 1, "trials": 3, "low": 0.061, "high": 0.792},
@@ -189,17 +149,6 @@ def test_figures_of_twins_stay_when_the_page_is_made_anew(tool: ModuleType, tmp_
     text = (tmp_path / "accuracy.md").read_text()
     assert "| what is found | 80.0 % | 81.0 % | 90.0 % | 99.0 % | 100.0 % | 1 of 3 [6, 79 %] | none |" in text
     assert "The check itself" in text
-
-
-def test_runs_of_the_page_may_stay_when_others_come_to_it(tool: ModuleType, scored: Any, tmp_path: Path) -> None:
-    """They stand first, whatever their letter was."""
-    _, answers = scored("--sealed", "n")
-    found = read_document(answers)
-    tool.write(published([found, found]), tmp_path)
-    stays = tool.kept(tmp_path, ["B"])
-    made = published([found], stays)
-    assert [run["run"] for run in made["runs"]] == ["A", "B"]
-    assert made["runs"][0]["accuracy"] == json.loads(json.dumps(made["runs"][1]["accuracy"]))
 
 
 def test_the_published_page_is_what_the_tool_makes_of_the_published_figures(tool: ModuleType) -> None:

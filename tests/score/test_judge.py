@@ -6,12 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from setebench.cli.main import setebench
 from setebench.judge import Judgement, Verdict, judge, summary
 from setebench.results import Finding, Outcome
-from setebench.score import NOISES, Answer, Task, judge_all, with_noise
+from setebench.score import NOISES, Answer, judge_all, with_noise
 from setebench.sim import spec
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import truth
@@ -196,12 +194,6 @@ def test_a_rate_that_nobody_knows_is_not_judged() -> None:
         assert judge("m", [Finding(parameter="p", value=value, unit="GB/s")], [truth], frozenset({"p"})) == []
 
 
-def test_what_hardly_varied_is_told_by_a_value_that_was_always_close() -> None:
-    truth = Finding(parameter="p", value=1.0, unit="cycles/tick", low=0.97, high=1.03)
-    for value, expected in ((1.0, RIGHT), (1.015, RIGHT), (1.03, WRONG), (0.95, WRONG)):
-        assert one(Finding(parameter="p", value=value, unit="cycles/tick"), truth).verdict is expected, value
-
-
 # -- the document --------------------------------------------------------------------------------------------------
 
 
@@ -232,21 +224,10 @@ def test_the_summary_counts_per_parameter_and_in_all() -> None:
     assert list(document["parameters"]) == ["a", "b", "c"]
 
 
-def test_bounds_are_counted_among_the_right_ones_and_apart() -> None:
-    truths = [Finding(parameter=name, value=10, unit="entries") for name in ("a", "b", "c")]
-    reported = [
-        Finding(parameter="a", value=10, unit="entries"),
-        Finding(parameter="b", value=8, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
-        Finding(parameter="c", value=11, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
-    ]
-    totals = summary(1, {"m": 1}, judge("m", reported, truths, frozenset("abc")))["totals"]
-    assert (totals["right"], totals["at_least"], totals["wrong"]) == (2, 1, 1)
-
-
 # -- noise of scored machines, and which judgements a scenario answers for -------------------------------------------
 
 
-MACHINES = ("plain", "knc", "sandybridge", "zen-like", "random:3")
+MACHINES = ("plain", "zen-like", "random:3")
 
 
 def true_values(machine: spec.Machine) -> dict[str, tuple[object, ...]]:
@@ -268,13 +249,6 @@ def test_noise_changes_nothing_that_is_true_of_a_machine(name: str, noise: str) 
     }
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_a_quiet_machine_has_no_disturbance_at_all(name: str) -> None:
-    quiet = with_noise(load(name), "quiet")
-    assert quiet.noise == spec.Noise()
-    assert (quiet.clock.drift, quiet.clock.jitter_cycles) == (0.0, 0.0)
-
-
 def test_only_parameters_of_the_scenario_are_judged() -> None:
     truths = [Finding(parameter=p, value=4.0, unit="cycles") for p in ("latency.l1", "tlb.l1.miss_penalty.4k")]
     answer = Answer(machine="m", findings=[truths[0]], truths=truths, failures=[])
@@ -290,24 +264,3 @@ def test_what_any_machine_has_is_known_of_all() -> None:
     lacks = Answer(machine="two", findings=[level], truths=[], failures=[])
     judged = [(j.machine, j.verdict.value) for j in judge_all([has, lacks], None)]
     assert judged == [("three", "right"), ("two", "wrong")]
-
-
-def test_a_wrong_answer_is_shown_with_the_seed_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone or among others, a random machine gets the same seed; and every parameter's coverage is in the table."""
-    tasks: list[Task] = []
-
-    def answers(given: list[Task], *_where: object) -> list[Answer]:
-        tasks.extend(given)
-        found = Finding(parameter="latency.l1", value=9.0, unit="cycles", low=8.5, high=9.5)
-        true = Finding(parameter="latency.l1", value=4.0, unit="cycles")
-        return [Answer(machine=task.machine, findings=[found], truths=[true], failures=[]) for task in given]
-
-    monkeypatch.setattr("setebench.score.run.perform_all", answers)
-    for machines, seed in ((3, 16), (1, 17)):
-        options = ["score", "--machines", str(machines), "--seed", str(seed), "--no-presets", "--scenario", "latency"]
-        done = CliRunner().invoke(setebench, options)
-        assert done.exit_code == 0, done.output
-        assert "wrong: --machine sim:random:17 --seed 17: latency.l1 reported 9.0 (measured), truth 4.0" in done.output
-        row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
-        assert row.split() == ["latency.l1", "0", "0", "0", str(machines), "0", "0.0%", "25.0%"]
-    assert len({task for task in tasks if task.machine == "random:17"}) == 1

@@ -1,5 +1,4 @@
-"""What judgements are worth: calibration, informativeness, what could not be wrong, pairs, and prefetchers of no
-family."""
+"""What judgements are worth: calibration, informativeness, what could not be wrong, and pairs."""
 
 from __future__ import annotations
 
@@ -8,12 +7,9 @@ import numpy as np
 import pytest
 
 from setebench.judge import Answered, Judgement, Kind, Verdict, difference, judge, summary
-from setebench.judge.calibration import calibration
-from setebench.judge.proportion import clustered, proportion
-from setebench.judge.questions import constant
+from setebench.judge.document import calibration, constant
+from setebench.judge.shares import clustered, proportion
 from setebench.results import Finding, Outcome
-from setebench.sim import spec
-from setebench.sim.truth.parameters import truth
 
 
 def latency(value: float, half: float = 0.1, parameter: str = "latency.l1") -> Finding:
@@ -159,14 +155,6 @@ def test_what_a_constant_would_get_right_counts_only_where_it_is_wrong() -> None
     assert found["by_machine"]["without_wrong"]["hits"] == 1
 
 
-def test_one_machine_of_twenty_may_be_otherwise() -> None:
-    """Of twenty one other is 5 %; of nineteen it is more."""
-    same, other = (Finding(parameter="p", value=value, unit="bool") for value in (True, False))
-    for number, expected in ((20, 1), (19, 0)):
-        answers = [answered(str(n), [other if n == 7 else same], []) for n in range(number)]
-        assert len(constant(answers)) == expected
-
-
 # -- two versions ---------------------------------------------------------------------------------------------------
 
 
@@ -193,14 +181,6 @@ def test_a_difference_is_paired() -> None:
     assert only_old["machines"] == 1, "a machine that one of them lost is left out"
 
 
-def test_a_bound_gained_is_no_right_answer_gained() -> None:
-    true = Finding(parameter="a", value=10, unit="entries")
-    bound = judged(Finding(parameter="a", value=9, unit="entries", outcome=Outcome.AT_LEAST), true)
-    found = difference(stand("m", a=Verdict.UNRESOLVED), [bound])
-    assert found["parameters"] == {"a": {"open -> bounded": 1}}
-    assert found["points"]["right"]["difference"] == 0.0 and found["points"]["bounded"]["difference"] == 1.0
-
-
 def test_what_only_one_version_ever_reports_stands_apart() -> None:
     right, silent = Verdict.RIGHT, Verdict.UNRESOLVED
     unsaid = [
@@ -219,58 +199,3 @@ def test_an_invented_answer_is_a_wrong_row_gained() -> None:
     found = difference(stand("m", a=Verdict.RIGHT) + known, [*stand("m", a=Verdict.RIGHT), invented, *known])
     assert found["points"]["wrong"]["difference"] == pytest.approx(1 / 3)
     assert found["parameters"] == {"b": {"not judged -> wrong": 1}}
-
-
-# -- prefetchers without a family before the judge -------------------------------------------------------------------
-
-
-LEVELS = (spec.Level(sets=64, ways=8, latency_cycles=4.0), spec.Level(sets=1024, ways=8, latency_cycles=14.0))
-START = "prefetcher.l2.other."
-
-
-def machine(*prefetchers: spec.AnyPrefetcher) -> spec.Machine:
-    return spec.Machine(name="m", levels=LEVELS, prefetchers=prefetchers)
-
-
-def judged_of(of: spec.Machine, *findings: Finding) -> dict[str, Judgement]:
-    truths = truth(of)
-    known = frozenset(each.parameter for each in truth(machine(spec.AccessMap(level=2), spec.Streamer(level=2))))
-    return {each.parameter: each for each in judge("m", findings, truths, known)}
-
-
-OTHERS = [spec.BestOffset(level=2), spec.AccessMap(level=2), spec.SignaturePath(level=2)]
-
-
-@pytest.mark.parametrize("prefetcher", OTHERS)
-def test_what_is_not_reported_is_open_and_the_truth_itself_is_right(prefetcher: spec.AnyPrefetcher) -> None:
-    of = machine(prefetcher)
-    names = {each.parameter for each in truth(of) if each.parameter.startswith(START)}
-    assert {START + name for name in ("present", "patterns", "lead", "lead_after_runs", "trained_by")} <= names
-    open_ones, right = judged_of(of), judged_of(of, *truth(of))
-    assert {open_ones[name].verdict for name in names} == {Verdict.UNRESOLVED}
-    assert {right[name].verdict for name in names} == {Verdict.RIGHT}
-
-
-@pytest.mark.parametrize("prefetcher", OTHERS)
-def test_a_family_in_their_place_is_wrong(prefetcher: spec.AnyPrefetcher) -> None:
-    claims = [
-        Finding(parameter="prefetcher.l2.stream.present", value=True, unit="bool"),
-        Finding(parameter="prefetcher.l2.stream.degree", value=1, unit="lines"),
-    ]
-    found = judged_of(machine(prefetcher), *claims)
-    assert {found[claim.parameter].verdict for claim in claims} == {Verdict.WRONG}
-
-
-def test_other_prefetchers_where_there_are_none_are_wrong() -> None:
-    claim = Finding(parameter=START + "present", value=True, unit="bool")
-    assert judged_of(machine(spec.Streamer(level=2)), claim)[claim.parameter].verdict is Verdict.WRONG
-
-
-def test_a_lead_of_one_line_more_is_wrong() -> None:
-    of = machine(spec.Streamer(level=2, leads_by="new_line", degree=2))
-    name = "prefetcher.l2.stream.lead"
-    true = next(each for each in truth(of) if each.parameter == name)
-    assert isinstance(true.value, list)
-    other = Finding(parameter=name, value=[*true.value[:-1], 99], unit="list")
-    assert judged_of(of, other)[name].verdict is Verdict.WRONG
-    assert judged_of(of, true)[name].verdict is Verdict.RIGHT

@@ -133,16 +133,6 @@ def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) ->
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
-def test_the_user_s_own_scenario_files_are_inference(score: Run, scenario_folder: Write) -> None:
-    drawn = []
-    for value in (7, 8):
-        scenario_folder(tiny=tiny(value))
-        seeds.inference_hash.cache_clear()
-        assert score("--sealed", "n", "--machines", "1", "--scenario", "tiny").exit_code == 0
-        drawn.append(logged()[-2]["seeds"])
-    assert drawn[0] != drawn[1]
-
-
 @pytest.mark.parametrize("more", [("--seed", "3"), ("--presets",)])
 def test_nobody_chooses_sealed_machines(score: Run, more: tuple[str, ...]) -> None:
     done = score("--sealed", "n", *more)

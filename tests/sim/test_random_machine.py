@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from setebench.judge.questions import Answered, constant
+from setebench.judge.document import Answered, constant
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump

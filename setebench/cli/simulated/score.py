@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,19 +14,17 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from setebench import registry, store
+from setebench import registry
 from setebench.cli.options import file_options
-from setebench.cli.output import file_or_none
+from setebench.cli.output import target_of
 from setebench.errors import INTERRUPTED, UsageError
 from setebench.report.accuracy import scored
 from setebench.scenario import Scenario
 from setebench.score import NOISES, Answer, Plan, stream
-from setebench.score.judged import NEVER_JUDGED
-from setebench.score.published import sealing
-from setebench.score.run import Place, asked_of, carry_out, document
+from setebench.score.run import NEVER_JUDGED, Place, asked_of, carry_out, document, sealing
 from setebench.score.sealed_log import SealedLog, log_path
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
-from setebench.score.stream import Done, Stream
+from setebench.score.stream import Done
 from setebench.score.versions import commit_of
 from setebench.sim.files.loader import shipped
 
@@ -44,10 +41,10 @@ class Request:
 
     plan: Plan
     place: Place
-    answers: Path | None
-    resumed: bool
-    force: bool
     quiet: bool
+    answers: Path | None = None
+    resumed: bool = False
+    force: bool = False
     done: Done = field(default_factory=dict)
 
 
@@ -91,16 +88,14 @@ def score(**values: Any) -> None:
     With --sealed the seeds can't be chosen, and every run is logged. A run with --answers that was stopped is continued
     by --resume.
     """
-    output = file_or_none(values["output"])
-    if output is not None:
-        store.check_target(output, values["force"])
+    write = target_of(values["output"], values["force"])
     request = _resumed(values) if values["resume"] else _new(values)
     made = _scored(request)
-    text = _json(made) if values["form"] == "json" else scored.render(made, _width())
-    if output is not None:
-        store.write(output, text.encode(), values["force"])
+    if values["form"] == "json":
+        text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
-        click.echo(text, nl=False)
+        text = scored.render(made, os.get_terminal_size().columns if sys.stdout.isatty() else None)
+    write(text.encode())
 
 
 def _scored(request: Request) -> dict[str, Any]:
@@ -123,37 +118,17 @@ def _scored(request: Request) -> dict[str, Any]:
 
 
 def _measured(request: Request) -> dict[str, Any]:
-    plan, asked = request.plan, asked_of(request.plan)
-    say = _Progress(request)
-    with _stream(request) as answers:
+    plan, asked, path = request.plan, asked_of(request.plan), request.answers
+    done = itertools.count(len(request.done) + 1)
+    opened = stream.gone_on(path) if request.resumed and path else stream.begun(path, plan, request.force)
+    with opened as answers:
 
         def heard(answer: Answer) -> None:
             answers.add(answer)
-            say(answer)
+            if not request.quiet:
+                click.echo(f"{next(done)} of {len(plan.machines)} machines: {answer.machine}", err=True)
 
         return document(plan, carry_out(plan, request.place, request.done, heard), asked)
-
-
-@contextmanager
-def _stream(request: Request) -> Iterator[Stream]:
-    path = request.answers
-    opened = stream.gone_on(path) if request.resumed and path else stream.begun(path, request.plan, request.force)
-    with opened as answers:
-        yield answers
-
-
-class _Progress:
-    """Says on standard error which machine is done."""
-
-    def __init__(self, request: Request) -> None:
-        self._quiet = request.quiet
-        self._done = len(request.done)
-        self._all = len(request.plan.machines)
-
-    def __call__(self, answer: Answer) -> None:
-        self._done += 1
-        if not self._quiet:
-            click.echo(f"{self._done} of {self._all} machines: {answer.machine}", err=True)
 
 
 def _way_on(request: Request) -> str:
@@ -167,14 +142,12 @@ def _way_on(request: Request) -> str:
 
 def _new(values: dict[str, Any]) -> Request:
     plan = _plan(values) if values["against"] is None else _plan_against(values)
-    return Request(
-        plan=plan,
-        place=_place(values),
-        answers=values["answers"],
-        resumed=False,
-        force=values["force"],
-        quiet=values["quiet"],
-    )
+    return _request(values, plan, answers=values["answers"], force=values["force"])
+
+
+def _request(values: dict[str, Any], plan: Plan, **how: Any) -> Request:
+    place = Place(workers=values["workers"] or os.cpu_count() or 1, address=values["address"])
+    return Request(plan=plan, place=place, quiet=values["quiet"], **how)
 
 
 def _identity(values: dict[str, Any]) -> dict[str, Any]:
@@ -231,9 +204,7 @@ def _resumed(values: dict[str, Any]) -> Request:
         raise UsageError(
             f"{str(path)!r} was begun with another inference or simulator than this one; begin anew, or go back to it"
         )
-    return Request(
-        plan=plan, place=_place(values), answers=path, resumed=True, force=False, quiet=values["quiet"], done=done
-    )
+    return _request(values, plan, answers=path, resumed=True, done=done)
 
 
 def _refuse(options: tuple[str, ...], why: str) -> None:
@@ -259,10 +230,6 @@ def _machines(values: dict[str, Any], inference: str) -> dict[str, int]:
     return seeds | {name: first for name, _ in shown}
 
 
-def _place(values: dict[str, Any]) -> Place:
-    return Place(workers=values["workers"] or os.cpu_count() or 1, address=values["address"])
-
-
 def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
     catalogue = registry.catalogue()
     unknown = [name for name in names if name not in catalogue]
@@ -274,14 +241,3 @@ def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
         for name, scenario in loaded.items()
         if names or not (scenario.on_request or name in NEVER_JUDGED)
     }
-
-
-# -- the document ---------------------------------------------------------------------------------------------------
-
-
-def _json(made: dict[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
-
-
-def _width() -> int | None:
-    return os.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,5 +1,5 @@
 """A program that runs scenarios on simulated machines for another process: it reads errands from standard input and
-answers on standard output, in frames of msgpack behind their length (four bytes, little-endian).
+answers on standard output, each a line of base 64 in which msgpack stands. A first line says that all was imported.
 
 It is a file of its own that knows nothing of this package: with another version's sources on PYTHONPATH it runs that
 version's inference.
@@ -7,8 +7,8 @@ version's inference.
 
 from __future__ import annotations
 
+import base64
 import os
-import struct
 import sys
 import time
 from contextlib import closing
@@ -105,54 +105,29 @@ def _line(error: BaseException) -> str:
 
 # -- as a program -------------------------------------------------------------------------------------------------
 
-LENGTH = struct.Struct("<I")
+
+def to_line(body: Errand | Reply) -> bytes:
+    """One line without its end."""
+    return base64.b64encode(msgspec.msgpack.encode(body))
 
 
-def serve(source: int, target: int) -> None:
-    """Answer errands from one file descriptor on the other until it ends. The first frame, empty, says that the
-    simulator could be imported."""
-    prepare()
-    decoder, encoder = msgspec.msgpack.Decoder(Errand), msgspec.msgpack.Encoder()
-    _write(target, b"")
-    while (frame := read_frame(source)) is not None:
-        _write(target, encoder.encode(carry_out(decoder.decode(frame))))
+def from_line(line: bytes) -> Reply:
+    """The reply that the program wrote."""
+    return msgspec.msgpack.decode(base64.b64decode(line), type=Reply)
 
 
-def read_frame(descriptor: int) -> bytes | None:
-    """The next frame; None at the end of the data, or where it is cut."""
-    head = _read(descriptor, LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    body = _read(descriptor, length)
-    return body if len(body) == length else None
-
-
-def _read(descriptor: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    while size and (part := os.read(descriptor, size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
-def framed(body: bytes) -> bytes:
-    """The body behind its length."""
-    return LENGTH.pack(len(body)) + body
-
-
-def _write(descriptor: int, body: bytes) -> None:
-    view = memoryview(framed(body))
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _private_output() -> int:
-    """A descriptor of standard output for frames alone; whatever a scenario prints goes to standard error."""
-    frames = os.dup(sys.stdout.fileno())
+def serve() -> None:
+    """Answer errands until standard input ends. Whatever a scenario prints goes to standard error."""
+    frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return frames
+    prepare()
+    frames.write(b"ready\n")
+    frames.flush()
+    for line in sys.stdin.buffer:
+        errand = msgspec.msgpack.decode(base64.b64decode(line), type=Errand)
+        frames.write(to_line(carry_out(errand)) + b"\n")
+        frames.flush()
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.fileno(), _private_output())
+    serve()
