@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_command_line import FAKE_MACHINE, FakeMachine, fake_scenarios, run, said
@@ -53,13 +52,6 @@ def test_json_on_stdout_is_the_document_alone(run: Run, tmp_path: Path) -> None:
     assert document.started.endswith("+00:00") and document.elapsed_seconds >= 0
     assert [finding.outcome for finding in document.findings] == ["measured", "unresolved"]
     assert FakeMachine.opened[0].arguments == {"cpu": 1, "seed": 7} and FakeMachine.opened[0].closed
-
-
-def test_a_table_by_default_and_progress_on_stderr(run: Run) -> None:
-    result = run("fake")
-    assert result.exit_code == 0
-    assert "40.0 cycles" in result.stdout and "timing" not in result.stdout and "\x1b" not in result.stdout
-    assert said(result) == "timing one load\\x1b[2J\n"  # the next line comes no sooner than ten seconds later
 
 
 @pytest.mark.parametrize(
@@ -150,14 +142,6 @@ def test_show_prints_a_result_file_in_another_form(run: Run, tmp_path: Path) -> 
     assert (tmp_path / "a.csv").read_text().startswith("parameter,")
 
 
-def test_show_refuses_what_it_cannot_read_or_write(run: Run, tmp_path: Path) -> None:
-    _written(run)
-    (tmp_path / "bad.json").write_text("{")
-    for arguments in (["bad.json"], ["none.json"], ["written.json", "-o", "bad.json"], ["written.json", "-o", "a.xyz"]):
-        result = run("show", *arguments, machine=None)
-        assert result.exit_code == 2 and len(said(result).splitlines()) == 1, arguments
-
-
 # -- refused before measuring -------------------------------------------------------------------------------------
 
 
@@ -210,15 +194,3 @@ def test_errors_are_one_line_and_a_status(run: Run, tmp_path: Path, name: str, s
 def test_a_bug_shows_itself(run: Run) -> None:
     result = run("bug")
     assert isinstance(result.exception, ZeroDivisionError) and FakeMachine.opened[0].closed
-
-
-def test_an_interrupt_just_after_writing_reports_the_truth(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store, "_sync_folder", interrupt)
-    result = run("fake", "-o", "a.json")
-    assert result.exit_code == 130 and "Interrupted; a.json was written." in said(result)
-    assert len(store.load(tmp_path / "a.json").findings) == 2 and os.listdir(tmp_path) == ["a.json"]

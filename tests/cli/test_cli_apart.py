@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -102,19 +101,6 @@ def gone(process: int) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def test_an_interrupt_of_both_processes_is_one(folder: Path, tmp_path: Path) -> None:
-    """As the terminal sends it: to each process of the group."""
-    slow = f"try:\n        {WAIT}\n    except KeyboardInterrupt:\n        __import__('time').sleep(0.3)\n        raise"
-    process = start(folder, tmp_path, *CHOSEN, *write(folder, "waiting", slow), "-o", "out.json")
-    assert process.stdout is not None
-    measuring = int(process.stdout.readline())
-    for each in (process.pid, measuring, measuring):
-        os.kill(each, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in said
-    assert said.endswith(f"Interrupted; go on with: setebench characterize --resume out.json {' '.join(NAMED)}\n")
 
 
 def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from bare_machine import BareMachine
 from scenario_files import EARLY, FAILING, LATE, MACHINE, Run, Write, runs
 
 from setebench import registry, store
-from setebench.campaign import askings_of, choose, steps_of
+from setebench.campaign import choose, steps_of
 from setebench.errors import UsageError
 from setebench.results import Document
 
@@ -19,16 +19,6 @@ from setebench.results import Document
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     return runs("characterize", machine=MACHINE)
-
-
-def test_the_table_has_a_heading_for_each_subject(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(late=LATE, early=EARLY)
-    result = run("-q")
-    assert result.exit_code == 0 and result.stderr == ""
-    lines = [line.split("  ")[0].strip() for line in result.stdout.splitlines()]
-    assert lines[0].startswith("characterize on bare")
-    headed = [line for line in lines[3:] if line]
-    assert headed == ["Clock", "clock.step", "Latency", "latency.l1", "Misses in flight", "mshr.l1.demand"]
 
 
 def test_results_are_saved_after_each_scenario(run: Run, scenario_folder: Write) -> None:
@@ -138,27 +128,3 @@ def test_a_file_that_cannot_be_written_costs_no_measurement(
     result = run("-o", "out.json")
     assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
     assert len(store.load("out.json").findings) == 3
-
-
-OPEN = """
-def answer(context):
-    seen = __import__("os").path.exists("quiet")
-    yield Finding(parameter="cache.l2.size", value=1 << 20 if seen else None, unit="bytes", reason="disturbed",
-                  outcome=Outcome.MEASURED if seen else Outcome.UNRESOLVED)
-
-
-SCENARIO = Scenario(name="open", summary="Open.", answer=answer, parameters=("cache.",), order=10, seconds=1.0)
-"""
-
-
-def test_what_a_finished_run_left_open_is_asked_again_at_a_quieter_time(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(open=OPEN, late=LATE)
-    assert run("-o", "out.json", "--patience", "0").exit_code == 0
-    assert askings_of(store.load("out.json")) == []
-    Path("quiet").touch()
-    assert run("--resume", "out.json", "--patience", "20").exit_code == 0
-    document = store.load("out.json")
-    assert document["cache.l2.size"].value == 1 << 20
-    assert [each.scenario for each in askings_of(document)] == ["open"]
-    assert {step.scenario: step.asked for step in steps_of(document)} == {"open": 2, "late": 1}
-    assert run("-o", "other.json", "--patience", "-1").exit_code == 2

@@ -36,15 +36,6 @@ def test_shows_each_operation_with_its_bytes() -> None:
     assert lines[-1][2] == "ret"
 
 
-def test_names_shared_instruction_addresses() -> None:
-    result = show_asm("load a ip=A ip_bits=0x5c0; load b ip=A; load c size=16 ip=B")
-    assert result.exit_code == 0
-    assert result.stdout.count("call A\n") == 2
-    assert result.stdout.count("call B\n") == 1
-    assert "shared instruction address A, first used by operation 0, low 26 bits of its address 0x5c0" in result.stdout
-    assert re.search(r"^ +-4\w+  48 8b 81 00 00 00 00  mov rax, \[rcx\]$", result.stdout, re.MULTILINE)
-
-
 def test_lists_snippets_and_shows_one() -> None:
     listing = show_asm("--list")
     assert listing.exit_code == 0
@@ -54,14 +45,6 @@ def test_lists_snippets_and_shows_one() -> None:
     assert one.stdout.count("vmovups zmm0, [") == 6
     assert "CPU feature:    avx512f" in one.stdout
     assert "hold the offset" in one.stdout
-
-
-def test_help_explains_the_notation_by_examples() -> None:
-    text = show_asm("--help").stdout
-    examples = re.findall(r"setebench show-asm (.*?)'(.*)'", text)
-    assert len(examples) == 3
-    for options, probe in examples:
-        assert show_asm(*options.split(), probe).exit_code == 0 or "this CPU has no" in show_asm(probe).stderr
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from setebench import store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError
 from setebench.export import export, formats
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document, Outcome
 
 DOCUMENTS = {
     "round": plain_server(),
@@ -266,26 +266,6 @@ def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPa
     if document is DOCUMENTS["round"]:
         assert (own["SetebenchL2"].size, own["SetebenchL2"].data_latency) == ("1048576B", 12)
         assert own["SetebenchL2"].clusivity == "mostly_incl" and not hasattr(own["SetebenchL3"], "clusivity")
-
-
-def changed(parameter: str, **fields: object) -> Document:
-    findings = [each for each in plain_server().findings if each.parameter != parameter]
-    return msgspec.structs.replace(plain_server(), findings=[*findings, Finding(parameter=parameter, **fields)])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_gem5_fills_a_cache_as_it_was_seen_to_be_filled(exclusive: bool) -> None:
-    text = export(changed("cache.l2.exclusive_of_l1", value=exclusive, unit="bool"), "gem5")
-    assert f"clusivity = 'mostly_{'excl' if exclusive else 'incl'}'" in text
-
-
-def test_a_prefetcher_is_no_surer_than_what_it_is_made_of() -> None:
-    """A simulator's kind is the nearest to what was found, and a bound in it makes it one."""
-    bound = changed("prefetcher.l1.stride.degree", value=2, unit="lines", outcome=Outcome.AT_LEAST)
-    (comment,) = (line for line in export(bound, "gem5").splitlines() if "prefetcher.l1.stride.degree" in line)
-    assert "at least" in comment
-    values = json.loads(export(plain_server(), "champsim"))["setebench"]["values"]
-    assert {values[f"{name}.prefetcher"]["origin"] for name in ("L1D", "L2C")} == {"assumed"}
 
 
 def test_sniper_has_the_whole_bandwidth_and_sets_of_both_tlbs() -> None:

@@ -26,13 +26,6 @@ def test_nothing_derived_is_surer_than_its_weakest_input(weak: Origin) -> None:
         assert isinstance(found, Value) and found.origin == weak
 
 
-def test_nanoseconds_are_cycles_over_the_clock_of_the_run() -> None:
-    found = Source(plain_server()).nanoseconds("memory")
-    assert isinstance(found, Value)
-    assert found.value == pytest.approx(300 / 3)  # 1.5 cycles a tick, two ticks a nanosecond
-    assert found.low is not None and found.low == pytest.approx(299.5 / (1.515 * 2))
-
-
 @pytest.mark.parametrize("finding", ["prefetcher.l2.stride.present", "prefetcher.l1.stride.max_stride"])
 def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
     document = plain_server()

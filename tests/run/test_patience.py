@@ -94,12 +94,6 @@ def test_a_question_that_asking_does_not_help_is_left_alone(scenario_folder: Wri
     assert document["cheap.size"].outcome is Outcome.UNRESOLVED
 
 
-def test_who_is_in_a_hurry_has_no_patience(scenario_folder: Write) -> None:
-    scenario_folder(cheap=question("cheap", 5, 20))
-    assert asked(characterize(SharedMachine((0, 1000)), fast=True)) == []
-    assert asked(characterize(SharedMachine((0, 1000)))) == ["cheap"] * 2
-
-
 def test_an_asking_that_fails_costs_nothing_that_was_known(scenario_folder: Write) -> None:
     more = 'if context.seed != 1: raise SetebenchError("no memory is left")'
     scenario_folder(failing=question("failing", 5, 10, more), cheap=question("cheap", 5, 20))

@@ -208,16 +208,6 @@ def test_a_result_is_inferred_again(scenario_folder: Write) -> None:
         session.infer(session.run("first", NOISY))
 
 
-def test_what_the_system_said_is_of_the_machine_that_was_measured(scenario_folder: Write) -> None:
-    """Not of the one that infers."""
-    scenario_folder(own=_asking("own", 1).replace("own.l1", "cache.l1.size").replace('"own."', '"cache."'))
-    document = session.run("own", NOISY, raw=True)
-    said = {"topology": {"caches": [{"level": 1, "type": "Data", "size_bytes": 12345}]}}
-    there = msgspec.structs.replace(document.machine, environment=said)
-    (finding,) = session.infer(msgspec.structs.replace(document, machine=there)).findings
-    assert finding.reason == "the operating system says 12345"
-
-
 def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scenario_folder: Write) -> None:
     scenario_folder(first=_asking("first", 1), second=_asking("second", 2))
     third = scenario_folder(

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from bare_machine import BareMachine
 from documents import make_document
 from scenario_files import EARLY, LATE, MACHINE, Run, Write, runs, write_files
 
@@ -18,7 +17,6 @@ from setebench.campaign import steps_of
 from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli.commands import repeat
-from setebench.experiments.alone import PARAMS
 from setebench.results import Document, Finding, Outcome
 
 
@@ -66,20 +64,6 @@ def test_honest_intervals_are_apart_as_often_as_promised() -> None:
     narrow = parameters(documents(*(number(each.value, 0.98) for each in honest)))["p"]
     assert narrow.interval_contradictions > 10 * found.interval_contradictions
     assert narrow.spread == pytest.approx(2.0, abs=0.2)
-
-
-# -- a folder of runs -----------------------------------------------------------------------------------------------
-
-
-class Paced(BareMachine):
-    """A core whose no-operations run at half the pace in every fourth check."""
-
-    checks = 0
-
-    def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
-        self.checks += 1
-        nops = 200 if self.checks % 4 == 0 else 100
-        return np.tile(np.array([[nops, 1000]], dtype=np.int64), (PARAMS.repetitions, 1))
 
 
 # -- the command ----------------------------------------------------------------------------------------------------
