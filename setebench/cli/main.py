@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from typing import Any
@@ -11,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from setebench import registry
+from setebench.cli.lazy import LazyCommands
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.text import visible
 
@@ -66,7 +66,7 @@ class _BadUse(click.ClickException):
     exit_code = 2
 
 
-class LazyGroup(click.Group):
+class LazyGroup(LazyCommands):
     """Lists scenarios and tools without importing them, and turns errors into exit statuses in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -74,9 +74,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in TOOLS:
-            module, _, attribute = TOOLS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-            return command
+            return super().get_command(ctx, cmd_name)
         entry = registry.catalogue().get(cmd_name)
         if entry is None:
             return None
@@ -147,7 +145,7 @@ def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple
     registry.catalogue.cache_clear()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, commands_at=TOOLS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -121,6 +121,15 @@ class Asked(ABC):
 # -- what not every machine offers ------------------------------------------------------------------------------------
 
 
+def _method(name: str, kind: Any) -> Callable[..., Any]:
+    """A method whose answer is of that kind and depends on nothing but what it is given."""
+
+    def method(self: Asked, *given: Any, **named: Any) -> Any:
+        return self.ask(name, [given, named], kind, lambda: getattr(self.inner, name)(*given, **named))
+
+    return method
+
+
 class _Binds(Asked):
     def allocate_on(self, size: int, page_size: int, node: int) -> Region:
         """See `setebench.machine.BindsMemory`."""
@@ -151,10 +160,7 @@ class _Numbers(Asked):
 
 
 class _Switches(Asked):
-    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
-        """See `setebench.machine.SwitchesPrefetchers`."""
-        kind = tuple[PrefetcherSwitch, ...]
-        return self.ask("prefetcher_switches", "", kind, lambda: self.inner.prefetcher_switches())
+    prefetcher_switches = _method("prefetcher_switches", tuple[PrefetcherSwitch, ...])
 
     @contextmanager
     def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
@@ -166,16 +172,11 @@ class _Switches(Asked):
 
 
 class _BusyTime(Asked):
-    def busy_time(self) -> BusyTime | None:
-        """See `setebench.machine.CountsBusyTime`."""
-        return self.ask("busy_time", "", BusyTime | None, lambda: self.inner.busy_time())
+    busy_time = _method("busy_time", BusyTime | None)
 
 
 class _CpuTime(Asked):
-    def cpu_time(self, cpu: int | None = None) -> tuple[float, float] | None:
-        """See `setebench.machine.CountsCpuTime`."""
-        kind = tuple[float, float] | None
-        return self.ask("cpu_time", cpu, kind, lambda: self.inner.cpu_time(cpu))
+    cpu_time = _method("cpu_time", tuple[float, float] | None)
 
 
 class _Counting:
@@ -195,14 +196,9 @@ class _Counting:
 
 
 class _Events(Asked):
-    def event_roles(self) -> dict[str, str]:
-        """See `setebench.counters.protocol.CountsEvents`."""
-        return self.ask("event_roles", "", dict[str, str], lambda: self.inner.event_roles())
+    event_roles = _method("event_roles", dict[str, str])
 
-    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """See `setebench.counters.protocol.CountsEvents`."""
-        kind = tuple[tuple[str, ...], ...]
-        return self.ask("event_groups", list(roles), kind, lambda: self.inner.event_groups(roles))
+    event_groups = _method("event_groups", tuple[tuple[str, ...], ...])
 
     @contextmanager
     def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
@@ -218,13 +214,9 @@ class _Events(Asked):
 
 
 class _Loops(Asked):
-    def loop_names(self) -> tuple[str, ...]:
-        """See `RunsLoops`."""
-        return self.ask("loop_names", "", tuple[str, ...], lambda: self.inner.loop_names())
+    loop_names = _method("loop_names", tuple[str, ...])
 
-    def describe_loop(self, name: str) -> Loop:
-        """See `RunsLoops`."""
-        return self.ask("describe_loop", name, Loop, lambda: self.inner.describe_loop(name))
+    describe_loop = _method("describe_loop", Loop)
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
@@ -238,9 +230,7 @@ class _Loops(Asked):
             raise other_question(f"other rounds of {name}")
         return ticks
 
-    def check_loop(self, name: str) -> None:
-        """See `RunsLoops`. A loop that is wrong ends the run, so only right ones are noted."""
-        self.ask("check_loop", name, None, lambda: self.inner.check_loop(name))
+    check_loop = _method("check_loop", None)
 
 
 _CAPABILITIES: dict[str, tuple[type[Asked], Callable[[Any], bool]]] = {
