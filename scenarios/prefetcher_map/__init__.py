@@ -1,14 +1,9 @@
 """Which hardware data prefetchers there are, and by what rules.
 
-After Fang et al. 2014, 5.3 and section 6: a few accesses to a fresh page (`setebench.experiments.visits`), then one
-timed line per repetition, compared with the same visit without its accesses. What distinguishes prefetchers is what
-keeps the others quiet meanwhile.
-
-Read on in `families`, the table: one row per family, with what its memory goes by and the comparison by which it is
-found. `kinds` has the questions of each; `attributes` (what trains it, level, threads, cores), `tables` (thresholds,
-entries, replacement, address bits) and `models` (rules that explain a run) are the same for all, and `lab` asks and
-decides. `described` holds families against further evidence; `survey` repeats everything, and `report` keeps what
-agrees.
+After Fang et al. 2014, 5.3 and section 6: accesses to a fresh page, then one timed line per repetition
+(`setebench.experiments.presence`). Curves come first (`curves`): which lines of the page are there after 1 to 24
+accesses, in sixteen ways. Then the rules of known families that explain them (`model`, `fit`), what these bring beyond
+the curves (`rules`), and what no family explains (`findings`). `confirm` asks again with single prefetchers off.
 """
 
 from __future__ import annotations
@@ -16,43 +11,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.experiments.levels import working_memory
-from setebench.experiments.lines.serving import References, measure_references
-from setebench.experiments.visits import PAGE_BYTES
+from setebench.experiments.presence import PAGE_BYTES, PARAMS, Trials
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
-from .lab import Lab
+from .confirm import confirmed
+from .curves import Seen, battery, measure, practices
+from .findings import named, others
+from .fit import Fit
 from .params import Params
-from .pattern import HELP, ask, charts, parse
-from .survey import repeated_survey
+from .pattern import HELP, ask, parse
+from .regions import remembers, report_region
+from .rules import Asker, ask_rules
 
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what is found of every prefetcher, or of the one pattern that is asked for."""
-    pattern = context.options.get("pattern")
-    if pattern:  # before anything is measured: a word that is no access must not cost a minute
-        parse(pattern, PAGE_BYTES // context.machine.facts.line_size, context.machine.facts.line_size)
-    context.progress("working-set sweep")
-    region = working_memory(context)
+    pattern, facts = context.options.get("pattern"), context.machine.facts
+    if pattern:  # before anything is measured: a word that is no access must not cost a second
+        parse(pattern, PAGE_BYTES // facts.line_size, facts.line_size)
+    with context.memory(min(PARAMS.pool_bytes, facts.memory_bytes // 4)) as region:
+        context.progress("controls")
+        trials = Trials(context, region)
+        yield from ask(trials, pattern) if pattern else survey(trials)
 
-    def references() -> References:
-        return measure_references(context, region, Params().reference_samples)
 
-    try:
-        if pattern:
-            yield from ask(Lab(context, region, references()), pattern)
-            return
-        lab, findings = repeated_survey(context, region, references)
-        yield from findings
-        context.progress("charts")
-        context.evidence["prefetchers"] = charts(lab)
-    finally:
-        context.machine.release(region)
+def survey(trials: Trials) -> Iterator[Finding]:
+    """Measure the curves, and report what explains them."""
+    context, params = trials.context, Params()
+    practised = {curve.name: measure(trials, curve, params) for curve in practices(trials, params)}
+    opened = params.opened if remembers(practised, params) else 0
+    curves: dict[str, Seen] = {}
+    for curve in battery(trials, params):
+        context.progress(f"curve: {curve.name}")
+        curves[curve.name] = measure(trials, curve, params, opened)
+    shown = {**curves, **practised}
+    context.evidence["prefetchers"] = {name: seen.evidence(trials.line_size) for name, seen in shown.items()}
+    context.progress("rules that explain the curves")
+    fit = Fit(curves, trials.line_size, params)
+    reports = named(fit)
+    asker = Asker(trials, fit, opened)
+    ask_rules(asker, reports)
+    reports["l1.region"] = report_region(trials, practised, params)
+    found = [*reports.values(), *others(fit)]
+    findings = [finding for report in found for finding in report.findings.values() if _said(finding)]
+    yield from confirmed(context, asker, findings)
+
+
+def _said(finding: Finding) -> bool:
+    """Whether it is reported: a prefetcher without a name in most CPUs only where there is one."""
+    return finding.value is not False or not finding.parameter.startswith("prefetcher.l2.up_down.present")
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Heat maps of a sequential and a strided run, and how far the first is led."""
+    """Heat maps of the curves: which level each line of the page is in, by accesses made."""
     from setebench.report.plots.prefetcher_map_plot import map_figure  # matplotlib is only loaded for a plot
 
     return map_figure(document)
@@ -66,6 +78,5 @@ SCENARIO = Scenario(
     options=(Option(name="pattern", help=HELP),),
     plot=plot,
     order=50,
-    seconds=40.0,
-    needs=("clock", "levels"),
+    seconds=12.0,
 )

@@ -1,8 +1,8 @@
 """Switching prefetchers off, one by one, and looking what is gone: a second way to what timing alone has found.
 
-Where a machine lets its prefetchers be switched off, each one's smallest question is asked with every switch off alone
-and with all of them off, and with all on before and after each, so that what comes and goes by itself confirms nothing.
-A switch that reads as set may do nothing in a guest: what is believed is what changes.
+Where a machine lets its prefetchers be switched off, each one's sign is asked with every switch off alone and with all
+of them off, and with all on before and after each, so that what comes and goes by itself confirms nothing. A switch
+that reads as set may do nothing in a guest: what is believed is what changes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-from .found import Found
-from .lab import Lab
-from .report import PRESENT, owner
+from .rules import Asker, Sign
 
 EVIDENCE = "prefetcher_switches"
+PRESENT = ".present"
 
 Gone = dict[str, bool | None]
 """By identity whether a prefetcher's lines were gone; None where that stays unclear."""
@@ -45,20 +44,21 @@ class Tried:
         return [switch for switch, gone in zip(self.switches, self.alone, strict=True) if gone.get(identity)]
 
 
-def confirmed(context: Context, lab: Lab, finds: Mapping[str, Found], findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with what switching says of each prefetcher that is reported to be there. `lab` is the laboratory
-    that found them. Nothing is changed where the machine has no switches or may not use them."""
+def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with what switching says of each prefetcher that is reported to be there. Nothing is changed where
+    the machine has no switches or may not use them."""
     machine = context.machine
     if not isinstance(machine, SwitchesPrefetchers):
         return list(findings)
-    there = {owner(finding) for finding in findings if _there(finding)}
-    asked = {each: found for each, found in finds.items() if f"prefetcher.{each}" in there and found.question}
+    there = [owner(finding).removeprefix("prefetcher.") for finding in findings if _there(finding)]
     try:
-        switches = machine.prefetcher_switches() if asked else ()
+        switches = machine.prefetcher_switches()
         if not switches:
             return list(findings)
+        signs = {name: asker.sign(name) for name in there if name in asker.fit.model}
+        asked = {name: sign for name, sign in signs.items() if sign is not None}
         context.progress("prefetchers are switched off one by one, and on again")
-        tried = _try_all(lab, machine, switches, asked)
+        tried = _try_all(asker, machine, switches, asked)
     except SetebenchError as error:  # also where they could not be switched on again: what was found stays
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
@@ -71,21 +71,19 @@ def confirmed(context: Context, lab: Lab, finds: Mapping[str, Found], findings: 
 
 
 def _try_all(
-    lab: Lab, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: Mapping[str, Found]
+    asker: Asker, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: Mapping[str, Sign]
 ) -> Tried:
-    context = lab.context
-    cpu = context.own_cpu
+    context = asker.trials.context
 
     def ask() -> Gone:
         """Whether each shows now."""
-        with lab.anew():
-            return {name: lab.ask(found.question) if found.question else None for name, found in asked.items()}
+        return {name: asker.comes(sign.accesses, sign.line) for name, sign in asked.items()}
 
-    trials = [(switch.name,) for switch in switches] + [tuple(switch.name for switch in switches)]
+    names = [(switch.name,) for switch in switches] + [tuple(switch.name for switch in switches)]
     before, gone = ask(), []
-    for number, names in enumerate(trials):
-        context.progress(f"prefetchers off: {'all' if number == len(switches) else names[0]}")
-        with machine.prefetchers_off(names, (cpu,)):
+    for number, each in enumerate(names):
+        context.progress(f"prefetchers off: {'all' if number == len(switches) else each[0]}")
+        with machine.prefetchers_off(each, (context.own_cpu,)):
             off = ask()
         after = ask()
         gone.append({name: _is_gone(before[name], off[name], after[name]) for name in off})
@@ -108,6 +106,11 @@ def with_switches(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
         owner(after) for before, after in zip(findings, said, strict=True) if _there(before) and not _there(after)
     }
     return [each for each in said if each.parameter.endswith(PRESENT) or owner(each) not in opened]
+
+
+def owner(finding: Finding) -> str:
+    """The prefetcher that a finding is about."""
+    return finding.parameter.rpartition(".")[0]
 
 
 def _there(finding: Finding) -> bool:

@@ -1,147 +1,335 @@
-"""Which lines are present after a visit: every repetition in a fresh page, one timed line each, controls in turns.
+"""Which lines come after some accesses to a fresh page: the accesses, then one timed line a repetition.
 
-Returns ticks; whoever asks compares them with references of the levels, and decides.
+The controls are repetitions of the very same program, told apart by placements alone and interleaved at random with the
+questions, so that drift, frequency and co-runners fall on all alike: a line that was flushed, one that was just loaded,
+and one that others pushed out of level 1. How many accesses a repetition makes is a placement too: those left out go to
+a line of another page. So one program answers for every line of a page after every number of accesses.
+
+It returns samples with their controls, and decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.visits import (
-    ALONE,
-    BESIDE,
-    FILLER,
-    LAYOUT,
-    OTHERS,
-    PAGE,
-    PAGE_BYTES,
-    PROBED,
-    Builder,
-    Visit,
-)
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import HINTS, Base, Operand, Probe
 from setebench.scenario import Context
 
 Ticks = NDArray[np.int64]
+Whole = NDArray[np.int64]
+Kind = Literal["load", "store", "t0", "t1", "t2", "nta", "w", "flush"]
+Order = Literal["fenced", "chained", "free"]
+
+PAGE_BYTES = 1 << 12
+"""The smallest page, within which prefetchers of physical addresses stay."""
+
+MEMORY = "memory"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresenceParams:
-    """turns: a visit and its control take turns so often, so that drift and co-runners fall on both alike.
-    apart_pages: visited pages lie at least so far apart: what runs past the end of one is not in the next.
-    most_other_pages: of a large region, pages that are never visited but lie in blocks beside.
-    warm_up: repetitions that are made first and not counted.
-    beside_line: the line, in a page of its own, that is loaded right before each timed one.
-    rng: purpose of the random numbers; each turn of the same questions has other pages, in another order."""
+    """How trials are made."""
 
-    turns: int = 3
-    apart_pages: int = 4
-    most_other_pages: int = 8192
-    warm_up: int = 2
-    beside_line: int = 63
-    rng: int = 7100
+    settle: int = 2500  # cycles: what flushes and prefetches take from memory; longer costs time alone
+    step: int = 600  # cycles after each access: a batch of prefetches arrives; more lets some prefetchers fall asleep
+    apart: int = 4  # pages between pages of trials: what runs past the end of one isn't in the next
+    pool_bytes: int = 48 << 20  # of which pages are taken; none is used again before all were
+    evictors: int = 4096  # pages whose lines evict others: enough for any level 2 of 16 ways
+    first_level: tuple[int, ...] = (12, 16, 20, 24, 32, 48, 64)  # lines at one page offset that may evict from level 1
+    outer: tuple[int, ...] = (768, 1536, 3072, 4000)  # lines that may evict from level 2
+    samples: int = 96  # repetitions of each such number
+    controls: int = 12  # one repetition in so many is a control, of each kind
+    kept: int = 480  # latest controls of a kind that count: a second's worth
+    forgotten: int = 48  # pages opened so that those before are no longer watched
+    scrub: int = 3  # loads at random places by each shared instruction before the accesses: its entry forgets
+    other_ip: int = 0x155  # low bits of the first instruction with an address of its own, and how far they are apart
+    ip_apart: int = 131
+    shared_ip: int = 0x40155  # low bits of the first shared instruction
+    salt: int = 0x7A53  # instruction addresses of one program after another: tables by address begin anew
 
 
 PARAMS = PresenceParams()
 
+PROBED, HELD, EVICTOR, EVICTORS, LATEST, BESIDE, TOUCHED = (
+    Base(name) for name in ("probed", "held", "evictor", "evictors", "latest", "beside", "touched")
+)
+IP_SPAN = 1 << 23
+"""Low bits of instruction addresses that are used."""
 
-class Visits:
-    """Makes visits in pages of `region`, and counts operations. Each `turn` of the same questions has other pages."""
+
+@dataclass(frozen=True)
+class Access:
+    """One access: bytes from its page's beginning, kind, the instruction that makes it (accesses of one number share
+    an address; None: one of its own), bits of that address that are flipped, page (0 is the one that is looked at) and
+    the SMT thread or core that makes it."""
+
+    at: int
+    kind: Kind = "load"
+    ip: int | None = None
+    flip: int = 0
+    page: int = 0
+    maker: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Accesses to fresh pages in their order: `fenced` (each done before the next), `chained` (ordered by address
+    dependence alone) or `free`. `held`: lines of page 0 are in level 2 beforehand, and not in level 1. `window`: lines
+    of page 0 that are flushed (first, end). `opened`: pages that are opened by each access alone before, and as many
+    again by others, so that what remembers footprints of pages has seen nothing follow."""
+
+    accesses: tuple[Access, ...]
+    order: Order = "fenced"
+    held: tuple[int, ...] = ()
+    window: tuple[int, int] | None = None
+    opened: int = 0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Ticks of the timed loads: `ticks[i]` of line `lines[i]` after the last `counts[i]` accesses of the trial, shapes
+    (n,); and of the controls, nearest level first."""
+
+    lines: Whole
+    counts: Whole
+    ticks: Ticks
+    controls: Mapping[str, Ticks]
+
+
+class Trials:
+    """Runs trials in pages of a region of small pages, and keeps the latest controls."""
 
     def __init__(self, context: Context, region: Region, turn: int = 0) -> None:
-        self.context, self.region = context, region
-        self.rng = context.rng(PARAMS.rng + turn)
-        self.builder = Builder(region.line_size, self.rng)
-        self.line_size = region.line_size
+        self.context, self.region, self.line_size = context, region, region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
-        self.operations = 0
-        pages, apart = region.size // PAGE_BYTES, PARAMS.apart_pages
-        blocks = max(min(pages // 4, PARAMS.most_other_pages) // LAYOUT.block_pages, 4)
-        starts = pages - np.arange(1, blocks + 1) * LAYOUT.block_pages
-        self._blocks = region.address + starts * PAGE_BYTES
-        own = pages - blocks * LAYOUT.block_pages
-        self._pages = region.address + np.arange(2 * apart, own - apart, apart) * PAGE_BYTES
-        self._next = len(self._pages)
+        self.rng = context.rng(f"trials {turn}")
+        pages = region.size // PAGE_BYTES
+        self.evictors = min(PARAMS.evictors, pages // 3)
+        self._pages = np.arange(self.evictors + PARAMS.apart, pages - PARAMS.apart, PARAMS.apart, dtype=np.int64)
+        self._next, self._programs = len(self._pages), turn * 100
+        self.controls: dict[str, Ticks] = {}
+        self.evict = 0
+        self._find_controls()
 
-    def after(self, probe: Probe, targets: Ticks) -> Ticks:
-        """Ticks of a load of each target (lines from the page's beginning), a repetition each, at a probe's end."""
-        warmed = self._warmed(targets)
-        placed = self._placements(warmed)
-        others = [base for base in probe.bases if base not in placed]
-        return self._run(probe, placed | {base: self._fresh_pages(len(warmed)) for base in others})
+    # -- questions ------------------------------------------------------------------------------------------------
 
-    def alone(self, visit: Visit, targets: Sequence[int], repetitions: int) -> list[Ticks]:
-        """Each target timed so many times after the visit, in random order, without a control."""
-        asked = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
-        return _by_target(self.after(self.builder.probe(visit), asked), asked, targets)
+    def sample(self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
+        """Time lines of page 0: of each cell (line, number of the trial's last accesses that are made) so often."""
+        probe = self._program(trial)
+        cell = np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0)
+        number = max(len(cell) // PARAMS.controls, 2)
+        kinds = np.repeat(np.arange(len(self.controls) + 1), [len(cell)] + [number] * len(self.controls))
+        cell = np.concatenate([cell, cell[self.rng.integers(0, len(cell), len(kinds) - len(cell))]])
+        order = self.rng.permutation(len(kinds))
+        kinds, cell = kinds[order], cell[order]
+        placed = self._placements(trial, cell, kinds)
+        ticks = self._run(probe, placed)
+        for kind, level in enumerate(self.controls, 1):
+            if level in ("l1", "l2", MEMORY):
+                self.controls[level] = np.concatenate([self.controls[level], ticks[kinds == kind]])[-PARAMS.kept :]
+        own = kinds == 0
+        return Samples(cell[own, 0], cell[own, 1], ticks[own], dict(self.controls))
 
-    def growing(self, visit: Visit, target: int, first: int, most: int) -> Iterator[tuple[Ticks, Ticks]]:
-        """More and more loads of the target after the visit, and of the same line when it was just loaded, in turns."""
-        probes = self.builder.probe(visit), self.builder.probe(visit, loaded=True)
-        sets: tuple[list[Ticks], list[Ticks]] = ([], [])
-        repetitions = first
-        while repetitions <= most:
-            for _ in range(PARAMS.turns):
-                for probe, own in zip(probes, sets, strict=True):
-                    own.append(self.after(probe, np.full(repetitions // PARAMS.turns, target, dtype=np.int64)))
-            yield np.concatenate(sets[0]), np.concatenate(sets[1])
-            repetitions *= 4
+    def makers(self, trial: Trial, cpus: Sequence[int], cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
+        """The same where several CPUs make the accesses in turn (`Access.maker` is a number in `cpus`, of which the
+        first one times), with the controls of that CPU alone."""
+        cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
+        latest, probes = 0, [probe.barrier() for probe in (self._prelude(trial), *(Probe(),) * (len(cpus) - 1))]
+        for slot, access in enumerate(trial.accesses):
+            if access.maker != latest:
+                probes, latest = [probe.barrier() for probe in probes], access.maker
+            probes[latest] = self._step(probes[latest], trial, access, slot)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        probes[0] = self._ending(probes[0])
+        placed = self._placements(trial, cell, np.zeros(len(cell), dtype=np.int64))
+        bases = {base for probe in probes for base in probe.bases}
+        together = dict(zip(cpus, probes, strict=True))
+        ticks = self.context.machine.run_together(together, {b: p for b, p in placed.items() if b in bases})
+        return Samples(cell[:, 0], cell[:, 1], ticks[cpus[0]][:, 0], dict(self.controls))
 
-    def together(self, probes: dict[int, Probe], targets: Sequence[int], own: int, repetitions: int) -> list[Ticks]:
-        """Loads of each target after the probes of several CPUs, of which `own` times."""
-        asked = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
-        placed = self._placements(self._warmed(asked))
-        ticks = self.context.machine.run_together(probes, placed, warmup=PARAMS.warm_up)
-        return _by_target(ticks[own][:, 0], asked, targets)
+    # -- programs -------------------------------------------------------------------------------------------------
 
-    def traversed(self, number: int, repetitions: int) -> Ticks:
-        """Loads of one line of a traversal, in its turn (`Builder.traversed`). Its page is touched at another line each
-        time, or a region prefetcher would learn that the line follows."""
-        probe, where = self.builder.traversed(number)
-        placed = self._placements(np.zeros(repetitions + PARAMS.warm_up, dtype=np.int64))
-        placed[PROBED] = placed[FILLER] + where.offset
-        touched = self.rng.integers(self.page_lines // 2, size=len(placed[PROBED])) * self.line_size
-        placed[ALONE] = placed[PROBED] // PAGE_BYTES * PAGE_BYTES + touched
-        return self._run(probe, placed)
+    def _program(self, trial: Trial) -> Probe:
+        self._programs += 1
+        probe = self._prelude(trial)
+        for slot, access in enumerate(trial.accesses):
+            probe = self._step(probe, trial, access, slot)
+        return self._ending(probe)
 
-    def _run(self, probe: Probe, placed: dict[Base, Ticks]) -> Ticks:
-        self.operations += len(placed[PAGE]) * len(probe)
-        return self.context.machine.run(probe, placed, cpu=self.context.cpu, warmup=PARAMS.warm_up)[:, 0]
+    def _prelude(self, trial: Trial) -> Probe:
+        """Everything before the first access."""
+        probe = Probe()
+        for line in range(*(trial.window or (0, self.page_lines))):
+            probe = probe.flush(_page(0) + line * self.line_size)
+        for page, at in sorted({(a.page, a.at) for a in trial.accesses if a.page}):
+            probe = probe.flush(_page(page) + at)
+        probe = probe.flush(PROBED).fence().load(HELD).fence()
+        probe = self._holding(probe, trial)
+        probe = self._evicted(probe, EVICTOR)
+        probe = self._opening(probe, trial)
+        shared = {a.ip: a for a in trial.accesses if a.ip is not None}
+        for number in range(PARAMS.scrub):
+            for access in shared.values():
+                probe = self._act(probe, replace(access, flip=0), Base(f"scrub {number}") + 0, 0).fence()
+        return probe.fence().wait(PARAMS.settle).fence()
 
-    @staticmethod
-    def _warmed(targets: Ticks) -> Ticks:
-        return np.concatenate([np.resize(targets, PARAMS.warm_up), targets])
+    def _holding(self, probe: Probe, trial: Trial) -> Probe:
+        """Lines of page 0 in level 2 alone. Their loads may have trained what goes by pages, so misses in other pages
+        follow, and whatever lines they brought are flushed."""
+        if not trial.held:
+            return probe
+        for line in self.rng.permutation(trial.held):
+            probe = probe.load(_page(0) + int(line) * self.line_size).fence()
+        for page in range(100):
+            probe = probe.load(Base("missed") + (3 * page * PAGE_BYTES + 7 * page % self.page_lines * self.line_size))
+        for line in sorted({*range(*(trial.window or (0, self.page_lines)))} - {*trial.held}):
+            probe = probe.flush(_page(0) + line * self.line_size)
+        for line in trial.held:
+            probe = self._evicted(probe, EVICTORS, line * self.line_size)
+        return probe
 
-    def _placements(self, targets: Ticks) -> dict[Base, Ticks]:
-        """One repetition per target, each in a page of its own."""
-        count = len(targets)
-        pages = self._fresh_pages(count)
-        return {
-            PAGE: pages,
-            PROBED: pages + targets * self.line_size,
-            OTHERS: self.rng.choice(self._blocks[3::3], count),
-            FILLER: self.rng.choice(self._blocks[1::3], count),
-            ALONE: self.rng.choice(self._blocks[2::3], count),
-            BESIDE: np.full(count, self._blocks[0] + PARAMS.beside_line * self.line_size, dtype=np.int64),
+    def _opening(self, probe: Probe, trial: Trial) -> Probe:
+        """What remembers by a page's first access which lines followed sees each access alone; then it forgets those
+        pages over others."""
+        if not trial.opened:
+            return probe
+        for slot, access in enumerate(trial.accesses):
+            alone = self._act(Probe(), access, Base(f"opened {slot}") + 0, slot)
+            probe = probe.repeat(trial.opened, alone, advance=PAGE_BYTES)
+        return probe.repeat(PARAMS.forgotten, Probe().load(EVICTORS), advance=PAGE_BYTES).fence()
+
+    def _evicted(self, probe: Probe, base: Base, offset: int = 0) -> Probe:
+        """Twice as many lines as evict one: a level that replaces at random keeps some from one turn."""
+        for _ in range(2 if self.evict else 0):
+            probe = probe.repeat(self.evict, Probe().load(base + offset), advance=PAGE_BYTES).fence()
+        return probe
+
+    def _step(self, probe: Probe, trial: Trial, access: Access, slot: int) -> Probe:
+        probe = self._act(probe, access, Base(f"access {slot}") + 0, slot, trial.order == "chained")
+        if trial.order != "fenced":
+            return probe
+        return probe.fence("l" if access.kind == "load" else "m").wait(PARAMS.step).fence("l")
+
+    def _act(self, probe: Probe, access: Access, where: Operand, slot: int, chained: bool = False) -> Probe:
+        if access.kind == "flush":
+            return probe.flush(where)
+        if access.ip is None:
+            bits = PARAMS.other_ip + PARAMS.ip_apart * (slot + 1)
+        else:
+            bits = PARAMS.shared_ip + PARAMS.ip_apart * access.ip
+        bits = (bits + PARAMS.salt * self._programs) % IP_SPAN ^ access.flip
+        name = f"i{bits}"
+        if access.kind == "store":
+            return probe.store(where, ip=name, ip_bits=bits)
+        if access.kind in HINTS:
+            return probe.prefetch(where, access.kind, ip=name, ip_bits=bits)
+        return probe.load(where, ip=name, ip_bits=bits, after=-1 if chained else None)
+
+    def _ending(self, probe: Probe) -> Probe:
+        """The timed load. The flush of another line of its page brings its translation, and trains nothing."""
+        probe = probe.fence().wait(PARAMS.settle).fence().flush(TOUCHED).fence().wait(PARAMS.step).fence()
+        return probe.load(LATEST).load(BESIDE).fence().start().load(PROBED).stop()
+
+    # -- placements -----------------------------------------------------------------------------------------------
+
+    def _placements(self, trial: Trial, cell: Whole, kinds: Whole) -> dict[Base, Whole]:
+        """`cell`: line and accesses made of each repetition, shape (n, 2); `kinds`: 0 or the number of a control."""
+        number, line, first = len(cell), self.line_size, self.region.address
+        pages = {page: self._fresh(number) for page in {0, *(access.page for access in trial.accesses)}}
+        placed = {_page(page): where for page, where in pages.items()}
+        idle = np.full(number, first + (self.page_lines // 2 + 3) * line)
+        slots, made = len(trial.accesses), cell[:, 1]
+        at = np.array([access.at for access in trial.accesses])
+        page = np.array([access.page for access in trial.accesses])
+        everywhere = np.stack([pages[each] for each in range(max(pages) + 1)]) if slots else np.zeros((0, number))
+        for slot in range(slots):
+            which = np.clip(slot - (slots - made), 0, slots - 1)
+            where = everywhere[page[which], np.arange(number)] + at[which]
+            if trial.opened:
+                blocks = self.rng.integers(0, self.evictors - trial.opened, number) * PAGE_BYTES
+                placed[Base(f"opened {slot}")] = first + blocks + np.where(slot >= slots - made, at[which], 2 * line)
+            placed[Base(f"access {slot}")] = np.where(slot >= slots - made, where, idle)
+        levels = np.array(["", *self.controls])[kinds]
+        other = self._fresh(number) + self.rng.integers(2, self.page_lines - 2, number) * line
+        probed = np.where(kinds > 0, other, pages[0] + cell[:, 0] * line)
+        in_page = probed % PAGE_BYTES
+        edge = np.where(in_page == 0, PAGE_BYTES - line, 0)
+        placed |= {
+            PROBED: probed,
+            HELD: np.where(levels == "l2", probed, idle),
+            LATEST: np.where(levels == "l1", probed, idle),
+            TOUCHED: probed - in_page + edge,
+            EVICTOR: first + np.where(levels == "l2", in_page, 2 * line),
+            EVICTORS: np.full(number, first),
+            BESIDE: np.full(number, first + (self.page_lines // 2 + 9) * line),
+            Base("missed"): first + self.rng.integers(0, max(self.evictors - 304, 1), number) * PAGE_BYTES,
         }
+        for scrub in range(PARAMS.scrub):
+            placed[Base(f"scrub {scrub}")] = self._fresh(number) + self.rng.integers(0, self.page_lines, number) * line
+        return placed
 
-    def _fresh_pages(self, count: int) -> Ticks:
+    def _run(self, probe: Probe, placed: Mapping[Base, Whole]) -> Ticks:
+        """Ticks of each repetition, behind two that warm up."""
+        warmed = {base: np.concatenate([placed[base][:2], placed[base]]) for base in probe.bases}
+        return self.context.machine.run(probe, warmed, cpu=self.context.cpu, warmup=2)[:, 0]
+
+    def _fresh(self, count: int) -> Whole:
         """Addresses of pages in random order, each used once before any is used again."""
-        taken: list[Ticks] = []
+        taken: list[Whole] = []
         while count:
             if self._next >= len(self._pages):
                 self._pages, self._next = self.rng.permutation(self._pages), 0
             part = self._pages[self._next : self._next + count]
-            taken.append(part)
+            taken.append(self.region.address + part * PAGE_BYTES)
             self._next += len(part)
             count -= len(part)
         return np.concatenate(taken)
 
+    # -- controls -------------------------------------------------------------------------------------------------
 
-def _by_target(ticks: Ticks, asked: Ticks, targets: Sequence[int]) -> list[Ticks]:
-    return [ticks[asked == target] for target in targets]
+    def _find_controls(self) -> None:
+        """How many lines at one page offset evict a line from level 1, and what loads take behind as many as evict it
+        from level 2: of a level 3, if any, no repetition of another program can be a control, as that takes thousands
+        of loads."""
+        sizes = [0, *PARAMS.first_level, *(each for each in PARAMS.outer if each <= self.evictors)]
+        times = {size: self._after_evictors(size) for size in sizes}
+        memory = self._after_evictors(None)
+        means = {size: float(np.mean(np.sort(times[size])[: PARAMS.samples * 3 // 4])) for size in sizes}
+        near, far = means[0], means[PARAMS.first_level[-1]]
+        enough = [size for size in PARAMS.first_level if means[size] - near > 0.85 * (far - near)]
+        self.controls = {"l1": times[0]}
+        if far - near > 0.5 and enough:
+            self.evict = PARAMS.first_level[min(PARAMS.first_level.index(enough[0]) + 1, len(PARAMS.first_level) - 1)]
+            self.controls["l2"] = times[self.evict]
+        inner = float(np.quantile(self.controls[list(self.controls)[-1]], 0.95))
+        outer = float(np.quantile(memory, 0.05))
+        beyond = np.concatenate([times[size] for size in sizes if size >= PARAMS.outer[0]])
+        between = beyond[(beyond > inner) & (beyond < outer)]
+        if len(between) > PARAMS.samples // 2 and outer > 1.5 * inner:
+            self.controls["l3"] = between
+        self.controls[MEMORY] = memory
+
+    def _after_evictors(self, size: int | None) -> Ticks:
+        """Loads of a line after so many others at the same page offset; None: after its flush."""
+        probe = Probe().flush(PROBED).fence()
+        if size is not None:
+            probe = probe.load(PROBED).fence()
+            for _ in range(2 if size else 0):
+                probe = probe.repeat(size, Probe().load(EVICTOR), advance=PAGE_BYTES).fence()
+        at = self.rng.integers(2, self.page_lines - 2, PARAMS.samples) * self.line_size
+        pages, first = self._fresh(PARAMS.samples), self.region.address
+        idle = np.full(PARAMS.samples, first + (self.page_lines // 2 + 3) * self.line_size)
+        beside = np.full(PARAMS.samples, first + (self.page_lines // 2 + 9) * self.line_size)
+        placed = {PROBED: pages + at, TOUCHED: pages, EVICTOR: first + at, LATEST: idle, BESIDE: beside}
+        return self._run(self._ending(probe), placed)
+
+
+def _page(number: int) -> Base:
+    return Base(f"page {number}")

@@ -8,12 +8,9 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from setebench.scenarios.prefetcher_map.pattern import charts
-from setebench.scenarios.prefetcher_map.survey import repeated_survey
+from setebench.scenarios.prefetcher_map import SCENARIO
 from small_presets import small
 
-from setebench.experiments.levels import working_memory
-from setebench.experiments.lines.serving import measure_references
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 
@@ -59,34 +56,26 @@ TABLE_VI: dict[str, Any] = {
     **{f"{name}.crosses_4k": False for name in ("l1.next_line", "l1.stride", "l2.stream")},
 }
 
-FIGURE_7 = {0: 2, 1: 3, **dict.fromkeys((2, 3, 4, 5, 7, *range(11, 44, 4)), 4), 47: 2}
-"""Line whose access triggers: lines that it fetches."""
+FIGURE_7 = [0, 0, 2, 4, 7, 10, 13, 16, 15, 18, 17, 16, 15, 18, 17, 16]
+"""Lines ahead of a run off the page's ends after each access: batches of 2, 3 and 4 lines, then 4 at a time."""
 
 
-def surveyed(name: str, *, drawn: bool = False) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """(findings by name without the prefix, charts if they are to be drawn, evidence)."""
+def surveyed(name: str) -> dict[str, Any]:
+    """Findings by name without the prefix."""
     with closing(open_machine_file(small(name), 3)) as machine:
-        context = Context(machine=machine, seed=3, fast=True)
-        region = working_memory(context)
-        lab, found = repeated_survey(context, region, lambda: measure_references(context, region))
-        figures = charts(lab) if drawn else {}
-    values = {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}
-    return values, figures, context.evidence
+        found = list(SCENARIO.answer(Context(machine=machine, seed=3)))
+    return {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}
 
 
 def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v() -> None:
-    reported, drawn, evidence = surveyed("knc", drawn=True)
+    reported = surveyed("knc")
     assert {name: reported.get(name) for name in TABLES_IV_AND_V} == TABLES_IV_AND_V
     assert {name for name, value in reported.items() if name.endswith(".present") and value} == {"l2.stream.present"}
-    run = drawn["line after line"]
-    fetched = zip(run["touched"], run["fetched"], strict=True)
-    assert {line: lines for line, lines in fetched if lines} == FIGURE_7
-    # Figure 8: the stream goes on whichever of the core's threads make its accesses
-    assert evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys("234", True)
+    assert reported["l2.stream.lead"] == FIGURE_7
 
 
 def test_sandy_bridge_has_the_prefetchers_of_table_vi() -> None:
-    reported, _, _ = surveyed("sandybridge")
+    reported = surveyed("sandybridge")
     assert {name: reported.get(name) for name in TABLE_VI} == TABLE_VI
     present = {name.removesuffix(".present") for name, value in reported.items() if name.endswith(".present") and value}
     assert present == {"l1.next_line", "l1.stride", "l2.pair", "l2.stream"}

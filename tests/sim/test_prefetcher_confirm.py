@@ -9,18 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 from quiet_machines import PAGE_BASE, fetched, quiet
+from setebench.scenarios.prefetcher_map import SCENARIO
 from setebench.scenarios.prefetcher_map.confirm import Tried, with_switches
-from setebench.scenarios.prefetcher_map.families import FAMILIES
-from setebench.scenarios.prefetcher_map.survey import repeated_survey
-from swept_machines import swept
+from setebench.scenarios.prefetcher_map.findings import CURVES
 from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.levels import working_memory
-from setebench.experiments.lines.serving import measure_references
 from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
+from setebench.scenario import Context
 from setebench.sim import spec
 
 pytestmark = pytest.mark.long(22)
@@ -72,10 +70,8 @@ class Refusing(Altered):
 
 
 def surveyed(machine: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
-    context = swept(machine, fast=True)
-    region = working_memory(context)
-    findings = repeated_survey(context, region, lambda: measure_references(context, region))[1]
-    return {finding.parameter: finding for finding in findings}, context.evidence
+    context = Context(machine=machine, seed=5)
+    return {finding.parameter: finding for finding in SCENARIO.answer(context)}, context.evidence
 
 
 def test_a_switch_turns_off_what_it_names_and_nothing_after_it() -> None:
@@ -127,7 +123,7 @@ def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() ->
         switches = len(machine.prefetcher_switches())
     assert evidence["prefetcher_switches"]["effective"] is False
     assert len(lying.asked) == switches + 1
-    assert found["prefetcher.l2.pair.present"].method in {family.method for family in FAMILIES}
+    assert found["prefetcher.l2.pair.present"].method == CURVES
 
 
 def test_what_another_levels_switch_removes_is_open() -> None:

@@ -1,17 +1,86 @@
-"""Levels on made-up numbers; the notation of patterns; the plot."""
+"""The notation of patterns, the plot, and rules that explain made-up curves."""
 
 from __future__ import annotations
 
-import pytest
-from setebench.scenarios.prefetcher_map.pattern import led, parse
+from typing import Any
 
-from setebench.errors import UsageError
+import numpy as np
+import pytest
+from setebench.scenarios.prefetcher_map.curves import Curve, Seen
+from setebench.scenarios.prefetcher_map.fit import Fit
+from setebench.scenarios.prefetcher_map.model import play
+from setebench.scenarios.prefetcher_map.params import Params
+from setebench.scenarios.prefetcher_map.pattern import parse
+
+from setebench.errors import SetebenchError, UsageError
+from setebench.experiments.presence import Access, Trial
 from setebench.report.plots.prefetcher_map_plot import map_figure
+
+RUN = tuple(range(4, 28))
+STREAM: dict[str, Any] = {
+    "trigger": 4, "counts": "run", "degree": 2, "max_distance": 8, "leads_by": "new_line", "ramp": (),
+    "directions": "both", "store": True, "prefetch": True, "crosses_4k": False, "l1_prefetcher": 1,
+}  # fmt: skip
+
+
+def made(name: str, lines: tuple[int, ...], ip: int | None, model: dict[str, Any], late: float) -> Seen:
+    """A curve as a machine with these prefetchers shows it, whose lines come in a fraction of repetitions."""
+    curve = Curve(name, Trial(tuple(Access(64 * line, ip=ip) for line in lines)), (1, 2, 3, 4, 6, 8, 12, len(lines)))
+    after = play(model, curve.steps(64), 64)
+    present = np.array([[late * (after[n - 1][1] >> line & 1) for line in range(64)] for n in curve.counts])
+    first = np.array([[late * (after[n - 1][0] >> line & 1) for line in range(64)] for n in curve.counts])
+    for row, count in enumerate(curve.counts):
+        present[row, list(curve.touched(64, count))] = np.nan
+    levels = np.where(np.isnan(present), -1, np.where(first > 0, 0, np.where(present > 0, 1, 2)))
+    return Seen(curve, ("l1", "l2", "memory"), present, present, present, first, levels)
+
+
+def curves(model: dict[str, Any], late: float = 1.0) -> dict[str, Seen]:
+    down = tuple(63 - line for line in RUN)
+    ways: dict[str, tuple[tuple[int, ...], int | None]] = {
+        "base": (RUN, None), "one instruction": (RUN, 1), "descending, one instruction": (down, 1),
+        "every 5th line": (tuple(range(2, 62, 5)), None),
+        "every 3rd line, one instruction": (tuple(range(2, 62, 3)), 1),
+        "gaps of two and three": (tuple(np.cumsum([2, *[2, 3] * 11]).tolist()), None),
+    }  # fmt: skip
+    return {name: made(name, lines, ip, model, late) for name, (lines, ip) in ways.items()}
+
+
+@pytest.mark.parametrize("late", [1.0, 0.85])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"trigger": 10, "counts": "distinct"},
+        {"degree": 4, "ramp": (2, 3), "leads_by": "batch", "max_distance": 16},
+        {"directions": "up", "degree": 1},
+    ],
+    ids=["each line", "any order", "batches", "up"],
+)
+def test_the_rules_of_a_stream_explain_its_curves(rules: dict[str, Any], late: float) -> None:
+    true = {"l2.stream": {**STREAM, **rules}}
+    fit = Fit(curves(true, late), 64, Params())
+    assert list(fit.model) in (["l2.stream"], ["l1.stream"])  # without lines held in level 2 they differ in nothing
+    found = next(iter(fit.model))
+    for key in ("trigger", "counts", "degree", "directions"):
+        assert true["l2.stream"][key] in fit.plausible(found, key)
+    assert fit.best < Params().as_good
+
+
+def test_curves_without_lines_have_no_rules() -> None:
+    assert Fit(curves({}), 64, Params()).model == {}
+
+
+def test_what_no_rule_explains_is_counted() -> None:
+    shown = curves({})
+    shown["base"].present[3:, 60] = 1.0
+    fit = Fit(shown, 64, Params())
+    assert sum(int(fit.unexplained(seen).sum()) for seen in fit.ordered()) == 5
 
 
 def test_a_pattern_is_read_word_by_word() -> None:
-    steps = parse("4 store:5, t0:6 7@A 8@A", 64, 64).steps
-    assert [(step.at // 64, step.how) for step in steps[:3]] == [(4, "load"), (5, "store"), (6, "t0")]
+    steps = parse("4 store:5, t0:6 7@A 8@A", 64, 64).accesses
+    assert [(step.at // 64, step.kind) for step in steps[:3]] == [(4, "load"), (5, "store"), (6, "t0")]
     assert steps[3].ip == steps[4].ip is not None
 
 
@@ -21,13 +90,14 @@ def test_a_word_that_is_no_access_is_refused(text: str) -> None:
         parse(text, 64, 64)
 
 
-def test_a_chart_says_what_each_access_fetched_and_how_far_ahead_it_reaches() -> None:
-    rows = [[1] * 8, [0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], [0] * 8]
-    assert led(rows, [0, 1, 2], memory=1) == ([1, 2, 4], [1, 2, 5])
+def test_the_plot_shows_every_curve() -> None:
+    shown = {name: seen.evidence(64) for name, seen in curves({"l2.stream": STREAM}).items()}
+    figure = map_figure({"prefetchers": shown})
+    assert [axes.get_title() for axes in figure.axes] == list(shown)
+    drawn = figure.axes[0].get_images()[0].get_array()
+    assert drawn is not None and drawn[3].tolist() == shown["base"]["nearest"][3]
 
 
-def test_the_plot_shows_charts_and_how_far_lines_run_ahead() -> None:
-    rows = [[1] * 8, [0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]]
-    chart = {"levels": ["l1", "memory"], "touched": [0, 1], "nearest": rows, "fetched": [1, 2], "ahead": [1, 2]}
-    ahead = map_figure({"prefetchers": {"run": chart}}).axes[-1].get_lines()
-    assert [list(line.get_ydata()) for line in ahead] == [[1, 2], [1, 2]]
+def test_there_is_no_plot_of_nothing() -> None:
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        map_figure({})

@@ -1,0 +1,204 @@
+"""A fixed battery of curves: which lines of a page are there after 1, 2, 3, ... accesses, for 16 ways to access it.
+
+One factor is changed at a time from the base: distinct instructions, ascending by one line, loads, each done before the
+next, lines in memory. They are stored as they are, drawn as heat maps, and all that is said of prefetchers follows from
+them or from questions of the same kind (`rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.presence import MEMORY, Access, Samples, Trial, Trials
+from setebench.stats.ticks.mixture import unmix
+
+from .model import Step
+from .params import Params
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A way to access a page, and after how many accesses its lines are looked at."""
+
+    name: str
+    trial: Trial
+    counts: tuple[int, ...]
+
+    def steps(self, line_size: int) -> list[Step]:
+        """The accesses to page 0 as the model sees them."""
+        kinds = {"load": "load", "store": "store"}
+        return [
+            Step(
+                each.at // line_size,
+                each.at,
+                -2 - number if each.ip is None else each.ip,
+                kinds.get(each.kind, "prefetch"),
+            )
+            for number, each in enumerate(self.trial.accesses)
+            if each.page == 0
+        ]
+
+    def touched(self, line_size: int, count: int) -> set[int]:
+        """Lines of the first `count` accesses."""
+        return {each.at // line_size for each in self.trial.accesses[:count] if each.page == 0}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a curve showed: `present` (in any cache), with 95 % intervals, and `first` (in level 1) are fractions of
+    repetitions, `levels` indices of the commonest level into `names`, shapes (counts, lines); nan and -1 where a line
+    was accessed or is in level 2 from the start."""
+
+    curve: Curve
+    names: tuple[str, ...]
+    present: Numbers
+    low: Numbers
+    high: Numbers
+    first: Numbers
+    levels: NDArray[np.int64]
+
+    def evidence(self, line_size: int) -> dict[str, Any]:
+        """The curve as JSON holds it."""
+        lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]
+        return {
+            "levels": list(self.names), "touched": lines, "counts": list(self.curve.counts),
+            "nearest": self.levels.tolist(), "present": _rounded(self.present),
+            "low": _rounded(self.low), "high": _rounded(self.high),
+        }  # fmt: skip
+
+
+def _rounded(values: Numbers) -> list[list[float | None]]:
+    return [[None if np.isnan(each) else round(float(each), 2) for each in row] for row in values]
+
+
+def battery(trials: Trials, params: Params) -> Iterator[Curve]:
+    """The curves but for practice (`practices`)."""
+    size, lines = trials.line_size, trials.page_lines
+    up = list(range(params.first_line, min(params.first_line + params.most_accesses, lines - 4)))
+    down = [lines - 1 - line for line in up]
+    shuffled = [int(each) for each in np.random.default_rng(5).permutation(up)]
+    gaps = _spaced(2, (2, 3), lines - 3)
+    end = list(range(lines - len(up), lines))
+    window = (0, 2 * lines)
+
+    def made(run: Sequence[int], ip: int | None = None, kind: Any = "load") -> Trial:
+        return Trial(tuple(Access(line * size, kind, ip) for line in run))
+
+    small = tuple(Access(20 % lines * size + number * size // 4, "load", 1) for number in range(16))
+    hints = trials.context.machine.facts.prefetch_hints
+    trials_by_name = {
+        "base": made(up),
+        "one instruction": made(up, 1),
+        "descending, one instruction": made(down, 1),
+        "shuffled": made(shuffled),
+        "gaps of two and three": made(gaps),
+        "every 5th line": made(_spaced(2, (5,), lines - 2)),
+        "every 3rd line, one instruction": made(_spaced(2, (3,), lines - 2), 1),
+        "a quarter of a line, one instruction": Trial(small),
+        "lines held in level 2": replace(made(up[:16]), held=tuple(up[:16])),
+        "stores": made(up, 1, "store"),
+        "ordered by address": replace(made(up, 1), order="chained"),
+        "one line again, not ordered": replace(made([up[16 % len(up)]] * 8, 1), order="free"),
+        "page end": replace(made(end, 1), window=window),
+        "page end, not ordered": replace(made(end, 1), window=window, order="free"),
+    }
+    if hints:
+        trials_by_name["prefetches"] = made(up, 1, hints[0])
+    for name, trial in trials_by_name.items():
+        counts = params.counts if "not ordered" not in name and not trial.held else params.few_counts
+        if name in ("base", "one instruction", "one line again, not ordered"):
+            counts = params.many_counts
+        if trial.window:
+            counts = (*params.few_counts, len(end) - 1, len(end))
+        yield Curve(name, trial, tuple(n for n in counts if n <= len(trial.accesses)))
+
+
+def _spaced(first: int, gaps: tuple[int, ...], end: int) -> list[int]:
+    lines = [first]
+    while lines[-1] + gaps[len(lines) % len(gaps)] < end and len(lines) < 24:
+        lines.append(lines[-1] + gaps[(len(lines) - 1) % len(gaps)])
+    return lines
+
+
+def practices(trials: Trials, params: Params) -> Iterator[Curve]:
+    """The first access to a page after others were accessed in the same way: by the same instruction at the same line,
+    by another instruction, and at another line."""
+    size, feet = trials.line_size, params.footprint
+    practice = tuple(
+        Access(line * size, "load", 10 + number, page=page)
+        for page in range(1, params.practice_pages + 1)
+        for number, line in enumerate(feet)
+    )
+    shifted = feet[0] - 4
+    for name, ip, line in (("practice", 10, feet[0]), ("other instruction", 3, feet[0]), ("other line", 10, shifted)):
+        trial = Trial((*practice, Access(line * size, "load", ip)))
+        yield Curve(name, trial, (len(trial.accesses),))
+
+
+def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
+    """The curve's lines: all of them a few times, then those again of which that left a doubt."""
+    trial = replace(curve.trial, opened=opened) if opened else curve.trial
+    lines = range(*(trial.window or (0, trials.page_lines)))
+    held = set(trial.held)
+    cells = [
+        (line, count)
+        for count in curve.counts
+        for line in lines
+        if line not in curve.touched(trials.line_size, count) and line not in held
+    ]
+    samples = trials.sample(trial, cells, params.first)
+    shares = shares_of(samples)
+    doubtful = [cell for cell in cells if params.doubt < shares[cell][0] < 1 - params.doubt]
+    if doubtful:
+        samples = _joined(samples, trials.sample(trial, doubtful, params.again))
+        shares = shares_of(samples)
+    return _seen(curve, samples, shares, len(lines))
+
+
+def _joined(one: Samples, other: Samples) -> Samples:
+    return Samples(
+        np.concatenate([one.lines, other.lines]), np.concatenate([one.counts, other.counts]),
+        np.concatenate([one.ticks, other.ticks]), other.controls,
+    )  # fmt: skip
+
+
+Share = tuple[float, float, float, float, int]
+"""Fraction in any cache, its interval, fraction in level 1, index of the commonest level."""
+
+
+def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
+    """By cell (line, accesses made)."""
+    order = np.lexsort((samples.lines, samples.counts))
+    cells = np.stack([samples.lines[order], samples.counts[order]], axis=1)
+    begins = np.flatnonzero(np.r_[True, np.any(np.diff(cells, axis=0) != 0, axis=1)])
+    sets = np.split(samples.ticks[order], begins[1:])
+    shares = unmix(samples.controls, sets)
+    memory = shares.levels.index(MEMORY)
+    found: dict[tuple[int, int], Share] = {}
+    for number, begin in enumerate(begins):
+        value = shares.value[number]
+        if np.isnan(value[memory]):
+            value = np.eye(len(value))[memory]
+        present = 1.0 - float(value[memory])
+        nearest = int(np.argmax(value[:-1])) if present >= 0.5 else memory
+        line, count = (int(each) for each in cells[begin])
+        low, high = (1.0 - float(bound[number, memory]) for bound in (shares.high, shares.low))
+        found[line, count] = present, low, high, float(value[0]), nearest
+    return found
+
+
+def _seen(curve: Curve, samples: Samples, shares: Mapping[tuple[int, int], Share], lines: int) -> Seen:
+    shape = len(curve.counts), lines
+    present, low, high, first = (np.full(shape, np.nan) for _ in range(4))
+    levels = np.full(shape, -1, dtype=np.int64)
+    for (line, count), share in shares.items():
+        at = curve.counts.index(count), line
+        present[at], low[at], high[at], first[at], levels[at] = share
+    return Seen(curve, tuple(samples.controls), present, low, high, first, levels)

@@ -1,1 +1,0 @@
-"""What prefetchers of no family do, described: which lines come after which accesses."""

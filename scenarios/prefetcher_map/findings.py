@@ -1,0 +1,207 @@
+"""What is reported of each prefetcher: present, its rules as far as only one value explains the curves, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from setebench.results import Finding, Outcome, Value
+
+from .fit import FIRST, FIXED, SPACES, Fit
+from .model import BY_PREFETCHER, Rules, Step, play
+
+UNITS = {
+    **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
+    **dict.fromkeys(("trigger_at_page_edge", "trained_by", "ip_bits", "lead", "lead_levels", "stopped_by"), "list"),
+    **dict.fromkeys(("degree", "max_distance"), "lines"),
+    **dict.fromkeys(("directions", "replacement", "indexed_by", "fills", "leads_by", "counts"), "string"),
+    **dict.fromkeys(("streams", "streams_per_page"), "streams"),
+    **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
+    "present_in": "%",
+}
+"""All others are truth values."""
+
+EVIDENCE = "prefetchers"
+CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
+HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
+AS_GOOD = "several values explain the curves alike: {}"
+UNSURE = "its lines are explained about as well without it"
+PATTERNS = {"one instruction": "up", "descending, one instruction": "down", "every 3rd line, one instruction": "stride"}
+
+
+class Report:
+    """Findings of one prefetcher, in the order in which they were made."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.findings: dict[str, Finding] = {}
+
+    def add(self, parameter: str, value: Value, method: str = CURVES, **fields: Any) -> None:
+        """Report a value; it replaces an earlier one of the parameter."""
+        outcome = fields.pop("outcome", Outcome.MEASURED)
+        self._put(parameter, value=value, outcome=outcome, method=method, evidence=EVIDENCE, **fields)
+
+    def open(self, parameter: str, reason: str, method: str = CURVES) -> None:
+        """Say why there is no value."""
+        self._put(parameter, outcome=Outcome.UNRESOLVED, reason=reason, method=method)
+
+    def one_of(self, parameter: str, values: Sequence[Any], method: str = CURVES) -> None:
+        """Report what alone is as good as the best, or that there are several."""
+        if len(values) == 1:
+            self.add(parameter, values[0], method)
+        else:
+            self.open(parameter, AS_GOOD.format(", ".join(map(str, values))), method)
+
+    def _put(self, parameter: str, **fields: Any) -> None:
+        name = f"prefetcher.{self.identity}.{parameter}"
+        self.findings[parameter] = Finding(parameter=name, unit=UNITS.get(parameter, "bool"), **fields)
+
+
+def named(fit: Fit) -> dict[str, Report]:
+    """A report of every family of the model's kinds."""
+    return {name: _family(fit, name) for name in SPACES}
+
+
+def _family(fit: Fit, name: str) -> Report:
+    report = Report(name)
+    if name in fit.model:
+        if fit.loss(name) < fit.params.least_gain:
+            report.open("present", UNSURE)
+        else:
+            report.add("present", True)
+            _rules(fit, name, report)
+    elif _would_show(fit, name):
+        report.add("present", False, outcome=Outcome.ABSENT)
+    else:
+        report.open("present", HIDDEN)
+    return report
+
+
+def _would_show(fit: Fit, name: str) -> bool:
+    """Whether the family would bring lines that don't come, with whatever rules CPUs are known to have."""
+    space = SPACES[name]
+    first = {key: FIRST.get(key, values[0]) for key, values in space.items()} | dict(FIXED.get(name, {}))
+    first |= {key: 0 for key in ("store", "prefetch", BY_PREFETCHER) if key in space}
+    triggers = space.get("trigger", (1,))[: fit.params.usual_triggers]
+    fills = space.get("fills", ("",))
+    tried = (
+        {**first, "trigger": trigger, "fills": level or first.get("fills")} for trigger in triggers for level in fills
+    )
+    return all(fit.gain(name, rules) < -fit.params.hidden for rules in tried)
+
+
+def _rules(fit: Fit, name: str, report: Report) -> None:
+    values = {key: fit.plausible(name, key) for key in SPACES[name]}
+    kinds = {"store": values["store"], "prefetch": values["prefetch"]}
+    unsure = [kind for kind, each in kinds.items() if len(each) > 1]
+    if unsure:
+        report.open("trained_by", f"it stays unclear whether a {unsure[0]} trains it")
+    else:
+        report.add("trained_by", ["load", *(kind for kind, each in kinds.items() if each[0])])
+    if name[1] == "2" and name != "l2.stride" and any(other[1] == "1" for other in fit.model):
+        report.one_of("trained_by_l1_prefetcher", sorted({bool(each) for each in values[BY_PREFETCHER]}))
+    if "fills" not in values:
+        _fills(fit, name, report)
+    for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
+        if key in values:
+            report.one_of(key, values[key])
+    if name == "l2.next_line":
+        report.add("max_distance", fit.model[name]["degree"])
+    elif name == "l1.next_line":
+        report.one_of("max_distance", values["degree"])
+    elif "max_distance" in values:
+        _distance(values["max_distance"], report)
+    if name not in ("l2.pair", "l2.up_down"):
+        _lead(fit, name, values, report)
+
+
+def _distance(values: Sequence[int], report: Report) -> None:
+    if len(values) == 1:
+        report.add("max_distance", values[0])
+    else:
+        reason = f"distances of {values[0]} to {values[-1]} lines and more explain the curves alike"
+        report.add("max_distance", values[0], outcome=Outcome.AT_LEAST, reason=reason)
+
+
+def _fills(fit: Fit, name: str, report: Report) -> None:
+    """The level of lines that come by this family alone."""
+    levels = []
+    for seen in fit.ordered():
+        if seen.curve.trial.accesses[0].ip is None or name[1] == "1":  # else level 1 asks level 2, and has it as well
+            levels += np.array(seen.names)[seen.levels[fit.own(seen, name)]].tolist()
+    found = [level for level in levels if level != "memory"]
+    for level in sorted(set(found), key=found.count)[-1:]:
+        if found.count(level) >= fit.params.one_level * len(found):
+            report.add("fills", level, "level of the lines that come by it alone")
+            return
+    report.open("fills", "its lines are in several levels, or the clock can't distinguish these")
+
+
+def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
+    """Lines ahead after each access of a run by one instruction, if all rules that are as good say the same."""
+    rules = fit.model[name]
+    variants = [{**rules, key: value} for key, each in values.items() for value in each]
+    leads = {tuple(lead_of(fit, name, each)) for each in [rules, *variants]}
+    if len(leads) == 1:
+        report.add("lead", list(leads.pop()))
+    else:
+        report.open("lead", AS_GOOD.format(" or ".join(" ".join(map(str, each)) for each in sorted(leads)[:3])))
+
+
+def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
+    """Lines ahead of a run by one instruction in an empty page, by rules of one prefetcher."""
+    down = rules.get("directions") == "down"
+    first, way = (fit.page_lines - 1 - fit.params.first_line, -1) if down else (fit.params.first_line, 1)
+    lines = [
+        first + way * number for number in range(min(fit.params.lead_accesses, fit.page_lines - fit.params.first_line))
+    ]
+    steps = [Step(line, line * fit.line_size, 1, "load") for line in lines]
+    after = play({name: rules}, steps, fit.page_lines)
+    masks = [
+        anywhere >> (line + 1) if way > 0 else anywhere & ((1 << line) - 1)
+        for line, (_, anywhere) in zip(lines, after, strict=True)
+    ]
+    return [mask.bit_count() for mask in masks]
+
+
+# -- what no family explains -------------------------------------------------------------------------------------------
+
+
+def others(fit: Fit) -> Iterator[Report]:
+    """Of each level, whether lines come that no family explains, and how far ahead of a run. Also where accesses are
+    ordered by their addresses: what rules bring may be missing there, but no more should come."""
+    shown = [*fit.ordered(), fit.curves["ordered by address"]]
+    for level in ("l1", "l2"):
+        strange = {}
+        for seen in shown:
+            inner = np.nan_to_num(seen.first) > np.nan_to_num(seen.present) / 2
+            strange[seen.curve.name] = fit.unexplained(seen) & (inner if level == "l1" else ~inner)
+        report = Report(f"{level}.other")
+        number = sum(int(lines.sum()) for lines in strange.values())
+        if number >= fit.params.other_lines:
+            report.add("present", True)
+            report.add("patterns", [word for name, word in PATTERNS.items() if strange[name].any()])
+            _run_ahead(fit, level, report)
+        elif number:
+            report.open("present", f"{number} of all lines came by no rule; run again")
+        else:
+            report.add("present", False, outcome=Outcome.ABSENT)
+        yield report
+
+
+def _run_ahead(fit: Fit, level: str, report: Report) -> None:
+    """How many lines ahead of a run by one instruction are there, whatever brings them: in level 1, or anywhere."""
+    seen = fit.curves["one instruction"]
+    share = np.nan_to_num(seen.first if level == "l1" else seen.present) > fit.params.came
+    lead, furthest = [], 0
+    for number in range(1, fit.params.lead_accesses + 1):
+        row = int(np.searchsorted(seen.curve.counts, number, side="right")) - 1
+        ahead = share[row, fit.params.first_line + seen.curve.counts[row] :]
+        lead.append(int(np.argmin(ahead)))
+        furthest = max([furthest, *(np.flatnonzero(ahead) + 1).tolist()])
+    report.add("lead", lead)
+    if any(lead):
+        report.add("trigger", next(number for number, ahead in enumerate(lead, 1) if ahead))
+        report.add("max_distance", furthest)

@@ -1,0 +1,331 @@
+"""Which families of prefetchers, with which rules, explain the curves: named last, and only where no other would do.
+
+Every family has a list of values for each of its rules. The model begins empty; the family whose lines explain most of
+what no other does is added, and its rules are changed one after the other, until nothing explains more. What costs no
+more than the best is as good: a rule that has one such value is known, a family that others replace is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .curves import Seen
+from .model import BY_PREFETCHER, Model, Rules, Step, play
+from .params import Params
+
+Numbers = NDArray[np.float64]
+Space = dict[str, tuple[Any, ...]]
+
+TRIGGERS = tuple(range(2, 17))
+DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
+DISTANCES = (*range(1, 25), 28, 32, 40, 48, 64)
+FLAGS = (False, True)
+KINDS = {"store": FLAGS, "prefetch": FLAGS}
+RAMPS = ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
+STREAM: Space = {
+    **KINDS, "trigger": TRIGGERS, "counts": ("run", "distinct"), "degree": DEGREES, "max_distance": DISTANCES,
+    "leads_by": ("new_line", "batch", "access"), "ramp": RAMPS, "crosses_4k": FLAGS,
+    "directions": ("both", "up", "down"),
+}  # fmt: skip
+STRIDE: Space = {
+    **KINDS, "trigger": TRIGGERS[:7], "degree": DEGREES[:8], "max_distance": DISTANCES[:16], "crosses_4k": FLAGS,
+    "directions": ("both", "up", "down"),
+}  # fmt: skip
+NEXT: Space = {**KINDS, "degree": DEGREES[:8], "crosses_4k": FLAGS}
+REQUESTS = {BY_PREFETCHER: (0, 1)}
+SPACES: dict[str, Space] = {
+    "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT},
+    "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (1, 64), "fills": ("l1", "l2")},
+    "l1.stream": {**STREAM, "fills": ("l1", "l2")},
+    "l2.next_line": {**NEXT, **REQUESTS},
+    "l2.pair": {**KINDS, **REQUESTS},
+    "l2.up_down": {**KINDS, **REQUESTS, "crosses_4k": FLAGS},
+    "l2.stride": {**STRIDE, **REQUESTS},
+    "l2.stream": {**STREAM, BY_PREFETCHER: (0, 1, 2)},
+}
+"""Values of each rule; kinds of access come first, as a wrong one of those spoils all others."""
+FIXED: dict[str, Rules] = {
+    "l1.next_line": {"fills": "l1"},
+    "l1.stride": {"level": 1, "max_stride": 1 << 12, "line_size": 64},
+    "l2.stride": {"level": 2, "max_stride": 1 << 12, "min_stride": 1, "line_size": 64, "indexed_by": "page"},
+    "l2.next_line": {"trigger": 1, "only_misses": True},
+}
+FIRST: Rules = {"store": True, "prefetch": True}
+"""What a family is tried with at first: these, else each rule's first value, but for those that are tried in turn."""
+TRIED = {"trigger", "counts", "fills", "indexed_by", "directions", BY_PREFETCHER}
+JOINT = ("degree", "leads_by", "max_distance")
+"""Rules of streams that only together explain anything, and so are changed together."""
+ORDERED = {"trigger", "degree", "max_distance"}
+"""Rules whose values explain less the further they are from the right one."""
+SCREEN = (
+    "base",
+    "one instruction",
+    "every 5th line",
+    "every 3rd line, one instruction",
+    "descending, one instruction",
+    "lines held in level 2",
+)
+UNORDERED = ("ordered by address", "page end, not ordered")
+"""Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know."""
+ONLY_IN = {
+    "store": ("stores",), "prefetch": ("prefetches",), "crosses_4k": ("page end",),
+    "min_stride": ("a quarter of a line, one instruction",),
+}  # fmt: skip
+"""Curves in which alone a rule shows."""
+
+
+def consistent(rules: Rules) -> bool:
+    """Whether rules differ from others in what they bring: as many strides as come at once are as far as any comes."""
+    return "indexed_by" not in rules or rules["degree"] <= rules["max_distance"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a curve costs a model, in lines: `none` if nothing came by it, and what changes with every line that it has
+    come, and come to level 1, shapes (counts, lines)."""
+
+    name: str
+    steps: Sequence[Step]
+    held: int
+    rows: Sequence[int]
+    none: float
+    came: Numbers
+    first: Numbers
+
+    def cost(self, model: Model, page_lines: int) -> float:
+        """Lines that the model gets wrong, those in doubt by how much they are."""
+        after = play(model, self.steps, page_lines, self.held)
+        inner, anywhere = (_bits([after[row - 1][part] for row in self.rows], self.came.shape[1]) for part in (0, 1))
+        return self.none + float(self.came[anywhere].sum() + self.first[inner].sum())
+
+
+def _bits(masks: Sequence[int], lines: int) -> NDArray[np.bool_]:
+    size = lines // 8
+    held = b"".join((mask & ((1 << lines) - 1)).to_bytes(size, "little") for mask in masks)
+    return np.unpackbits(np.frombuffer(held, dtype=np.uint8).reshape(len(masks), size), axis=1, bitorder="little") > 0
+
+
+def _furthest(seen: Seen) -> int:
+    """How far from its latest access the furthest line is that has come."""
+    if seen.curve.trial.window:
+        return 1
+    accesses = seen.curve.trial.accesses
+    last = [accesses[count - 1].at // 64 for count in seen.curve.counts]
+    rows, lines = np.nonzero(np.nan_to_num(seen.present) > 0.5)
+    return max((abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)), default=1)
+
+
+def target_of(seen: Seen, line_size: int, params: Params) -> Target:
+    """The costs of one curve."""
+    share = seen.present
+    absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
+    brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
+    inner = np.divide(seen.first, share, out=np.full(share.shape, np.nan), where=share > 0.5)
+    if len(seen.names) < 3:
+        inner = np.full(share.shape, np.nan)
+    is_first, is_not = (np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) / 2 for each in (1 - inner, inner))
+    held = sum(1 << line for line in seen.curve.trial.held)
+    steps = seen.curve.steps(line_size)
+    return Target(
+        seen.curve.name,
+        steps,
+        held,
+        seen.curve.counts,
+        float(absent.sum()),
+        brought - absent + is_not,
+        is_first - is_not,
+    )
+
+
+class Fit:
+    """The model that explains some curves best, and what is as good."""
+
+    def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
+        self.params, self.line_size = params, line_size
+        self.page_lines = (1 << 12) // line_size
+        self.curves = curves
+        self.targets = {
+            name: target_of(seen, line_size, params) for name, seen in curves.items() if name not in UNORDERED
+        }
+        self.furthest = max(_furthest(seen) for seen in curves.values())
+        self.unordered = {name: target_of(curves[name], line_size, params) for name in UNORDERED if name in curves}
+        self.model: dict[str, Rules] = {}
+        self.costs = self._costs(self.model)
+        self._search()
+
+    # -- costs ------------------------------------------------------------------------------------------------------
+
+    def _costs(self, model: Model, names: Iterable[str] | None = None) -> dict[str, float]:
+        chosen = self.targets if names is None else [name for name in names if name in self.targets]
+        return {name: self.targets[name].cost(model, self.page_lines) for name in chosen}
+
+    def total(self, model: Model, most: float = np.inf, names: Iterable[str] | None = None) -> float:
+        """Cost over all curves, or, where only some change, with the best model's of the others; what exceeds `most`
+        is not summed up."""
+        chosen = [name for name in (self.targets if names is None else names) if name in self.targets]
+        total = sum(cost for name, cost in self.costs.items() if name not in chosen)
+        for name in chosen:
+            total += self.targets[name].cost(model, self.page_lines)
+            if total > most:
+                break
+        return total
+
+    @property
+    def best(self) -> float:
+        """The model's cost."""
+        return sum(self.costs.values())
+
+    def _take(self, model: dict[str, Rules]) -> None:
+        self.model, self.costs = model, self._costs(model)
+
+    # -- search -----------------------------------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        while self._grow():
+            for name in list(self.model):
+                without = {other: rules for other, rules in self.model.items() if other != name}
+                if self.total(without) <= self.best + 0.1:
+                    self._take(without)
+        for name in list(self.model):
+            self._refine(name)
+
+    def _grow(self) -> bool:
+        """Add the family that explains most once its rules are adapted, of those that promise most."""
+        before = self.model, self.costs
+        candidates = [each for name in SPACES if name not in self.model for each in self._additions(name)]
+        grown = []
+        for _, name, model in sorted(candidates, key=lambda each: each[0])[: self.params.tried]:
+            self._take(dict(model))
+            for each in (name, *self.model):
+                self._refine(each)
+            grown.append((self.best, self.model, self.costs))
+            self.model, self.costs = before
+        cost, model, costs = min(grown, key=lambda each: each[0], default=(np.inf, *before))
+        if cost >= self.best - self.params.least_gain:
+            return False
+        self.model, self.costs = model, costs
+        return True
+
+    def _additions(self, name: str) -> Iterator[tuple[float, str, Model]]:
+        """The family's best first rules, of each way to count, by the curves in which most families show."""
+        names = [each for each in SCREEN if each in self.targets]
+        for counts in SPACES[name].get("counts", ("",)):
+            space = {**SPACES[name], "counts": (counts,)}
+            stream = name.endswith("stream")
+            space |= {"degree": (2, 1, 4)} if stream else {}
+            tried = {key: values for key, values in space.items() if key in TRIED or (stream and key == "degree")}
+            usual = dict(FIRST) | ({"max_distance": 16} if stream else {})
+            first = {key: usual.get(key, values[0]) for key, values in space.items()} | dict(FIXED.get(name, {}))
+            options = [{**first, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
+            models = [{**model, name: rules} for rules in options for model in self._hearing(name)]
+            best, found = np.inf, models[0]
+            for model in models:
+                cost = self.total(model, best, names)
+                best, found = (cost, model) if cost < best else (best, found)
+            yield best, name, found
+
+    def _hearing(self, name: str) -> list[dict[str, Rules]]:
+        """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
+        outer = [other for other in self.model if other[1] == "2"]
+        if name[1] == "2" or not outer:
+            return [self.model]
+        trained = (
+            {
+                other: {**self.model[other], BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))}
+                for other in outer
+            }
+            for way in (1, 2)
+        )
+        return [self.model, *({**self.model, **each} for each in trained)]
+
+    def _refine(self, name: str) -> None:
+        """Change one rule after the other, those of streams' leads together, as long as that explains more."""
+        changed = True
+        while changed:
+            changed = False
+            for key, _ in SPACES[name].items():
+                keys = JOINT if key == "degree" and "leads_by" in SPACES[name] else (key,)
+                changed |= self._change(name, keys)
+
+    def _change(self, name: str, keys: Sequence[str]) -> bool:
+        before = self.best
+        best, rules = before, None
+        for values in self._values(name, keys):
+            each = {**self.model[name], **dict(zip(keys, values, strict=True))}
+            if each == self.model[name] or not consistent(each):
+                continue
+            cost = self.total({**self.model, name: each}, best, ONLY_IN.get(keys[0]))
+            if cost < best - 1e-9:
+                best, rules = cost, each
+        if rules is None or best >= before - 1e-6:
+            return False
+        self._take({**self.model, name: rules})
+        return True
+
+    def _values(self, name: str, keys: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+        """Values of rules to try: of one that is ordered, those near the present one; distances that what was seen
+        speaks for."""
+        rules = self.model[name]
+        if len(keys) > 1:
+            lead = self.furthest
+            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 12, 16, 20, 32}
+            distances = [each for each in DISTANCES if each in near]
+            return product(DEGREES[:8], SPACES[name]["leads_by"], distances)
+        values = SPACES[name][keys[0]]
+        if keys[0] in ORDERED:
+            at = values.index(rules[keys[0]])
+            values = values[max(at - 2, 0) : at + 3]
+        return ((value,) for value in values)
+
+    # -- what is as good --------------------------------------------------------------------------------------------
+
+    def plausible(self, name: str, key: str) -> list[Any]:
+        """Values of a rule that explain the curves about as well as the best."""
+        most, rules, values = self.best + self.params.as_good, self.model[name], SPACES[name][key]
+
+        def holds(value: Any) -> bool:
+            if not consistent({**rules, key: value}):
+                return False
+            return self.total({**self.model, name: {**rules, key: value}}, most, ONLY_IN.get(key)) <= most
+
+        if key not in ORDERED:
+            return [value for value in values if value == rules[key] or holds(value)]
+        low = high = values.index(rules[key])
+        while low and holds(values[low - 1]):
+            low -= 1
+        while high < len(values) - 1 and holds(values[high + 1]):
+            high += 1
+        return list(values[low : high + 1])
+
+    def loss(self, name: str) -> float:
+        """What is left unexplained without a family."""
+        return self.total({other: rules for other, rules in self.model.items() if other != name}) - self.best
+
+    def gain(self, name: str, rules: Rules) -> float:
+        """What a further family would explain, negative where its lines don't come."""
+        return self.best - self.total({**self.model, name: rules})
+
+    def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
+        """Lines that come and that the model doesn't bring, shape (counts, lines)."""
+        return (np.nan_to_num(seen.present) > self.params.came) & ~self._brought(seen, self.model)
+
+    def ordered(self) -> list[Seen]:
+        """The curves that models are held against."""
+        return [self.curves[name] for name in self.targets]
+
+    def own(self, seen: Seen, name: str) -> NDArray[np.bool_]:
+        """Lines that come, and that one family alone brings, shape (counts, lines)."""
+        without = {other: rules for other, rules in self.model.items() if other != name}
+        mine = self._brought(seen, self.model) & ~self._brought(seen, without)
+        return (np.nan_to_num(seen.present) > self.params.came) & mine
+
+    def _brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
+        target = {**self.targets, **self.unordered}[seen.curve.name]
+        after = play(model, target.steps, self.page_lines, target.held)
+        return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])

@@ -1,0 +1,244 @@
+"""Prefetchers as rules: which lines come after some accesses, by the rules of the families that have a name.
+
+Lines of two pages are bits of a number. Everything arrives at once, and no table is too small: what a curve shows is
+held against this, and where a curve shows something else, no rule here is its rule. Streams after Fang et al. 2014
+(5.3.2) and Intel's optimization manual (248966), strides after Baer and Chen 1991.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Rules = Mapping[str, Any]
+"""Parameters of one prefetcher."""
+
+Model = Mapping[str, Rules]
+"""The prefetchers of a machine by identity (`l1.stride`)."""
+
+BY_PREFETCHER = "l1_prefetcher"
+
+
+class Step(NamedTuple):
+    """One access: its line (from the page's beginning), byte, instruction and kind (load, store, prefetch)."""
+
+    line: int
+    byte: int
+    ip: int
+    kind: str
+
+
+@dataclass
+class Prefetcher:
+    """One prefetcher that has seen nothing of a page yet: `seen` is shown an access and returns the lines it wants."""
+
+    rules: Rules
+    page_lines: int
+    state: dict[Any, Any] = field(default_factory=dict)
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        """Lines that it asks for; `misses`: its level has not got the line."""
+        raise NotImplementedError
+
+    @property
+    def kinds(self) -> set[str]:
+        """Kinds of access that count."""
+        return {"load", *(kind for kind in ("store", "prefetch", BY_PREFETCHER) if self.rules.get(kind))}
+
+    def reaches(self, line: int, target: int) -> bool:
+        """Whether it may go from a line to another."""
+        return target >= 0 and (
+            bool(self.rules.get("crosses_4k")) or line // self.page_lines == target // self.page_lines
+        )
+
+
+class NextLine(Prefetcher):
+    """The next `degree` lines, at the `trigger`th access to one line."""
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        if self.rules["only_misses"] and not misses:
+            return ()
+        trigger, line = self.rules["trigger"], step.line
+        self.state[line] = self.state.get(line, 0) + 1
+        if trigger > 1 and self.state[line] != trigger:
+            return ()
+        ahead = range(line + 1, line + 1 + self.rules["degree"])
+        return [target for target in ahead if self.reaches(line, target)]
+
+
+class Pair(Prefetcher):
+    """The other line of an aligned pair."""
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        return (step.line ^ 1,) if misses else ()
+
+
+class UpDown(Prefetcher):
+    """One neighbour of a line that misses, the way the page's accesses went last."""
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        page = step.line // self.page_lines
+        last, way = self.state.get(page, (step.line, 1))
+        if step.line != last:
+            way = 1 if step.line > last else -1
+        self.state[page] = step.line, way
+        return (step.line + way,) if misses and self.reaches(step.line, step.line + way) else ()
+
+
+class Stride(Prefetcher):
+    """Equal distances between accesses that share a key: further strides, `degree` an access, up to a distance."""
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        rules, by = self.rules, self.rules["indexed_by"]
+        key = (step.ip if "ip" in by else None, step.line // self.page_lines if "page" in by else None)
+        size = rules["line_size"]
+        byte = step.byte if rules["level"] == 1 else step.line * size
+        last, stride, run, ahead = self.state.get(key, (None, 0, 1, 0))
+        if last is None:
+            self.state[key] = byte, 0, 1, 0
+            return ()
+        now = byte - last
+        if now == 0:
+            return ()
+        run, ahead = (run + 1, max(ahead - 1, 0)) if now == stride else (2, 0)
+        wanted: list[int] = []
+        way = "up" if now > 0 else "down"
+        fits = rules["min_stride"] <= abs(now) <= rules["max_stride"] and rules["directions"] in (way, "both")
+        for _ in range(rules["degree"] if fits and run >= rules["trigger"] else 0):
+            target = (byte + (ahead + 1) * now) // size
+            if ahead >= rules["max_distance"] or not self.reaches(step.line, target):
+                break
+            ahead += 1
+            wanted.append(target)
+        self.state[key] = byte, now, run, ahead
+        return wanted
+
+
+class Stream(Prefetcher):
+    """Streams, one a page."""
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        page = step.line // self.page_lines
+        if page not in self.state:
+            self.state[page] = PageStream(self.rules, self.page_lines)
+        wanted: Iterable[int] = self.state[page].seen(step, misses)
+        return wanted
+
+
+class PageStream(Prefetcher):
+    """Lines ahead of misses of a page that go one way (or, `counts` distinct, of so many lines in any order)."""
+
+    def __init__(self, rules: Rules, page_lines: int) -> None:
+        super().__init__(rules, page_lines)
+        self.way = self.count = self.next = self.first = self.batches = 0
+        self.last = -1
+        self.active = False
+        self.lines: set[int] = set()
+
+    def seen(self, step: Step, misses: bool) -> Iterable[int]:
+        line = step.line
+        if self.rules["counts"] == "distinct":
+            return self._any_order(line, misses)
+        if self.active and (line - self.first) * self.way >= 0 and (self.next - line) * self.way > 0:
+            forward = (line - self.last) * self.way > 0
+            if forward or not misses:
+                if forward:
+                    self.last = line
+                return () if self.rules["leads_by"] == "new_line" and not forward else self._batch(line)
+        if not misses:
+            return ()
+        if self.last < 0 or self.active:
+            self.way, self.count, self.last, self.active = 0, 1, line, False
+        elif step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2:
+            self.way = 1 if line > self.last else -1
+            return self._start(line)
+        elif line != self.last:
+            way = 1 if line > self.last else -1
+            self.count = self.count + 1 if self.way in (0, way) else 2
+            self.way, self.last = way, line
+        if step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2:
+            self.way = 1
+            return self._start(line)
+        return self._start(line) if self.count >= self.rules["trigger"] and self.way else ()
+
+    def _start(self, line: int) -> Iterable[int]:
+        if self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
+            return ()
+        self.active, self.batches, self.last = True, 0, line
+        self.first = self.next = line + self.way
+        return self._batch(line)
+
+    def _batch(self, line: int) -> Iterable[int]:
+        rules, by_batch = self.rules, self.rules["leads_by"] == "batch"
+        if by_batch and (self.next - line) * self.way >= rules["max_distance"]:
+            return ()
+        ramp = rules["ramp"]
+        size = ramp[self.batches] if self.batches < len(ramp) else rules["degree"]
+        self.batches += 1
+        wanted = []
+        for _ in range(size):
+            far = not by_batch and (self.next - line) * self.way > rules["max_distance"]
+            if far or not self.reaches(self.next - self.way, self.next):
+                break
+            wanted.append(self.next)
+            self.next += self.way
+        return wanted
+
+    def _any_order(self, line: int, misses: bool) -> Iterable[int]:
+        """Distinct lines count; beyond the furthest, `degree` more come with each new one."""
+        if line in self.lines or not (misses or self.active):
+            return ()
+        self.lines.add(line)
+        if len(self.lines) < self.rules["trigger"]:
+            return ()
+        if not self.active:
+            ordered = max(self.lines) == line or min(self.lines) != line
+            self.way = 1 if ordered else -1
+            if self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
+                return ()
+            self.active, self.next = True, line + self.way
+        edge = (max if self.way > 0 else min)(self.lines) + self.way
+        self.next = (max if self.way > 0 else min)(self.next, edge)
+        wanted = []
+        for _ in range(self.rules["degree"]):
+            if (self.next - line) * self.way > self.rules["max_distance"] or not self.reaches(line, self.next):
+                break
+            wanted.append(self.next)
+            self.next += self.way
+        return wanted
+
+
+KINDS: dict[str, type[Prefetcher]] = {
+    "next_line": NextLine, "pair": Pair, "up_down": UpDown, "stride": Stride, "stream": Stream,
+}  # fmt: skip
+
+
+def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
+    """Lines in level 1, and in it or a level behind, as bits, after each access; `held`: lines of level 2 before."""
+    made = {name: KINDS[name[3:]](rules, page_lines) for name, rules in model.items()}
+    inner = [(each.seen, each.kinds, each.rules["fills"] == "l1") for name, each in made.items() if name[1] == "1"]
+    outer = [(each.seen, each.kinds) for name, each in made.items() if name[1] == "2"]
+    first, any_level, after = 0, held, []
+    for step in steps:
+        bit, kind, asked = 1 << step.line, step.kind, []
+        misses = not first & bit
+        for seen, kinds, to_first in inner:
+            if kind in kinds:
+                asked += [(target, to_first) for target in seen(step, misses)]
+        requests = [step] if misses else []
+        first |= bit
+        for target, to_first in asked:
+            if not first >> target & 1:
+                first |= to_first << target
+                requests.append(Step(target, 0, -1, BY_PREFETCHER))
+        for request in requests:
+            bit = 1 << request.line
+            misses = not any_level & bit
+            any_level |= bit
+            for seen, kinds in outer:
+                if request.kind in kinds:
+                    for target in seen(request, misses):
+                        any_level |= 1 << target
+        after.append((first, any_level | first))
+    return after

@@ -1,0 +1,436 @@
+"""Rules that curves don't show: tables, instruction addresses, strides, page ends, threads and cores.
+
+Each is asked of a *sign*: a run and a line behind it that comes by this prefetcher alone, as the model says, some
+accesses beyond the trigger, where prefetchers are settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from setebench.errors import UnsupportedError
+from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
+from setebench.results import Outcome
+
+from .curves import shares_of
+from .findings import Report
+from .fit import Fit
+from .model import Rules, Step, play
+
+Answer = bool | None
+HUGE_BYTES = 1 << 21
+UNCLEAR = "the line came in some repetitions only; run again at a quieter time"
+FAR_BIT = 25
+"""The highest bit of an instruction address that a probe can place."""
+NO_SIGN = "no line comes by it alone"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """Accesses, and a line that is there behind them by one prefetcher alone, and not before the last."""
+
+    accesses: tuple[Access, ...]
+    line: int
+
+
+class Asker:
+    """Asks whether lines come, and makes runs by which single prefetchers show."""
+
+    def __init__(self, trials: Trials, fit: Fit, opened: int) -> None:
+        self.trials, self.fit, self.opened, self.params = trials, fit, opened, fit.params
+        self.line_size, self.page_lines = trials.line_size, trials.page_lines
+
+    def comes(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> Answer:
+        """Whether a line is there behind some accesses; None where it is in some repetitions only."""
+        return self.sure(self.share(accesses, line, window))
+
+    def share(self, accesses: Sequence[Access], line: int, window: tuple[int, int] | None = None) -> float:
+        """The fraction of repetitions in which it is."""
+        trial = Trial(tuple(accesses), window=window, opened=self.opened)
+        samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.asked_again)
+        return shares_of(samples)[line, len(trial.accesses)][0]
+
+    def sure(self, share: float) -> Answer:
+        """Whether that says yes or no."""
+        return None if 1 - self.params.came < share < self.params.came else share >= self.params.came
+
+    # -- signs ------------------------------------------------------------------------------------------------------
+
+    def sign(self, name: str, rules: Rules | None = None) -> Sign | None:
+        """The shortest run by which a prefetcher shows at `beyond` accesses more than its trigger, if there is one."""
+        rules = rules or self.fit.model[name]
+        for beyond in (self.params.beyond, 1, 0):
+            for run in self._runs(name, rules, beyond):
+                found = self._shown(name, run)
+                if found is not None:
+                    return found
+        return None
+
+    def _runs(self, name: str, rules: Rules, beyond: int) -> list[tuple[Access, ...]]:
+        trigger, size, kind = int(rules.get("trigger", 1)), self.line_size, name[3:]
+        if kind in ("next_line", "pair", "up_down"):
+            middle = self.page_lines // 2 + 1
+            return [tuple(self.made([line] * trigger, 1 if trigger > 1 else None)) for line in (middle, middle + 1)]
+        ip = 1 if kind == "stride" and name[1] == "1" else None
+        runs = []
+        for gap in (5, 3, 2, 1, 7) if kind == "stride" else (1, 2):
+            lines = [self.params.first_line + gap * number for number in range(trigger + beyond)]
+            if rules["directions"] == "down":
+                lines = [self.page_lines - 1 - line for line in lines]
+            if min(lines) >= 0 and max(lines) < self.page_lines - gap:
+                runs.append(tuple(self.made(lines, ip)))
+        return [run for run in runs if size]
+
+    def made(self, lines: Sequence[int], ip: int | None = None, kind: Kind = "load", page: int = 0) -> list[Access]:
+        """Accesses to lines of a page."""
+        return [Access(line * self.line_size, kind, ip, page=page) for line in lines]
+
+    def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
+        model = self.fit.model
+        without = {other: rules for other, rules in model.items() if other != name}
+        steps = [
+            Step(a.at // self.line_size, a.at, -2 - n if a.ip is None else a.ip, "load") for n, a in enumerate(run)
+        ]
+        _, after = play(model, steps, self.page_lines)[-1]
+        _, never = play(without, steps, self.page_lines)[-1]
+        before = play(model, steps[:-1], self.page_lines)[-1][1] if len(steps) > 1 else 0
+        lines = [line for line in range(self.page_lines) if (after & ~never & ~before) >> line & 1]
+        last = steps[-1].line
+        for line in sorted(lines, key=lambda each: abs(each - last)):
+            if self.comes(run, line):
+                return Sign(tuple(run), line)
+        return None
+
+
+def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
+    """Ask the rules of every prefetcher that is there, and add them to its report."""
+    for name in asker.fit.model:
+        report = reports[name]
+        if not report.findings["present"].value:
+            continue
+        asker.trials.context.progress(f"rules of {name}")
+        sign = asker.sign(name)
+        family = name[3:]
+        _trained_by(asker, name, sign, report)
+        if family in ("stream", "stride") and sign is not None:
+            trained = _without_last(asker, name, sign)
+            _tables(asker, name, sign, trained, report)
+        if family == "stream":
+            _stream(asker, name, sign, report)
+        elif name == "l1.stride" and sign is not None:
+            _stride(asker, sign, report)
+        elif name == "l2.stride":
+            report.add("min_stride", asker.line_size, low=1, high=asker.line_size)
+        _huge(asker, name, report)
+        _threads(asker, name, sign, report)
+
+
+def _trained_by(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
+    """Kinds of access, where the curves left that open."""
+    if report.findings["trained_by"].value is not None or sign is None:
+        return
+    hints: list[Kind] = [hint for hint in ("t0", "t1") if hint in asker.trials.context.machine.facts.prefetch_hints]
+    kinds: dict[str, list[Kind]] = {"store": ["store"], "prefetch": hints[:1]}
+    found = ["load"]
+    for kind, each in kinds.items():
+        plausible = asker.fit.plausible(name, kind)
+        if len(plausible) == 1:
+            answer: Answer = plausible[0]
+        elif each:
+            answer = asker.comes([replace(access, kind=each[0]) for access in sign.accesses], sign.line)
+        else:
+            answer = None
+        if answer is None:
+            return
+        found += [kind] if answer else []
+    report.add("trained_by", found)
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+TABLES = "a run, others in other pages, and the run taken up again"
+
+
+def _without_last(asker: Asker, name: str, sign: Sign) -> tuple[Access, ...]:
+    return sign.accesses[:-1]
+
+
+def _others(asker: Asker, name: str, sign: Sign, number: int, first: int = 1) -> list[Access]:
+    """So many other runs, each in a page of its own, by other instructions."""
+    trigger = int(asker.fit.model[name]["trigger"])
+    runs: list[Access] = []
+    for page in range(first, first + number):
+        for access in sign.accesses[: max(trigger - 1, 1)]:
+            ip = None if access.ip is None else 1 + page
+            runs.append(replace(access, page=page, ip=ip))
+    return runs
+
+
+def _tables(asker: Asker, name: str, sign: Sign, trained: tuple[Access, ...], report: Report) -> None:
+    """How many runs are followed at once: the number of others at which the first one is lost in half of the
+    repetitions, with that of a quarter and three quarters."""
+    last = sign.accesses[-1]
+
+    def kept(number: int) -> float:
+        return asker.share([*trained, *_others(asker, name, sign, number), last], sign.line)
+
+    most = asker.params.most_entries
+    if kept(1) < 0.5:
+        report.open("streams", "a run in another page ends it, or its entry goes by something else", TABLES)
+        return
+    if kept(most) >= 0.5:
+        report.add("streams", most + 1, TABLES, outcome=Outcome.AT_LEAST, reason="more were not tried: addresses alias")
+        return
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if kept(middle) >= 0.5 else (low, middle)
+    if asker.sure(kept(low)) is not True or asker.sure(kept(high)) is not False:
+        report.open("streams", f"between {low} and {high} other runs it is lost little by little", TABLES)
+        return
+    entries = low + 1
+    report.add("streams", entries, TABLES, low=entries, high=entries)
+    _replacement(asker, name, sign, entries, report)
+
+
+def _replacement(asker: Asker, name: str, sign: Sign, entries: int, report: Report) -> None:
+    """The first run is used once more when the table is full; then half as many others come."""
+    if entries < 4 or len(sign.accesses) < 3:
+        report.open("replacement", "its run is too short to be used in between")
+        return
+    *early, again, last = sign.accesses
+    full, more = _others(asker, name, sign, entries - 1), _others(asker, name, sign, entries // 2, entries)
+    used = asker.comes([*early, *full, again, *more, last], sign.line)
+    unused = asker.comes([*early, again, *full, *more, last], sign.line)
+    if unused is False and used is not None:
+        report.add("replacement", "lru" if used else "fifo", TABLES)
+    else:
+        report.open("replacement", "what is given up goes by neither age nor use, or not each time", TABLES)
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
+    fit, lines = asker.fit, asker.page_lines
+    rules = fit.model[name]
+    trigger = int(rules["trigger"])
+    up = rules["directions"] != "down"
+    if name == "l2.stream" and len(set(fit.plausible(name, "l1_prefetcher"))) == 1 and rules["l1_prefetcher"] == 2:
+        report.add("trigger_by_l1_prefetcher", 1)
+    if report.findings["directions"].value == "both" and rules["counts"] == "run":
+        firsts = {(0, 1): 0, (1, 1): 1, (lines - 2, -1): lines - 2, (lines - 1, -1): lines - 1}
+        edges = [_edge(asker, first, way, trigger) for first, way in firsts]
+        if None in edges:
+            report.open("trigger_at_page_edge", UNCLEAR)
+        else:
+            report.add("trigger_at_page_edge", edges)
+    if sign is None:
+        report.open("streams_per_page", NO_SIGN)
+        return
+    if report.findings["directions"].value != "both":
+        report.add("streams_per_page", 1)
+    elif up:
+        other = [lines - 3 - number for number in range(max(trigger - 1, 2))]
+        accesses = [*sign.accesses[:-1], *asker.made(other), sign.accesses[-1]]
+        came = asker.comes(accesses, sign.line)
+        if came is None or rules["counts"] == "distinct":
+            report.open("streams_per_page", UNCLEAR)
+        else:
+            report.add("streams_per_page", 2 if came else 1, "two runs in turn in one page, one up and one down")
+
+
+def _edge(asker: Asker, first: int, way: int, trigger: int) -> int | None:
+    """Accesses that a run needs that starts at a line near a page's end."""
+    for count in range(1, trigger + 1):
+        run = [first + way * number for number in range(count)]
+        came = [asker.comes(asker.made(run), run[-1] + way * ahead) for ahead in (1, 2)]
+        steps = [Step(line, line * asker.line_size, -2 - number, "load") for number, line in enumerate(run)]
+        without = {other: rules for other, rules in asker.fit.model.items() if not other.endswith("stream")}
+        anyway = play(without, steps, asker.page_lines)[-1][1]
+        own = [each for each, ahead in zip(came, (1, 2), strict=True) if not anyway >> (run[-1] + way * ahead) & 1]
+        if not own or None in own:
+            return None
+        if any(own):
+            return count
+    return None
+
+
+# -- strides -------------------------------------------------------------------------------------------------------
+
+
+def _stride(asker: Asker, sign: Sign, report: Report) -> None:
+    fit, size, lines = asker.fit, asker.line_size, asker.page_lines
+    trigger = int(fit.model["l1.stride"]["trigger"])
+    last = sign.accesses[-1]
+    if len(fit.plausible("l1.stride", "indexed_by")) > 1:
+        shift = PAGE_BYTES - last.at + 2 * size
+        moved = [replace(each, at=each.at + shift) for each in sign.accesses]
+        came = asker.comes(moved, sign.line + shift // size, (0, 2 * lines))
+        if came is None:
+            report.open("indexed_by", UNCLEAR)
+        else:
+            report.add("indexed_by", "ip" if came else "ip+page", "the last access of a run in the next page")
+    _address_bits(asker, sign, report)
+    by_page = report.findings["indexed_by"].value == "ip+page"
+    _largest_stride(asker, trigger, by_page, report)
+    _smallest_stride(asker, trigger, report)
+
+
+def _address_bits(asker: Asker, sign: Sign, report: Report) -> None:
+    """The last access from addresses that differ in one bit, and in a far one, so that instructions don't overlap."""
+    *early, last = sign.accesses
+
+    def other(flip: int) -> Answer:
+        return asker.comes([*early, replace(last, flip=1 << FAR_BIT | flip)], sign.line)
+
+    if not other(0):
+        report.open("ip_bits", f"addresses that differ in bit {FAR_BIT} alone may be distinguished")
+        return
+    bits = [other(1 << bit) for bit in range(asker.params.ip_bits)]
+    if None in bits:
+        report.open("ip_bits", UNCLEAR)
+    else:
+        report.add(
+            "ip_bits", [bit for bit, came in enumerate(bits) if not came], "the last access from another address"
+        )
+
+
+def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -> None:
+    """In lines: the run may begin in pages before, but ends in a page that has the next line."""
+    size, lines = asker.line_size, asker.page_lines
+    pages = 1 if by_page else 4
+
+    def follows(stride: int) -> Answer:
+        last = pages * lines - 2 - stride
+        run = [last - stride * number for number in reversed(range(trigger))]
+        if min(run) < 0 or last // lines != (last + stride) // lines:
+            return None
+        accesses = [Access(line * size, "load", 1) for line in run]
+        return asker.comes(accesses, last + stride, (0, pages * lines))
+
+    low, high = 5, lines - 2
+    most = min(high, (pages * lines - 2) // (trigger + 1))
+    if follows(most):
+        report.add("max_stride", most * size, outcome=Outcome.AT_LEAST, reason="longer ones leave the pages")
+        return
+    high = most
+    while high - low > 1:
+        middle = (low + high) // 2
+        came = follows(middle)
+        if came is None:
+            report.open("max_stride", UNCLEAR)
+            return
+        low, high = (middle, high) if came else (low, middle)
+    report.add("max_stride", low * size, "strides in whole lines, halving")
+
+
+def _smallest_stride(asker: Asker, trigger: int, report: Report) -> None:
+    """In bytes: runs whose next access would be the first of the next line."""
+    size, line = asker.line_size, asker.page_lines // 2 + 1
+    access = 8
+    for stride in (access, 2 * access, 4 * access, size):
+        if stride * trigger > line * size:
+            continue
+        first = line * size - stride * trigger
+        came = asker.comes([Access(first + stride * number, "load", 1) for number in range(trigger)], line)
+        if came is None:
+            report.open("min_stride", UNCLEAR)
+            return
+        if came:
+            value = 1 if stride == access else stride
+            report.add(
+                "min_stride", value, "strides in bytes, doubling", low=1 if value == 1 else stride // 2 + 1, high=stride
+            )
+            return
+    report.open("min_stride", UNCLEAR)
+
+
+# -- pages, threads, cores -----------------------------------------------------------------------------------------
+
+
+def _huge(asker: Asker, name: str, report: Report) -> None:
+    """Whether a run goes on past 4 KiB in a 2 MiB page."""
+    context = asker.trials.context
+    if HUGE_BYTES not in context.machine.facts.page_sizes or "crosses_4k" not in report.findings:
+        return
+    if report.findings["crosses_4k"].value:
+        report.add("crosses_4k_in_2m", True)
+        return
+    report.open("crosses_4k_in_2m", "2 MiB pages were not to be had")
+    run = _to_end(asker, name)
+    try:
+        region = context.machine.allocate(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES)
+    except UnsupportedError as error:
+        context.progress(f"no 2 MiB pages: {error}")
+        return
+    try:
+        huge = Asker(Trials(context, region, 1), asker.fit, asker.opened)
+        lines = asker.page_lines
+        came = [huge.comes(run, lines + ahead, (0, 2 * lines)) for ahead in _beyond(asker, name, run)]
+    finally:
+        context.machine.release(region)
+    if True in came:
+        report.add("crosses_4k_in_2m", True, "a run to the end of 4 KiB")
+    elif None in came or not came:
+        report.open("crosses_4k_in_2m", UNCLEAR)
+    else:
+        report.add("crosses_4k_in_2m", False, "a run to the end of 4 KiB")
+
+
+def _to_end(asker: Asker, name: str) -> list[Access]:
+    """A run to a page's end that the prefetcher follows."""
+    lines, trigger = asker.page_lines, int(asker.fit.model[name].get("trigger", 1))
+    if name[3:] in ("next_line", "up_down"):
+        return asker.made(
+            [lines - 3, lines - 1] if name.endswith("down") else [lines - 1] * trigger, 1 if trigger > 1 else None
+        )
+    ip = 1 if name == "l1.stride" else None
+    gap = 3 if name.endswith("stride") else 1
+    number = min(trigger + asker.params.beyond, (lines - 3) // gap)
+    return asker.made([lines - 1 - gap * each for each in reversed(range(number))], ip)
+
+
+def _beyond(asker: Asker, name: str, run: Sequence[Access]) -> list[int]:
+    """Lines of the next page that it would bring if it went on, and nothing else."""
+    crossing = {**asker.fit.model, name: {**asker.fit.model[name], "crosses_4k": True}}
+    steps = [Step(a.at // asker.line_size, a.at, -2 - n if a.ip is None else a.ip, "load") for n, a in enumerate(run)]
+    now = play(asker.fit.model, steps, asker.page_lines)[-1][1]
+    then = play(crossing, steps, asker.page_lines)[-1][1]
+    return [
+        line - asker.page_lines for line in range(asker.page_lines, 2 * asker.page_lines) if (then & ~now) >> line & 1
+    ][:2]
+
+
+def _threads(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
+    """Whether another thread of the core, or another core, may make the first accesses of a run."""
+    context, family = asker.trials.context, name[3:]
+    facts, own = context.machine.facts, context.own_cpu
+    core = next((group for group in facts.siblings if own in group), (own,))
+    siblings, cores = ([cpu for cpu in facts.cpus if cpu != own and (cpu in core) is near] for near in (True, False))
+    remembers = family in ("stream", "stride", "up_down") or int(asker.fit.model[name].get("trigger", 1)) > 1
+    if siblings and remembers:
+        _shared(asker, "shared_by_smt", sign, (own, siblings[0]), report)
+    if cores and name in ("l2.stream", "l2.stride"):
+        _shared(asker, "shared_by_cores", sign, (own, cores[0]), report)
+
+
+def _shared(asker: Asker, parameter: str, sign: Sign | None, cpus: tuple[int, int], report: Report) -> None:
+    if sign is None or len(sign.accesses) < 2:
+        report.open(parameter, NO_SIGN)
+        return
+    *early, last = sign.accesses
+
+    def made(first: int | None, own: bool) -> Answer:
+        accesses = tuple(replace(each, maker=first) for each in early) if first is not None else ()
+        trial = Trial((*accesses, last) if own else accesses)
+        samples = asker.trials.makers(trial, cpus, [(sign.line, len(trial.accesses))], asker.params.asked_again)
+        return asker.sure(shares_of(samples)[sign.line, len(trial.accesses)][0])
+
+    together, alone = made(1, True), made(0, True)
+    without = made(1, False)
+    if alone is True and together is not None and without is not True:
+        report.add(parameter, together, "a run that another thread began")
+    else:
+        report.open(parameter, UNCLEAR)
