@@ -132,7 +132,7 @@ def _latency(rounds: list[Reading]) -> Interval:
     """The middle of rounds: load of others makes latency longer, and what neighbours leave of memory drifts both
     ways."""
     known = np.array([each.ns for each in rounds])
-    room = PARAMS.placing * float(np.nanmedian(known))
+    room = PARAMS.run_to_run * float(np.nanmedian(known))
     return quantile_of_rounds(known, MIDDLE, (room, room))
 
 

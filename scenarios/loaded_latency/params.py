@@ -49,7 +49,7 @@ class Params:
     least_rounds: int = 2  # in which a point must have lasted, or it is no figure
 
     precise: float = 0.1  # half width up to which latency without load is a value and no bound
-    placing: float = 0.01  # of latency: what all rounds have in common, rows and channels of the chased memory
+    run_to_run: float = 0.03  # of latency: 1.9 times what it differs by between runs, of two seconds, that lie apart
 
 
 PARAMS = Params()
