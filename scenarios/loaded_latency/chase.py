@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.placing import SETTLE_CYCLES
 from setebench.experiments.memory import LINES, MemoryParams, scattered
 from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region, Ticks, run_on
@@ -115,7 +114,7 @@ class LoadedChase:
             else:
                 body = body.store(line).flush(line + -PARAMS.lag_lines * self._line, back)
         body = body.nop(step.delay) if step.delay else body
-        probe = probe.fence().wait(SETTLE_CYCLES).fence().barrier()
+        probe = probe.fence().wait(MemoryParams().settle).fence().barrier()
         return probe.start(0, dither=False).repeat(count, body, advance=self._line).stop(0)
 
     def _reading(self, step: Step, chase: Ticks, loads: Ticks) -> Reading:

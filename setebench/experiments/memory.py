@@ -63,6 +63,12 @@ class Scattered(NamedTuple):
         return probe.fence()
 
 
+def flushed(where: Base, size: int, line_size: int) -> Probe:
+    """Every line of so many bytes taken out of all caches, and time for that to end."""
+    away = Probe().repeat(size // line_size, Probe().flush(where), advance=line_size)
+    return away.fence().wait(MemoryParams().settle)
+
+
 def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
     """So many linked lines of `region`, other ones at every call. Their pages lie apart, as what is close may share an
     open row of memory."""

@@ -28,23 +28,10 @@ LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
 BASELINE_ADDITIONS = 8
 """Chained additions that a single load is compared with: enough that no bracket hides some of them."""
 
-SHORT_CHAIN, LONG_CHAIN = 8, 16
-"""Steps of chains whose difference is timed: each stays in few enough pages for the first TLB of any core of the last
-twenty years."""
-
-CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_CHAIN)
-"""Of such chains, those that one group of targets is cut into."""
-
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
 
 TARGETS, WARMERS, WALK = Base("targets"), Base("warmers"), Base("walk")
-
-
-def flushed(where: Base, size: int, line_size: int) -> Probe:
-    """Every line of some memory taken out of all caches, and time for that to end."""
-    return Probe().repeat(size // line_size, Probe().flush(where), advance=line_size).fence().wait(SETTLE_CYCLES)
-
 
 PLAIN_TURNS = 2
 """How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
@@ -121,7 +108,7 @@ class Place:
             return probe.fence().wait(SETTLE_CYCLES)
         return probe.fence().chase(WALK, self.steps).fence()
 
-    def ready(self, probe: Probe, first: int, count: int, settle_cycles: int = SETTLE_CYCLES) -> Probe:
+    def ready(self, probe: Probe, first: int, count: int) -> Probe:
         """`probe`, then some targets' TLB entries warmed; and the targets themselves brought to L1 if that's the level
         (again: a small L1 can't hold them all). Then a wait: no fence waits for the prefetches that these loads set
         off, and a load that finds the miss queue or the way to the next level taken by them takes longer."""
@@ -130,21 +117,11 @@ class Place:
         if self._level == "l1":
             for target in self._group.targets[first : first + count]:
                 probe = probe.load(TARGETS + target)
-        probe = probe.fence()
-        return probe.wait(settle_cycles) if settle_cycles else probe
+        return probe.fence().wait(SETTLE_CYCLES)
 
     def singles(self) -> Probe:
         """Every target placed, then timed on its own."""
         probe = self.placed()
         for number, target in enumerate(self.targets):
             probe = self.ready(probe, number, 1).start(number).load(target).stop(number)
-        return probe
-
-    def chains(self) -> Probe:
-        """Every target placed, then timed in `CHAINS` of dependent loads."""
-        probe, first = self.placed(), 0
-        for number, steps in enumerate(CHAINS):
-            begin = TARGETS + self._group.targets[first]
-            probe = self.ready(probe, first, steps, 0).start(number).chase(begin, steps).stop(number)
-            first += steps
         return probe

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.placing import flushed
+from setebench.experiments.memory import flushed
 from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
