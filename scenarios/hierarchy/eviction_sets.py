@@ -22,6 +22,8 @@ from setebench.scenario import Context
 from setebench.stats.decide import at_least, chosen, number_of, summed, unavailable, unresolved
 from setebench.stats.rounds import commonest
 
+from .capacity import capacities
+
 METHOD = "minimal eviction sets, found by timing"
 UNCOUNTED = "its sets were not counted"
 UNFOUND = "no minimal eviction set was found"
@@ -179,4 +181,8 @@ def size_by_curve(name: str, levels: Levels, reason: str, params: Params = PARAM
     """A bound of a cache's size from where larger working sets are served by those behind it."""
     if name not in levels.ends_bytes:
         return unresolved(f"cache.{name}.size", "bytes", f"{reason}, and no working set outgrew it", METHOD)
-    return at_least(f"cache.{name}.size", int(params.by_curve * levels.ends_bytes[name]), "bytes", reason, METHOD)
+    seen = capacities(levels, name)
+    if seen:
+        reason += f"; rounds saw {min(seen) / (1 << 20):.3g} to {max(seen) / (1 << 20):.3g} MiB"
+    bound = at_least(f"cache.{name}.size", int(params.by_curve * levels.ends_bytes[name]), "bytes", reason, METHOD)
+    return msgspec.structs.replace(bound, low=min(seen, default=None), high=max(seen, default=None))
