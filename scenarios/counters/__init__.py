@@ -1,7 +1,7 @@
 """Whether each event that the machine counts counts what its role says.
 
 Workloads whose events are known beforehand (`workloads`) run under every event, in several amounts and over epochs
-(`observe`). What an event counted is compared with what it should have (`lines`, `cycles`): a verdict of each, with the
+(`observe`). What an event counted is compared with what it should have (`judge`): a verdict of each, with the
 scale of one count, the level whose traffic it tracks, and whether prefetched lines are in it. Events are known by role
 alone; which event of which CPU plays a role is the machine's to know.
 """
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from setebench.counters.counting import countable, hardware_roles
-from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.roles import ROLES
 from setebench.counters.verdicts import Kind, Verdict
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats import decide
 
 from .battery import Battery
-from .cycles import judge_cycle_event
-from .findings import of_verdict
-from .lines import PAIRS, judge_instruction_event, judge_line_event
-from .observe import observe, observe_epoch
+from .judge import Evidence, judge
+from .observe import Observations, Observed, observe_epoch
 from .params import Params
 from .plot import draw
-from .readings import Evidence, unusable
+
+METHOD = "counts of workloads of known volume, over epochs"
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -34,42 +34,49 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def validate(context: Context) -> Iterable[Verdict]:
-    """The verdict on the event of every role asked for (by default: all that the machine has, but the kernel's own)."""
+    """The verdict on the event of every role asked for (by default: all that the machine has, but the kernel's own).
+    Events whose scale is known, but not well enough, are counted in more epochs."""
     offered = hardware_roles(context.machine)
     wanted = tuple(context.options.get("role") or offered)
     roles = countable(context.machine, wanted)
     params = Params().quicker() if context.fast else Params()
     with closing(Battery(context, params)) as battery:
-        works = battery.workloads
-        observations = observe(context, works, roles, params)
-        by_name = {work.name: work for work in works}
-        evidence = Evidence(observations, by_name, params, battery.prefetched, battery.levels.numbered)
-        for epoch in range(params.epochs, params.most_epochs):
-            still_open = tuple(role for role in roles if _needs_more(role, evidence))
-            if not still_open:
-                break
-            observe_epoch(context, works, still_open, evidence.observations, epoch)
+        by_name = {work.name: work for work in battery.workloads}
+        observations = Observations({role: Observed() for role in roles}, params)
+        evidence = Evidence(observations, by_name, params, battery.levels)
+        for epoch in range(params.most_epochs):
+            if epoch >= params.epochs:
+                verdicts = {role: judge(role, evidence) for role in roles}
+                roles = tuple(role for role in roles if not verdicts[role].kinds and verdicts[role].scale is not None)
+            if roles:
+                observe_epoch(context, battery.workloads, roles, observations, epoch)
     context.evidence["counts"] = evidence.table()
-    return [_judge(role, offered.get(role, "this machine knows no event for it"), evidence) for role in wanted]
+    return [_verdict(role, offered.get(role, "this machine knows no event for it"), evidence) for role in wanted]
 
 
-def _needs_more(role: str, evidence: Evidence) -> bool:
-    """Whether further epochs may decide an event: its scale is known, but not well enough."""
-    verdict = _judge(role, "", evidence)
-    return not verdict.kinds and verdict.scale is not None
+def _verdict(role: str, refusal: str, evidence: Evidence) -> Verdict:
+    return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal) if refusal else judge(role, evidence)
 
 
-def _judge(role: str, refusal: str, evidence: Evidence) -> Verdict:
-    if refusal:
-        return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal)
-    early = unusable(role, evidence.observations.roles[role])
-    if early is not None:
-        return early
-    if role in PAIRS or role == "fp_op":
-        return judge_instruction_event(role, evidence)
-    if ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY):
-        return judge_cycle_event(role, evidence)
-    return judge_line_event(role, evidence)
+def of_verdict(verdict: Verdict) -> Iterator[Finding]:
+    """What is reported of one event."""
+    name = f"counter.{verdict.role}"
+    if Kind.UNAVAILABLE in verdict.kinds:
+        # the verdict itself is known, so it is a value; that there is no count is its content
+        yield decide.chosen(f"{name}.verdict", [Kind.UNAVAILABLE.value], "list", verdict.reason)
+        return
+    if not verdict.kinds:
+        yield decide.unresolved(f"{name}.verdict", "list", verdict.reason, METHOD)
+        return
+    kinds = [kind.value for kind in verdict.kinds]
+    yield decide.chosen(f"{name}.verdict", kinds, "list", verdict.reason or METHOD, "counts")
+    if verdict.scale is not None:
+        low, high = verdict.scale_low, verdict.scale_high
+        yield Finding(parameter=f"{name}.scale", value=verdict.scale, unit="ratio", method=METHOD, low=low, high=high)
+    if verdict.level:
+        yield decide.chosen(f"{name}.level", verdict.level, "string", METHOD)
+    if verdict.includes_prefetch is not None:
+        yield decide.chosen(f"{name}.includes_prefetch", verdict.includes_prefetch, "bool", METHOD)
 
 
 SCENARIO = Scenario(

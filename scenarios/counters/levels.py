@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from setebench.calibration import Levels as Found
-from setebench.machine import Ticks
-from setebench.stats.served import density, quantised_variance
-from setebench.stats.ticks.location import mean_ticks, undisturbed
 
 from .params import Params
 
@@ -33,13 +30,6 @@ class Levels:
     third: float | None = None
     third_ticks: float = 0.0
     numbered: bool = False
-
-    @property
-    def loads(self) -> dict[str, float]:
-        """What a load takes by the level that its line is in, ticks; one from beyond the second is memory's where no
-        third is known."""
-        third = {} if self.third is None else {"l3": self.third_ticks}
-        return {"l1": self.near_ticks, "l2": self.lost_ticks, **third, "memory": self.memory_ticks}
 
     @property
     def next_ticks(self) -> float:
@@ -70,25 +60,3 @@ def levels_of(found: Found, cycles_per_tick: float, memory_ticks: float, params:
         return levels
     cycles, third, _ = behind[1]
     return replace(levels, third=third, third_ticks=cycles / cycles_per_tick)
-
-
-def beyond(ticks: Ticks, hits: Ticks, step: float, levels: Levels, params: Params) -> dict[str, float]:
-    """The fractions of timed loads that were in none of the levels before each, beside loads that the first one served:
-    of a mixture of levels whose latencies are known, by expectation maximisation."""
-    quiet = hits[undisturbed(hits, step)]
-    hit, names, taken = mean_ticks(hits, step), list(levels.loads), np.array(list(levels.loads.values()))
-    jitter2 = max(float(quiet.var()) - quantised_variance(hit, step), params.jitter_ticks**2)
-    longest = hit + taken[-1] - taken[0]
-    likely = density(
-        np.minimum(ticks, longest)[:, None].astype(np.float64),
-        hit + taken - taken[0],
-        jitter2 + (params.still_there * taken) ** 2,
-        step,
-    )
-    likely += np.finfo(np.float64).tiny  # what fits no level says nothing of them
-    weights = np.full(len(taken), 1 / len(taken))
-    for _ in range(params.turns):
-        parts = likely * weights
-        weights = (parts / parts.sum(axis=1, keepdims=True)).mean(axis=0)
-    further = dict(zip(names, np.cumsum(weights[::-1])[::-1].tolist(), strict=True))
-    return {"l3": further["memory"], **further}

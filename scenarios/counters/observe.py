@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,20 +30,22 @@ class Series:
     counts: Numbers
     cycles: Numbers
 
+    def _whole(self, values: Numbers) -> Numbers:
+        """Those of epochs without missing readings."""
+        found: Numbers = values[~np.isnan(self.counts).any(axis=1)]
+        return found
+
     def slopes(self) -> Numbers:
-        """Events per repetition in each epoch without missing readings, shape (epochs,)."""
-        return slopes(self.amounts, self.counts[self._whole()])
+        """Events per repetition in each whole epoch, shape (epochs,)."""
+        return slopes(self.amounts, self._whole(self.counts))
 
     def bends(self) -> Numbers:
         """See `setebench.stats.linear.bends`; of the same epochs."""
-        return bends(self.amounts, self.counts[self._whole()])
+        return bends(self.amounts, self._whole(self.counts))
 
     def elapsed(self) -> Numbers:
         """Elapsed cycles of a repetition in the same epochs."""
-        return slopes(self.amounts, self.cycles[self._whole()])
-
-    def _whole(self) -> NDArray[np.bool_]:
-        return np.asarray(~np.isnan(self.counts).any(axis=1), dtype=np.bool_)
+        return slopes(self.amounts, self._whole(self.cycles))
 
 
 @dataclass
@@ -61,6 +63,15 @@ class Observed:
         """Whether nothing was ever counted."""
         return all(not np.nansum(series.counts) for series in self.series.values())
 
+    def number(self, count: Count) -> float:
+        """A reading as a number, NaN where there is none or where it wrapped; notes what it says of itself."""
+        self.readings += 1
+        self.shared += count.shared
+        self.wrapped += count.wrapped
+        if count.value is None:
+            self.missing = count.reason
+        return np.nan if count.value is None or count.wrapped else float(count.value)
+
 
 @dataclass
 class Observations:
@@ -70,27 +81,23 @@ class Observations:
     params: Params
     step_cycles: dict[str, float] = field(default_factory=dict)
 
-    def series(self, role: str, workload: str) -> Series | None:
-        """The readings of a role under a workload, None where it was not counted there."""
-        return self.roles[role].series.get(workload) if role in self.roles else None
-
-
-def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str], params: Params) -> Observations:
-    """Count all roles under all workloads that say something of them. The machine must be a `CountsEvents`."""
-    wanted = tuple(roles)
-    observations = Observations({role: Observed() for role in wanted}, params)
-    step_ticks(context)  # measured once, before anything is counted
-    for epoch in range(params.epochs):
-        observe_epoch(context, workloads, wanted, observations, epoch)
-    return observations
+    def series(self, role: str, workload: Workload) -> Series:
+        """The readings of a role under a workload, made where there are none."""
+        params, known = self.params, self.roles[role].series
+        if workload.name not in known:
+            amounts = np.array(params.amounts, dtype=np.float64) * workload.unit
+            shape = (params.most_epochs, len(amounts))
+            known[workload.name] = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
+        return known[workload.name]
 
 
 def observe_epoch(
     context: Context, workloads: Sequence[Workload], roles: tuple[str, ...], observations: Observations, epoch: int
 ) -> None:
     """One more epoch of some of the roles: all of their workloads, in an order of its own, but those that warm up the
-    same lines one behind the other."""
+    same lines one behind the other. The machine must be a `CountsEvents`."""
     context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
+    step_ticks(context)  # measured once, before anything is counted
     batches: dict[object, list[Workload]] = {}
     for workload in workloads:
         if any(role in workload.roles for role in roles):
@@ -100,7 +107,40 @@ def observe_epoch(
         for probe, placements in ordered[number][0].warm:
             context.machine.run(probe, placements, cpu=context.cpu)
         for workload in ordered[number]:
-            _count_all(context, workload, roles, observations, epoch)
+            _count(context, workload, roles, observations, epoch)
+
+
+def _count(
+    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, epoch: int
+) -> None:
+    """One epoch of one workload under all groups of events."""
+    machine, params = context.machine, observations.params
+    assert isinstance(machine, CountsEvents)
+    # what the first repetitions bring in is there from then on, and what others modified is gone
+    _run(context, workload, workload.unit)
+    for group in machine.event_groups([role for role in wanted if role in workload.roles]):
+        cycles_per_tick = _cycles_per_tick(context, params) if workload.probe.intervals else np.nan
+        for place, amount in enumerate(params.amounts):
+            missing = set(group)
+            for _ in range(params.tries):
+                for probe, placements in workload.before:
+                    machine.run(probe, placements, cpu=context.cpu)
+                with machine.count_events(group) as counting:
+                    ticks = _run(context, workload, amount * workload.unit)
+                    counts = counting.read()
+                cycles = float(ticks.sum()) * cycles_per_tick if ticks.size else np.nan
+                if ticks.size:
+                    step = cycles / amount / workload.unit / workload.steps
+                    observations.step_cycles[workload.name] = step
+                for role in sorted(missing):
+                    series = observations.series(role, workload)
+                    series.cycles[epoch, place] = cycles
+                    series.counts[epoch, place] = observations.roles[role].number(counts[role])
+                # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
+                if not ticks.size or undisturbed(ticks, step_ticks(context)).all():
+                    missing = {role for role in missing if counts[role].wrapped}
+                if not missing:
+                    break
 
 
 def _cycles_per_tick(context: Context, params: Params) -> float:
@@ -113,59 +153,7 @@ def _cycles_per_tick(context: Context, params: Params) -> float:
     return (params.chain_cycles[1] - params.chain_cycles[0]) / (long - short)
 
 
-def _count_all(
-    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, epoch: int
-) -> None:
-    """One epoch of one workload under all groups of events."""
-    machine = context.machine
-    assert isinstance(machine, CountsEvents)
-    roles = [role for role in wanted if role in workload.roles]
-    # what the first repetitions bring in is there from then on, and what others modified is gone
-    run(context, workload, workload.unit)
-    for group in machine.event_groups(roles):
-        cycles_per_tick = _cycles_per_tick(context, observations.params) if workload.probe.intervals else np.nan
-        for place, amount in enumerate(observations.params.amounts):
-            missing = set(group)
-            for _ in range(observations.params.tries):
-                reading = _read(context, workload, group, amount * workload.unit)
-                cycles = reading.ticks * cycles_per_tick
-                if not np.isnan(cycles):
-                    observations.step_cycles[workload.name] = cycles / amount / workload.unit / workload.steps
-                for role in sorted(missing):
-                    series = _series(observations, role, workload)
-                    series.cycles[epoch, place] = cycles
-                    series.counts[epoch, place] = _value(observations.roles[role], reading.counts[role])
-                # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
-                if not reading.disturbed:
-                    missing = {role for role in missing if reading.counts[role].wrapped}
-                if not missing:
-                    break
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Counts of a group of events, the ticks of all timed intervals meanwhile (NaN where there are none), and whether
-    one of these shows a gap: an interrupt, or a stolen slice."""
-
-    counts: dict[str, Count]
-    ticks: float
-    disturbed: bool
-
-
-def _read(context: Context, workload: Workload, group: tuple[str, ...], repetitions: int) -> Reading:
-    machine = context.machine
-    assert isinstance(machine, CountsEvents)
-    for probe, placements in workload.before:
-        machine.run(probe, placements, cpu=context.cpu)
-    with machine.count_events(group) as counting:
-        ticks = run(context, workload, repetitions)
-        counts = counting.read()
-    if not ticks.size:
-        return Reading(counts, np.nan, False)
-    return Reading(counts, float(ticks.sum()), not undisturbed(ticks, step_ticks(context)).all())
-
-
-def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
+def _run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
     """Ticks of the workload's first interval, shape (repetitions,) or (0,)."""
     probe = workload.probe
     if workload.at_once is not None:
@@ -177,24 +165,3 @@ def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.in
     else:
         ticks = context.machine.run(probe, placements, cpu=context.cpu)
     return ticks[:, 0] if ticks.shape[1] else np.empty(0, dtype=np.int64)
-
-
-def _series(observations: Observations, role: str, workload: Workload) -> Series:
-    params = observations.params
-    known = observations.roles[role].series
-    if workload.name not in known:
-        amounts = np.array(params.amounts, dtype=np.float64) * workload.unit
-        shape = (params.most_epochs, len(amounts))
-        known[workload.name] = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
-    return known[workload.name]
-
-
-def _value(observed: Observed, count: Count) -> float:
-    """A reading as a number, NaN where there is none or where it wrapped; notes what it says of itself."""
-    observed.readings += 1
-    if count.value is None:
-        observed.missing = count.reason
-        return np.nan
-    observed.shared += count.shared
-    observed.wrapped += count.wrapped
-    return np.nan if count.wrapped else float(count.value)

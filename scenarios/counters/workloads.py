@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.counters.roles import FLITS_PER_LINE, ROLES, Scope
-from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
+from setebench.counters.roles import ROLES, Scope
+from setebench.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
+
+from .params import Params
 
 PAGE_BYTES = 4096
 """The smallest page, within which prefetchers stay."""
@@ -27,32 +29,34 @@ PAGES = 16
 """Pages of the irregular lines: any first TLB holds their entries."""
 
 TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evictor", "busy"))
-
-BESIDE_POINTER = TARGET + 8
-"""Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
+STORE = Probe().store(TARGET + 8)
+"""One store: the first 8 bytes of a line hold the pointer that chases follow."""
 
 BESIDE = "_beside_sibling"
 """Ends the name of a workload that is run beside a busy sibling thread."""
 
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Roles of a load's way to memory."""
-
+FILLS = READS[1:]
 OWNED = ("l2_rfo", "l2_rfo_miss")
-BEYOND = {
-    **dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_rfo"), "l2"),
-    **dict.fromkeys(("l2_fill", "l2_rfo_miss"), "l3"),
-    **dict.fromkeys(("offcore_mem_read", "mem_read", "home_read"), "memory"),
-}
-"""The nearest level from which lines of these roles come."""
-
 WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
-REMOTE = ("remote_read", "link_flit")
-QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, *REMOTE, "load_fb_hit", "hitm_local"), 0.0)
+IN_MEMORY = ("mem_write", "home_write")
+QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, "load_fb_hit", "hitm_local"), 0.0)
 """Nothing of all that."""
+BEYOND_FIRST = ("load_l1_miss", "l1d_fill", "l2_rfo")
+BEYOND_SECOND = ("l2_fill", "l2_rfo_miss")
+"""Roles of lines from the second level or beyond, and from beyond it."""
+
+STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
+"""Roles that count cycles of a chase."""
+IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
+"""Roles of cycles that can't come while nothing is loaded."""
 
 STREAMS = ("load", "ddot", "store", "store_nt", "copy", "daxpy", "triad", "vector_triad")
 """Kernels of Röhl et al., Fig. 1.1. Its text says seven and names six; what it calls ddot is daxpy by its formula, so
 both are here. Its stream is our triad, its triad our vector_triad."""
+
+Runs = tuple[tuple[Probe, Placements], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +80,8 @@ class Workload:
     elapsed: tuple[str, ...] = ()
     steps: int = 1
     unit: int = 96
-    before: tuple[tuple[Probe, Placements], ...] = ()
-    warm: tuple[tuple[Probe, Placements], ...] = ()
+    before: Runs = ()
+    warm: Runs = ()
     unknown: frozenset[str] = frozenset()
     at_once: Callable[[int], Probe] | None = None
 
@@ -105,16 +109,16 @@ class Targets:
         """The first line, `count` times."""
         return {TARGET: np.full(count, self.lines[0])}
 
-    def offsets(self, count: int) -> list[int]:
-        """Of so many lines, from the first one on."""
-        return [int(each) for each in self.lines[:count] - self.lines[0]]
+    def each(self, count: int, operation: Callable[[Probe, int], Probe], probe: Probe | None = None) -> Probe:
+        """An operation at the offset of each of so many lines from the first one, one after the other."""
+        probe = probe or Probe()
+        for offset in (self.lines[:count] - self.lines[0]).tolist():
+            probe = operation(probe, offset)
+        return probe
 
     def flushed(self, count: int) -> Probe:
         """So many lines flushed."""
-        probe = Probe()
-        for offset in self.offsets(count):
-            probe = probe.flush(TARGET + offset)
-        return probe.fence()
+        return self.each(count, lambda probe, offset: probe.flush(TARGET + offset)).fence()
 
 
 def scattered(region: Region, rng: np.random.Generator) -> Targets:
@@ -131,32 +135,23 @@ def flushed(targets: Targets, unit: int) -> Iterator[Workload]:
     """Single lines from memory: loaded, loaded twice at once, or stored to."""
     ready = Probe().flush(TARGET).fence()
     read = QUIET | dict.fromkeys(READS, 1.0)
-    owned = read | {"load_l1_miss": 0} | dict.fromkeys((*OWNED, "mem_write", "home_write"), 1)
+    owned = read | {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
     # a flush is no write-back of one level to the next, but a core may count it as one
     flushes = frozenset(("l1d_writeback", "l2_writeback"))
     made = {
-        "far_load": (ready.load(TARGET), read),
-        "far_pair": (ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1}),
-        "far_store": (ready.store(BESIDE_POINTER), {role: owned[role] for role in owned if role not in flushes}),
+        "far_load": (ready.load(TARGET), read, frozenset[str]()),
+        "far_pair": (ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1.0}, frozenset[str]()),
+        "far_store": (ready + STORE, {role: owned[role] for role in owned if role not in flushes}, flushes),
     }
-    for name, (probe, known) in made.items():
-        unknown = flushes - set(known)
-        yield Workload(
-            name=name, probe=probe.fence(), placements=targets.draw, volumes=known, unknown=unknown, unit=unit
-        )
+    for name, (probe, known, unknown) in made.items():
+        placed = {"probe": probe.fence(), "placements": targets.draw, "unit": unit}
+        yield Workload(name=name, volumes=known, unknown=unknown, **placed)  # type: ignore[arg-type]
 
 
-STORE = Probe().store(BESIDE_POINTER)
-"""One access to a working set that stores go to."""
-
-IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
-"""Roles of cycles that can't come while nothing is loaded."""
-
-
-def hot(targets: Targets, cycles: int, unit: int) -> Iterator[Workload]:
+def hot(targets: Targets, cycles: int) -> Iterator[Workload]:
     """What touches no memory, or one line that stays in L1. Two sizes of each, as the loop around a probe has
     instructions, loads and stores of its own: their difference has none of these."""
-    none = dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer"), 0) | dict.fromkeys(IDLE_CYCLES, 0.0)
+    none = dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *IDLE_CYCLES), 0.0)
     made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), QUIET | none)}
     for few in (64, 192):
         work = 20 * few
@@ -169,66 +164,39 @@ def hot(targets: Targets, cycles: int, unit: int) -> Iterator[Workload]:
         }
     for name, (probe, known) in made.items():
         placements = targets.first if TARGET in probe.bases else int
-        yield Workload(name=name, probe=probe, placements=placements, volumes=known, unit=unit)
+        yield Workload(name=name, probe=probe, placements=placements, volumes=known, unit=24)
 
 
 def streams(region: Region, names: Iterable[str], array_bytes: int, width: int) -> Iterator[Workload]:
     """One pass of each streaming kernel over flushed arrays, the number of lines of each kind known to the line."""
-    line = region.line_size
+    line, blocks = region.line_size, array_bytes / BLOCK_BYTES
     for kernel in (KERNELS[name] for name in names):
-        read, written = _stream_lines(kernel, array_bytes, line)
-        known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), read)
-        known |= {"mem_write": written, "home_write": written}
+        known = dict.fromkeys(FILLS, blocks * (kernel.read_bytes + kernel.allocated_bytes) / line)
+        known |= dict.fromkeys(IN_MEMORY, blocks * kernel.written_bytes / line)
         if not kernel.allocated_bytes and not kernel.read_bytes:  # past the caches: none of them gives a line away
             known |= {"l1d_writeback": 0.0, "l2_writeback": 0.0}
+        known |= {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
         away = Probe().repeat(stream_bytes(kernel, array_bytes) // line, Probe().flush(ARRAY), advance=line).fence()
-        yield _stream(f"stream_{kernel.name}", (away, kernel, array_bytes, width), region, known)
+        probe = away.stream(ARRAY, kernel.name, array_bytes, width).fence()
+        yield Workload(name=f"stream_{kernel.name}", probe=probe, placements=_at(region), volumes=known, unit=1)
 
 
-def level_streams(level: str, region: Region, names: Iterable[str], sizes: tuple[int, int]) -> Iterator[Workload]:
-    """One pass of each streaming kernel over arrays that `level` serves, so that the level before it passes all lines
-    on; `sizes`: bytes of all arrays together, and of one access. How much stays in the nearer levels depends on their
-    replacement."""
-    beyond = float(level == "l3")
-    for kernel in (KERNELS[name] for name in names):
-        array_bytes = sizes[0] // kernel.arrays // BLOCK_BYTES * BLOCK_BYTES
-        read, written = _stream_lines(kernel, array_bytes, region.line_size)
-        known = {"l1d_fill": read, "l1d_writeback": written, "l2_fill": beyond * read, "l2_writeback": beyond * written}
-        known |= dict.fromkeys(("mem_read", "home_read", "mem_write", "home_write"), 0.0)
-        yield _stream(f"stream_{kernel.name}_{level}", (Probe(), kernel, array_bytes, sizes[1]), region, known)
+def _at(region: Region) -> Callable[[int], Placements]:
+    return lambda count: {ARRAY: np.full(count, region.address)}
 
 
-def _stream_lines(kernel: Kernel, array_bytes: int, line: int) -> tuple[float, float]:
-    """Lines that a pass brings in, and lines that it leaves modified."""
-    blocks = array_bytes / BLOCK_BYTES
-    return blocks * (kernel.read_bytes + kernel.allocated_bytes) / line, blocks * kernel.written_bytes / line
-
-
-def _stream(name: str, what: tuple[Probe, Kernel, int, int], region: Region, known: dict[str, float]) -> Workload:
-    """`what`: operations before it, the kernel, and bytes of an array and of an access."""
-    before, kernel, array_bytes, width = what
-    blocks = array_bytes / BLOCK_BYTES
-    accesses = {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
-    return Workload(
-        name=name,
-        probe=before.stream(ARRAY, kernel.name, array_bytes, width).fence(),
-        placements=lambda count: {ARRAY: np.full(count, region.address)},
-        volumes={**known, **accesses},
-        unit=1,
-    )
+def array_room(array_bytes: int) -> int:
+    """Memory that the largest stream takes."""
+    return max(stream_bytes(KERNELS[name], array_bytes) for name in STREAMS) + array_spacing(array_bytes)
 
 
 def arithmetic(region: Region, widths: Iterable[int]) -> Iterator[Workload]:
     """Floating-point work on arrays that stay in L1, in every width (Röhl et al. 2015, Fig. 1.2)."""
     small, passes, kernel = 1024, 8, KERNELS["triad"]
     for width in widths:
-        yield Workload(
-            name=f"arithmetic_{width}",
-            probe=Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width)),
-            placements=lambda count: {ARRAY: np.full(count, region.address)},
-            volumes={"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops},
-            unit=8,
-        )
+        probe = Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width))
+        known = {"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops}
+        yield Workload(name=f"arithmetic_{width}", probe=probe, placements=_at(region), volumes=known, unit=8)
 
 
 def flushes(region: Region) -> Probe:
@@ -245,9 +213,7 @@ class Ring:
         self.order = order
         self._next = 0
         self._first = order[:1].copy()  # the placement of `rounds`, moved on with every run
-        self.rounds: tuple[tuple[Probe, Placements], ...] = (
-            (Probe().chase(TARGET, 2 * len(order)), {TARGET: self._first}),
-        )
+        self.rounds: Runs = ((Probe().chase(TARGET, 2 * len(order)), {TARGET: self._first}),)
 
     def starts(self, count: int, steps: int) -> NDArray[np.int64]:
         """Where `count` chases of so many steps begin, one behind the other."""
@@ -257,59 +223,122 @@ class Ring:
         return self.order[at]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pass:
-    """A pass over so many bytes of other lines, and what each modified line behind it has caused by then, by role, and
-    within how much that is known where it isn't exact. What is not in `known` is not known."""
+def served(level: str, ring: Ring, fraction: float, looseness: float) -> Iterator[Workload]:
+    """A chase over a working set that a level serves, with and without multiplications, and stores to it. `fraction`
+    of the accesses whose lines the level before it lacks: none or one where that is as good."""
+    part = fraction if looseness < fraction < 1 - looseness else float(round(fraction))
+    lines = dict.fromkeys(BEYOND_FIRST, 1.0 if level == "l3" else part)
+    lines |= dict.fromkeys(BEYOND_SECOND, part if level == "l3" else 0.0)
+    loose = {role: max(looseness, min(each, 1 - each)) for role, each in lines.items()}
+    steps = 256
+    known = {role: steps * lines.get(role, volume) for role, volume in QUIET.items() if role not in (*WRITES, *OWNED)}
+    yield from _chases(
+        Workload(
+            name=f"{level}_chase",
+            probe=Probe(),
+            placements=lambda count: {TARGET: ring.starts(count, steps)},
+            volumes=known,
+            loose={role: loose.get(role, looseness) for role in known},
+            elapsed=STALLS,
+            steps=steps,
+            unit=12,
+            warm=ring.rounds,
+        )
+    )
+    yield Workload(
+        name=f"{level}_store",
+        probe=STORE,
+        placements=lambda count: {TARGET: ring.starts(count, 1)},
+        volumes={role: lines[role] for role in OWNED},
+        loose={role: loose[role] for role in OWNED},
+        unit=1024,
+        warm=ring.rounds,
+    )
 
-    size_bytes: int
-    known: Mapping[str, float]
-    doubts: Mapping[str, float] = field(default_factory=dict)
+
+def _chases(plain: Workload) -> Iterator[Workload]:
+    """A chase of `steps` behind what the workload's probe does, timed: without arithmetic, and with multiplications
+    within it, whose volumes are not known."""
+    for work in ("", "chained"):
+        probe = plain.probe.start().chase(TARGET, plain.steps, work=work).stop()
+        name = f"{plain.name}_{work}" if work else plain.name
+        yield replace(plain, name=name, probe=probe, volumes={} if work else plain.volumes)
+
+
+def flushed_chases(targets: Targets, lines: tuple[int, ...]) -> Iterator[Workload]:
+    """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
+    the lines."""
+    for count in lines:
+        placed = {"probe": targets.flushed(count), "placements": targets.first, "unit": 24}
+        plain = Workload(name=f"far_chase_{count}", elapsed=STALLS, steps=count, **placed)  # type: ignore[arg-type]
+        yield from _chases(plain)
+
+
+def ascending_chase(region: Region) -> Workload:
+    """A chase over flushed lines one behind the other, as the region must be linked. How long a step takes says how
+    near prefetchers bring its lines."""
+    lines = region.size // region.line_size
+    return Workload(
+        name="far_ascending",
+        probe=flushes(region).start().chase(ARRAY, lines).stop(),
+        placements=_at(region),
+        volumes=dict.fromkeys(FILLS, float(lines)),
+        steps=lines,
+        unit=2,
+    )
+
+
+def burst(name: str, targets: Targets, count: int, roles: tuple[str, ...], *, stores: bool = False) -> Workload:
+    """So many flushed lines loaded, or stored to, at once."""
+
+    def access(probe: Probe, offset: int) -> Probe:
+        return probe.store(TARGET + 8 + offset) if stores else probe.load(TARGET + offset)
+
+    probe = targets.each(count, access, targets.flushed(count).start()).stop()
+    return Workload(name=name, probe=probe, placements=targets.first, elapsed=roles, unit=8)
+
+
+# -- lines that are driven out -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dirty:
-    """Lines to modify, `count` of them in each repetition, each `apart` lines from the one before, and the region of
-    the evictor lines that drive them out."""
+    """Lines to modify, some in each repetition, and the region of the evictor lines that drive them out."""
 
     region: Region
     evictors: Region
-    count: int
-    apart: int
+    params: Params
 
     @property
     def step_bytes(self) -> int:
         """From one modified line to the next."""
-        return self.apart * self.region.line_size
+        return self.params.dirty_apart * self.region.line_size
 
     @property
     def begins(self) -> NDArray[np.int64]:
         """Where the lines of each repetition begin that the region has room for."""
-        size = self.count * self.step_bytes
+        size = self.params.dirty_lines * self.step_bytes
         return self.region.address + np.arange(self.region.size // size) * size
 
     def each(self, operation: Probe, repetitions: int = 1) -> Probe:
         """An operation at `ARRAY` on each of the lines of so many repetitions."""
-        return Probe().repeat(repetitions * self.count, operation, advance=self.step_bytes).fence()
+        return Probe().repeat(repetitions * self.params.dirty_lines, operation, advance=self.step_bytes).fence()
+
+    def passing(self, size_bytes: int) -> Probe:
+        """A pass over so many bytes of evictor lines."""
+        line = self.evictors.line_size
+        return Probe().repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
 
 
-def passing(size_bytes: int, evictors: Region) -> tuple[tuple[Probe, dict[Base, NDArray[np.int64]]], ...]:
-    """A pass over so many bytes of evictor lines."""
-    line = evictors.line_size
-    probe = Probe().repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
-    return ((probe, {EVICTOR: np.array([evictors.address])}),)
-
-
-def driven_out(name: str, dirty: Dirty, passed: Pass, looseness: float) -> Workload:
-    """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are known, per line.
-    Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
+def driven_out(
+    name: str, dirty: Dirty, size_bytes: int, known: Mapping[str, float], loose: Mapping[str, float]
+) -> Workload:
+    """Modified lines that a pass over so many bytes of evictor lines drives out, and what each has caused then. Every
+    repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
     cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
     line, or it would be counted when it leaves. One pass drives out the lines of all repetitions where it is so long
     that these are nothing beside it."""
-    known = passed.known
-    ((driving, evictors),) = passing(passed.size_bytes, dirty.evictors)
-    # a cache that includes the first one may take a line's data from there, without a write-back
-    nearer = "" if name == "l1d" else "l1d_writeback"
+    driving = dirty.passing(size_bytes)
 
     def at_once(repetitions: int) -> Probe:
         return dirty.each(Probe().store(ARRAY + 8), repetitions) + driving
@@ -318,116 +347,18 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, looseness: float) -> Workl
         name=f"driven_out_{name}",
         probe=at_once(1),
         at_once=at_once if name != "l1d" else None,
-        placements=lambda count: {ARRAY: dirty.begins[:count], EVICTOR: np.repeat(evictors[EVICTOR], count)},
-        volumes={role: dirty.count * volume for role, volume in known.items()},
-        loose={
-            role: max(looseness, passed.doubts.get(role, 0.0))
-            for role, volume in known.items()
-            if role in passed.doubts or not volume or role == nearer
-        },
+        placements=lambda count: {ARRAY: dirty.begins[:count], EVICTOR: np.full(count, dirty.evictors.address)},
+        volumes={role: dirty.params.dirty_lines * volume for role, volume in known.items()},
+        loose=loose,
         unit=1,
         before=((flushes(dirty.region), {ARRAY: dirty.begins[:1]}),),
+        # what other workloads modified leaves the caches with the first of these
+        warm=((driving, {EVICTOR: np.full(2, dirty.evictors.address)}),),
         unknown=frozenset(WRITES) - set(known),
     )
 
 
-def served(
-    level: str, ring: Ring, fractions: Mapping[str, float], stalls: tuple[str, ...], looseness: float
-) -> Iterator[Workload]:
-    """A chase over a working set that a level serves, with and without multiplications, and stores to it. `fractions`
-    of the accesses that each role counts: of loads those of `READS`, of stores those of `OWNED`."""
-    steps = 256
-    known, loose = _volumes_of(QUIET | {role: fractions[role] for role in READS}, looseness)
-    yield from _chases(
-        Workload(
-            name=f"{level}_chase",
-            probe=Probe(),
-            placements=lambda count: {TARGET: ring.starts(count, steps)},
-            volumes={role: steps * volume for role, volume in known.items() if role not in WRITES},
-            loose=loose,
-            elapsed=stalls,
-            steps=steps,
-            unit=12,
-            warm=ring.rounds,
-        )
-    )
-    known, loose = _volumes_of({role: fractions[role] for role in OWNED}, looseness)
-    yield Workload(
-        name=f"{level}_store",
-        probe=STORE,
-        placements=lambda count: {TARGET: ring.starts(count, 1)},
-        volumes=known,
-        loose=loose,
-        unit=1024,
-        warm=ring.rounds,
-    )
-
-
-def _chases(plain: Workload) -> Iterator[Workload]:
-    """A chase of `steps` behind what the workload's probe does, timed: without arithmetic, and with multiplications
-    beside and within it, whose volumes are not known."""
-    for work in ("", "free", "chained"):
-        probe = plain.probe.start().chase(TARGET, plain.steps, work=work).stop()
-        name = f"{plain.name}_{work}" if work else plain.name
-        yield replace(plain, name=name, probe=probe, volumes={} if work else plain.volumes)
-
-
-def _volumes_of(fractions: Mapping[str, float], looseness: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Events of an access by role, none or one where that is as good, and how far off each may be: a mixture's fraction
-    is about right, as what its two levels take is known about."""
-    known = {role: each if looseness < each < 1 - looseness else float(round(each)) for role, each in fractions.items()}
-    return known, {role: max(looseness, min(each, 1 - each)) for role, each in known.items()}
-
-
-def flushed_chases(targets: Targets, lines: tuple[int, ...], stalls: tuple[str, ...]) -> Iterator[Workload]:
-    """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
-    the lines."""
-    for count in lines:
-        yield from _chases(
-            Workload(
-                name=f"far_chase_{count}",
-                probe=targets.flushed(count),
-                placements=targets.first,
-                elapsed=stalls,
-                steps=count,
-                unit=24,
-            )
-        )
-
-
-def remote(targets: Targets, ascending: Region, unit: int) -> Iterator[Workload]:
-    """Single flushed lines of another node's memory, and a chase over such lines one behind the other. At whose memory
-    controllers a machine counts them is its own affair."""
-    probe = Probe().flush(TARGET).fence().load(TARGET).fence()
-    known = dict.fromkeys(("l1d_fill", "l2_fill"), 1.0) | _remote_lines(1.0)
-    yield Workload(name="remote_load", probe=probe, placements=targets.draw, volumes=known, unit=unit)
-    chase = ascending_chase(ascending)
-    yield replace(chase, name="remote_ascending", volumes=_remote_lines(float(chase.steps)))
-
-
-def _remote_lines(count: float) -> dict[str, float]:
-    return {"remote_read": count, "link_flit": FLITS_PER_LINE * count}
-
-
-def ascending_chase(region: Region) -> Workload:
-    """A chase over flushed lines one behind the other, as the region must be linked."""
-    lines = region.size // region.line_size
-    return Workload(
-        name="far_ascending",
-        probe=flushes(region).chase(ARRAY, lines).fence(),
-        placements=lambda count: {ARRAY: np.full(count, region.address)},
-        volumes=dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), float(lines)),
-        steps=lines,
-        unit=2,
-    )
-
-
-def burst(name: str, targets: Targets, count: int, roles: tuple[str, ...], *, stores: bool = False) -> Workload:
-    """So many flushed lines loaded, or stored to, at once."""
-    probe = targets.flushed(count).start()
-    for offset in targets.offsets(count):
-        probe = probe.store(BESIDE_POINTER + offset) if stores else probe.load(TARGET + offset)
-    return Workload(name=name, probe=probe.stop(), placements=targets.first, elapsed=roles, unit=8)
+# -- beside others ---------------------------------------------------------------------------------------------------
 
 
 def handed_over(targets: Targets, writer: int, unit: int) -> Workload:
@@ -461,8 +392,3 @@ def beside_sibling(workload: Workload, sibling: int, spare: int) -> Workload:
         unknown=frozenset(role for role in workload.unknown if ROLES[role].scope is Scope.THREAD),
         placements=placements,
     )
-
-
-def array_room(array_bytes: int) -> int:
-    """Memory that the largest stream takes."""
-    return max(stream_bytes(KERNELS[name], array_bytes) for name in STREAMS) + array_spacing(array_bytes)

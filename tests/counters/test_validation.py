@@ -39,8 +39,6 @@ FAULTS: dict[str, tuple[tuple[Fault, ...], tuple[str, ...]]] = {
     "mem_write": ((Fault(kind="background", amount=0.05),), ("untrusted",)),
     "l2_rfo": ((Fault(kind="nonlinear", amount=0.85),), ("untrusted",)),
     "fp_op": ((Fault(kind="no_counter"),), ("unavailable",)),
-    "remote_read": ((Fault(kind="nonlinear", amount=0.85),), ("untrusted",)),
-    "link_flit": ((Fault(kind="scaled", amount=0.125),), ("scaled",)),
 }
 """For each role the faults of its event, and the verdict that they deserve. None of the others has one."""
 
@@ -51,7 +49,7 @@ SOUND = ("cycles", "no_execute", "l1d_inflight_cycles", "l2_rfo_miss", "l1d_writ
 def _found(faulty: bool) -> dict[str, Verdict]:
     """Verdicts on all events of a machine, with the faults above or without any."""
     events = {**dict.fromkeys(SOUND, ()), **{role: faults if faulty else () for role, (faults, _) in FAULTS.items()}}
-    described = msgspec.structs.replace(load("plain"), pmu=spec.Pmu(events=events), remote_memory=spec.RemoteMemory())
+    described = msgspec.structs.replace(load("plain"), pmu=spec.Pmu(events=events))
     machine = open_machine_file(described, 3)
     try:
         return verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
