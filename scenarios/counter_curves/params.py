@@ -9,20 +9,7 @@ from dataclasses import dataclass, replace
 class Params:
     """Tunables, each with its unit and why it is what it is."""
 
-    delays: tuple[int, ...] = (
-        0,
-        4,
-        8,
-        16,
-        32,
-        48,
-        64,
-        96,
-        128,
-        192,
-        256,
-        512,
-    )  # no-operations: to 1/10 of a core's rate
+    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)  # no-operations behind four lines
     repeats: int = 6  # of every point of the throttled reader, as Helm and Taura 2019 took (section 4)
     rounds: int = 2048  # of four lines, in a run: 512 KiB a thread, beside which starting together is nothing
     smallest_bytes: int = 8192  # of working sets: any first cache holds it

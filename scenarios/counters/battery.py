@@ -131,7 +131,7 @@ class Battery:
             if size is not None:
                 ring = self._ring(size)
                 fraction = float(np.clip((self._step_ticks(ring) - before) / (own - before), 0.0, 1.0))
-                yield from make.served(level, ring, fraction, self._params.looseness)
+                yield from make.served(level, ring, fraction, self._params)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context

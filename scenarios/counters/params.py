@@ -17,6 +17,7 @@ class Params:
     trust: float = 0.02  # relative: a scale within this is trusted (Röhl et al. 2015: -1 to +2 % are accurate)
     exactness: float = 0.004  # relative error of a known volume: lines of interrupts and page walks; a fifth of `trust`
     looseness: float = 0.12  # lines per access, of what a level serves: replacement and prefetchers are not known
+    store_looseness: float = 0.3  # the same of stores: a prefetcher may have owned the line, which no load's time shows
     least_fit: float = 1e-3  # chance below which a candidate leaves too much unexplained: once in 1,000 true ones
     even_odds: float = 20.0  # candidates this close in probability are not distinguished; 5 % for the others
     slower: float = 1.3  # times a level's latency that the next one's is at least; published ones differ by half

@@ -223,37 +223,38 @@ class Ring:
         return self.order[at]
 
 
-def served(level: str, ring: Ring, fraction: float, looseness: float) -> Iterator[Workload]:
-    """A chase over a working set that a level serves, with and without multiplications, and stores to it. `fraction`
-    of the accesses whose lines the level before it lacks: none or one where that is as good."""
+def served(level: str, ring: Ring, fraction: float, params: Params) -> Iterator[Workload]:
+    """A chase over a working set that a level serves, with and without multiplications, and stores to the second
+    level's. `fraction` of the accesses whose lines the level before it lacks: none or one where that is as good."""
+    looseness = params.looseness
     part = fraction if looseness < fraction < 1 - looseness else float(round(fraction))
     lines = dict.fromkeys(BEYOND_FIRST, 1.0 if level == "l3" else part)
     lines |= dict.fromkeys(BEYOND_SECOND, part if level == "l3" else 0.0)
-    loose = {role: max(looseness, min(each, 1 - each)) for role, each in lines.items()}
     steps = 256
-    known = {role: steps * lines.get(role, volume) for role, volume in QUIET.items() if role not in (*WRITES, *OWNED)}
+    known = {role: lines.get(role, volume) for role, volume in QUIET.items() if role not in (*WRITES, *OWNED)}
     yield from _chases(
         Workload(
             name=f"{level}_chase",
             probe=Probe(),
             placements=lambda count: {TARGET: ring.starts(count, steps)},
-            volumes=known,
-            loose={role: loose.get(role, looseness) for role in known},
+            volumes={role: steps * volume for role, volume in known.items()},
+            loose={role: max(looseness, min(volume, 1 - volume)) for role, volume in known.items()},
             elapsed=STALLS,
             steps=steps,
             unit=12,
             warm=ring.rounds,
         )
     )
-    yield Workload(
-        name=f"{level}_store",
-        probe=STORE,
-        placements=lambda count: {TARGET: ring.starts(count, 1)},
-        volumes={role: lines[role] for role in OWNED},
-        loose={role: loose[role] for role in OWNED},
-        unit=1024,
-        warm=ring.rounds,
-    )
+    if level == "l2":
+        yield Workload(
+            name=f"{level}_store",
+            probe=STORE,
+            placements=lambda count: {TARGET: ring.starts(count, 1)},
+            volumes={role: lines[role] for role in OWNED},
+            loose={"l2_rfo": params.store_looseness, "l2_rfo_miss": looseness},
+            unit=1024,
+            warm=ring.rounds,
+        )
 
 
 def _chases(plain: Workload) -> Iterator[Workload]:

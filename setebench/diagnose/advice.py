@@ -18,9 +18,7 @@ class Params:
     """From where on advice is given. Percentages are of cycles unless another whole is named."""
 
     worth_percent: float = 15.0  # a part worth work: without it a program is at most 1.18 times as fast
-    bound_percent: float = (
-        50.0  # productive cycles below which a lower clock costs little (Molka et al. 2017, section 5)
-    )
+    bound_percent: float = 50.0  # productive cycles: below, a lower clock costs little (Molka et al. 2017, section 5)
     busy_percent: float = 80.0  # of a path's peak: waiting in an open queue exceeds service (Kleinrock 1975, 5)
     chained_misses: float = 1.5  # fewer misses in flight, while any is: loads wait for each other
     uneven: float = 1.1  # most loaded thread over the mean: the others wait for 9 % of the time

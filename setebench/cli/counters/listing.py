@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -18,17 +19,7 @@ SCHEMA = 1
 TEXT_WIDTH = 100
 """Of reasons below the table, in columns."""
 
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One role, or one event that the kernel names: `reason` says why it can't be counted here."""
-
-    name: str
-    meaning: str
-    unit: str
-    scope: str
-    event: str
-    countable: bool
-    reason: str = ""
+Row = dict[str, Any]
 
 
 @click.command("list")
@@ -55,47 +46,45 @@ def list_roles(everything: bool, form: str | None, output: str | None, force: bo
 
 
 def _rows(everything: bool) -> list[Row]:
+    """What there is to count; `reason` says why it can't be counted here."""
     from setebench.native.perf.program.wanted import Resolver
 
     return [
-        Row(
-            name=each.wanted.name,
-            meaning=each.meaning,
-            unit=each.wanted.unit,
-            scope=str(each.wanted.scope),
-            event=each.wanted.event,
-            countable=not each.reason,
-            reason=each.reason,
-        )
+        {
+            "name": each.wanted.name,
+            "meaning": each.meaning,
+            "unit": each.wanted.unit,
+            "scope": str(each.wanted.scope),
+            "event": each.wanted.event,
+            "countable": not each.reason,
+            "reason": each.reason,
+        }
         for each in Resolver().offers(everything)
     ]
 
 
 def _table(rows: Sequence[Row]) -> str:
     """Names, units, and events or the number of a reason, which stands below: most roles share one."""
-    reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
-    cells = [(row.name, row.unit, _how(row, reasons), row.meaning) for row in rows]
+    reasons = list(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
+    numbers = {reason: f"[{number}]" for number, reason in enumerate(reasons, 1)}
+    cells = [(row["name"], row["unit"], numbers.get(row["reason"], row["event"]), row["meaning"]) for row in rows]
     widths = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     below = [
-        textwrap.fill(f"[{number}] not here: {reason}", TEXT_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-        for number, reason in enumerate(reasons, 1)
+        textwrap.fill(f"{number} not here: {reason}", TEXT_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        for reason, number in numbers.items()
     ]
     return "".join(f"{line}\n" for line in [*lines, *([""] if below else []), *below])
 
 
-def _how(row: Row, reasons: Sequence[str]) -> str:
-    return row.event if row.countable else f"[{reasons.index(row.reason) + 1}]"
-
-
 def _json(rows: Sequence[Row]) -> str:
-    document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": list(rows)}
+    document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": rows}
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def _csv(rows: Sequence[Row]) -> str:
-    told = ({**msgspec.structs.asdict(row), "countable": "yes" if row.countable else "no"} for row in rows)
-    return csv_table([Row.__struct_fields__, *(each.values() for each in told)])
+    said = [{**row, "countable": "yes" if row["countable"] else "no"} for row in rows]
+    return csv_table([rows[0].keys(), *(each.values() for each in said)])
 
 
 _FORMS = {"table": _table, "json": _json, "csv": _csv}
