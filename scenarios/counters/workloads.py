@@ -144,8 +144,8 @@ def flushed(targets: Targets, unit: int) -> Iterator[Workload]:
         "far_store": (ready + STORE, {role: owned[role] for role in owned if role not in flushes}, flushes),
     }
     for name, (probe, known, unknown) in made.items():
-        placed = {"probe": probe.fence(), "placements": targets.draw, "unit": unit}
-        yield Workload(name=name, volumes=known, unknown=unknown, **placed)  # type: ignore[arg-type]
+        probe, placed = probe.fence(), targets.draw
+        yield Workload(name=name, probe=probe, placements=placed, volumes=known, unknown=unknown, unit=unit)
 
 
 def hot(targets: Targets, cycles: int) -> Iterator[Workload]:
@@ -270,9 +270,8 @@ def flushed_chases(targets: Targets, lines: tuple[int, ...]) -> Iterator[Workloa
     """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
     the lines."""
     for count in lines:
-        placed = {"probe": targets.flushed(count), "placements": targets.first, "unit": 24}
-        plain = Workload(name=f"far_chase_{count}", elapsed=STALLS, steps=count, **placed)  # type: ignore[arg-type]
-        yield from _chases(plain)
+        name, probe, placed = f"far_chase_{count}", targets.flushed(count), targets.first
+        yield from _chases(Workload(name=name, probe=probe, placements=placed, elapsed=STALLS, steps=count, unit=24))
 
 
 def ascending_chase(region: Region) -> Workload:

@@ -147,15 +147,15 @@ def _bandwidth(name: str, role: str, where: str, source: str, per_line: int = 1)
 def _ratio(name: str, unit: str, roles: tuple[str, ...], source: str, empty: str = "no load missed L1") -> Definition:
     """The first of these roles over the sum of the others."""
     below = roles[1] if len(roles) == 2 else f"({' + '.join(roles[1:])})"
-    known = {"name": name, "unit": unit, "roles": roles, "formula": f"{roles[0]} / {below}", "source": source}
-    return Definition(compute=_over(*roles), empty=empty, **known)  # type: ignore[arg-type]
+    compute, formula = _over(*roles), f"{roles[0]} / {below}"
+    return Definition(name=name, unit=unit, roles=roles, formula=formula, source=source, compute=compute, empty=empty)
 
 
 def _sharing(name: str, roles: tuple[str, ...], errors: str) -> Definition:
     source = f"Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of {errors}"
     text = roles[0] if len(roles) == 1 else f"({' + '.join(roles)})"
-    known = {"name": name, "unit": "lines/s", "roles": roles, "formula": f"{text} / time", "source": source}
-    return Definition(compute=_rate(lambda _: 1.0, *roles), **known)  # type: ignore[arg-type]
+    compute, formula = _rate(lambda _: 1.0, *roles), f"{text} / time"
+    return Definition(name=name, unit="lines/s", roles=roles, formula=formula, source=source, compute=compute)
 
 
 _HELM_LATENCY, _HELM_CONTROLLER = "Helm and Taura 2019, section 6.2", "Helm and Taura 2019, section 5.1"

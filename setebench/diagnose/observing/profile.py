@@ -31,8 +31,8 @@ def mapped_now(process: int) -> list[Mapped]:
         for line in lines:
             span, _, offset, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
             start, end = (int(part, 16) for part in span.split("-"))
-            place = {"path": "".join(path), "offset": int(offset, 16), "inode": int(inode)}
-            found.append(Mapped(time=0, pid=process, start=start, end=end, **place))  # type: ignore[arg-type]
+            at, number, name = int(offset, 16), int(inode), "".join(path)
+            found.append(Mapped(time=0, pid=process, start=start, end=end, offset=at, path=name, inode=number))
     return found
 
 
@@ -144,11 +144,12 @@ def _lines_of(tool: str, file: tuple[str, int], offsets: Sequence[int]) -> dict[
     if not known:
         return {}
     wanted = "".join(f"{address:#x}\n" for _, address in known)
-    options = {"capture_output": True, "text": True, "timeout": Params().addr2line_seconds, "check": False}
+    command, most = [tool, "-e", file[0]], Params().addr2line_seconds
     try:
-        answers = subprocess.run([tool, "-e", file[0]], input=wanted, **options).stdout.splitlines()  # type: ignore[call-overload]
+        done = subprocess.run(command, input=wanted, capture_output=True, text=True, timeout=most, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}
+    answers = done.stdout.splitlines()
     lines = zip(known, map(_line, answers), strict=False)
     return {offset: line for (offset, _), line in lines if line} if len(answers) == len(known) else {}
 
