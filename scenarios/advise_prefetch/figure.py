@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
+from setebench.loops import STRATEGIES
 from setebench.report.plots.plot import literal, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LABELS = {
-    "none": "none",
-    "hardware": "HW",
-    "l1_sw": "L1-SW",
-    "l2_sw": "L2-SW",
-    "two_stage_sw": "2-stage-SW",
-    "two_stage_hw_sw": "2-stage-HW-SW",
-    "compiler": "compiler",
-}
 COLUMNS = 4
 """Small plots beside each other: wider ones than a quarter of a page are not needed."""
 
@@ -39,10 +31,10 @@ def advice_figure(evidence: dict[str, Any]) -> Figure:
     top, below = parts
     try:
         _bars(top.add_subplot(), loops)
-        grid = below.subplots(rows, min(COLUMNS, len(loops)), squeeze=False)
-        for axes, (name, own) in zip(grid.flat, loops.items(), strict=False):
+        grid = below.subplots(rows, min(COLUMNS, len(loops)), squeeze=False).flat
+        for axes, (name, own) in zip(grid, loops.items(), strict=False):
             _curves(axes, name, own)
-        for axes in list(grid.flat)[len(loops) :]:
+        for axes in grid:  # those that are left
             axes.set_visible(False)
     except (KeyError, TypeError, ValueError) as error:
         raise SetebenchError("the prefetch advice in the evidence is damaged") from error
@@ -50,18 +42,16 @@ def advice_figure(evidence: dict[str, Any]) -> Figure:
 
 
 def _bars(axes: Axes, loops: dict[str, Any]) -> None:
-    names = [name for name in LABELS if any(name in own["strategies"] for own in loops.values())]
+    names = [name for name in (*STRATEGIES, "compiler") if any(name in own["strategies"] for own in loops.values())]
     width = 0.8 / len(names)
     for index, name in enumerate(names):
-        places = [place + index * width for place, own in enumerate(loops.values()) if name in own["strategies"]]
-        values = [own["strategies"][name] for own in loops.values() if name in own["strategies"]]
-        grey = str(0.15 + 0.7 * index / len(names))
-        heights = [each["value"] for each in values]
-        reach = [
-            [each["value"] - each["low"] for each in values],
-            [each["high"] - each["value"] for each in values],
-        ]
-        axes.bar(places, heights, width, yerr=reach, color=grey, label=LABELS[name], error_kw={"linewidth": 0.7})
+        found = [(place, own["strategies"].get(name)) for place, own in enumerate(loops.values())]
+        known = [(place + index * width, each) for place, each in found if each]
+        heights = [each["value"] for _, each in known]
+        reach = [[abs(each["value"] - each[end]) for _, each in known] for end in ("low", "high")]
+        look = {"color": str(0.15 + 0.7 * index / len(names)), "error_kw": {"linewidth": 0.7}}
+        label = name.replace("_", " ")
+        axes.bar([place for place, _ in known], heights, width, yerr=reach, label=label, **look)  # type: ignore[arg-type]
     axes.axhline(1.0, color="0.5", linewidth=0.7)
     axes.set_yscale("log", base=2)
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(loops))], [literal(name) for name in loops])
@@ -70,19 +60,20 @@ def _bars(axes: Axes, loops: dict[str, Any]) -> None:
 
 
 def _curves(axes: Axes, name: str, own: dict[str, Any]) -> None:
-    advised = own["advice"]["policy"]
     curves: dict[str, list[tuple[int, float]]] = {}
     for each in own["policies"]:
         policy = each["policy"]
-        if bool(policy["l1_distance"]) != bool(policy["l2_distance"]):
-            hint = policy["l1_hint"] if policy["l1_distance"] else policy["l2_hint"]
-            curves.setdefault(hint, []).append((policy["l1_distance"] or policy["l2_distance"], each["cycles"]))
+        for stage, other in (("l1", "l2"), ("l2", "l1")):
+            if policy[f"{stage}_distance"] and not policy[f"{other}_distance"]:
+                point = (policy[f"{stage}_distance"], each["cycles"])
+                curves.setdefault(policy[f"{stage}_hint"], []).append(point)
     for index, (hint, points) in enumerate(sorted(curves.items())):
         axes.plot(*zip(*sorted(points), strict=True), label=hint, **style(index))
-    at = max(advised["l1_distance"], advised["l2_distance"])
-    cycles = next(each["cycles"] for each in own["policies"] if each["policy"] == advised)
-    axes.plot([at or 1], [cycles], marker="*", markersize=13, color="0.0", linestyle="none", label="advised")
-    none = next(e["cycles"] for e in own["policies"] if e["strategy"] == "hardware")
+    cycles = {str(each["policy"]): each["cycles"] for each in own["policies"]}
+    advised = own["advice"]["policy"]
+    at = max(advised["l1_distance"], advised["l2_distance"]) or 1
+    axes.plot([at], [cycles[str(advised)]], marker="*", markersize=13, color="0.0", linestyle="none", label="advised")
+    none = next(each["cycles"] for each in own["policies"] if each["strategy"] == "hardware")
     axes.axhline(none, color="0.5", linewidth=0.7, linestyle=":")
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)

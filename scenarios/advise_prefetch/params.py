@@ -35,11 +35,7 @@ class Params:
         256,
     )  # iterations; times change little within a factor of two
     least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
-    race_first: int = 3  # rounds that choose before anything is left out
-    race_parts: int = 4  # parts of the rounds, after each of which losers are left out
-    race_least: int = 2  # rounds of a part: one that times and one that chooses
-    race_kept: int = 6  # policies of a group that stay at least (successive halving: Jamieson and Talwalkar 2016)
-    race_beaten: float = 2.0  # standard deviations of a difference of medians beyond which a policy has lost
+    part: int = 4  # rounds after which it is looked whether the proof is precise enough
     farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:

@@ -12,9 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from documents import make_document
 from setebench.scenarios.advise_prefetch.figure import advice_figure
-from setebench.scenarios.advise_prefetch.params import Params
 from setebench.scenarios.advise_prefetch.proof import Proof
-from setebench.scenarios.advise_prefetch.race import Race
 
 from setebench import store
 from setebench.cli.main import setebench
@@ -186,60 +184,3 @@ def test_regrets_of_a_score() -> None:
     assert (found["all"]["cases"], found["all"]["median"], found["all"]["right"]) == (2, 5.0, 0.5)
     assert found["table"]["median"] == 20.0 and found["slower_than_none"] == 1
     assert regrets([]) is None
-
-
-# -- the race ---------------------------------------------------------------------------------------------------------
-
-
-class _Timed:
-    """A bench on which policies take what they are given, with noise, and that counts passes."""
-
-    def __init__(self, cycles: dict[Policy, float], noise: float) -> None:
-        self.params, self._cycles, self._noise = Params(), cycles, noise
-        self.passes = 0
-
-    def rounds(self, _loop: object, _policies: int, between: tuple[int, int]) -> int:
-        return between[1]
-
-    def run(self, _loop: object, policies: list[Policy], rounds: int, purpose: int) -> np.ndarray:  # type: ignore[type-arg]
-        rng = np.random.default_rng(purpose)
-        self.passes += rounds * len(policies)
-        own = np.array([self._cycles[policy] for policy in policies])
-        ticks = 1e6 * own * rng.lognormal(0, self._noise, (rounds, len(policies)))
-        return np.asarray(ticks, dtype=np.int64)
-
-
-def _race(bench: _Timed, policies: tuple[Policy, ...]) -> Race:
-    race = Race(
-        bench=bench,  # type: ignore[arg-type]
-        loop=shape("triad"),
-        policies=policies,
-        groups=(policies,),
-        firsts=(),
-        kept=frozenset([Policy()]),
-    )
-    race.run(lambda own: len(own.ticks) >= 12)
-    return race
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.1])
-def test_a_race_leaves_losers_out_and_keeps_the_fastest(noise: float) -> None:
-    policies = (Policy(), *(Policy(l1_distance=d) for d in range(1, 31)))
-    cycles = {policy: 1.0 + 0.05 * abs(policy.l1_distance - 12) for policy in policies}
-    bench = _Timed(cycles, noise)
-    race = _race(bench, policies)
-    fastest = policies.index(Policy(l1_distance=12))
-    near = [k for k, policy in enumerate(policies) if cycles[policy] <= 1.0 + 2 * noise]
-    assert set(race.running()) & set(near) and np.isfinite(race.ticks[-1, 0])
-    assert bench.passes < 0.7 * race.ticks.size
-    if noise < 0.05:
-        assert np.isfinite(race.ticks[-1, fastest])
-
-
-def test_rounds_that_time_decide_nothing() -> None:
-    """What is fast in rounds that time alone, is left out all the same."""
-    policies = (Policy(), *(Policy(l1_distance=d) for d in range(1, 21)))
-    race = _race(_Timed({policy: 1.0 + 0.1 * policy.l1_distance for policy in policies}, 0.01), policies)
-    before = race.running()
-    race.ticks[~race.chooses, 5] = 1.0
-    assert race.running() == before

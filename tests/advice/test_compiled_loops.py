@@ -6,7 +6,6 @@ import ctypes
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,27 +34,9 @@ PREFETCHES = {
 }
 
 
-class Switches:
-    """Switches of prefetchers as the machine has them, which note when they were used."""
-
-    def __init__(self) -> None:
-        self.used: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
-        self.now_off = False
-
-    def offered(self, cpu: int) -> tuple[SimpleNamespace, ...]:
-        return (SimpleNamespace(name="streamer"), SimpleNamespace(name="next line"))
-
-    @contextmanager
-    def off(self, names: list[str], cpus: tuple[int, ...]) -> Iterator[None]:
-        assert not self.now_off
-        self.now_off = True
-        yield
-        self.now_off = False
-        self.used.append((tuple(names), cpus))
-
-
-def loops(switches: Switches | None = None, hints: tuple[str, ...] = HINTS) -> NativeLoops:
-    return NativeLoops(hints, cast(NativeSwitches, switches or Switches()), lambda: 1.0)
+def loops(hints: tuple[str, ...] = HINTS) -> NativeLoops:
+    none = SimpleNamespace(offered=lambda cpu: ())
+    return NativeLoops(hints, cast(NativeSwitches, none), lambda: 1.0)
 
 
 def two_stages(pair: tuple[int, int], l1_hint: str = "t0", l2_hint: str = "t1") -> Policy:
@@ -100,13 +81,6 @@ def test_a_wrong_result_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(native_loops.BUILDERS, name, builds_wrongly)
     with pytest.raises(SetebenchError, match=f"loop {name} is wrong"):
         loops().check(name)
-
-
-@pytest.mark.parametrize("name", LOOP_NAMES)
-def test_a_loop_that_did_not_run_is_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an earlier run left doesn't count."""
-    monkeypatch.setattr(native_loops, "Operands", lambda *_: SimpleNamespace(run=lambda *_: (1, 0)))
-    assert loops().differing(name, [PLAIN, PLAIN]) != []
 
 
 # -- machine code -------------------------------------------------------------------------------------------------
@@ -186,38 +160,3 @@ def test_what_is_asked_wrongly_is_said(machine: NativeMachine) -> None:
     with pytest.raises(UnsupportedError, match="no prefetch w; it has t0"):
         loops(hints=("t0",)).run("list@256K", [Policy(l1_distance=1, l1_hint="w")], 1, 1)
     assert loops(hints=()).run("list@256K", [Policy(l1_hint="w")], 1, 1).shape == (1, 1)
-
-
-def test_hardware_prefetchers_are_off_for_the_policies_that_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    switches = Switches()
-    policies = [PLAIN, Policy(hardware=False), Policy(l1_distance=2), Policy(l1_distance=2, hardware=False)]
-    seen: list[tuple[bool, bool]] = []
-    timed = NativeLoops._timed
-
-    def noting(self: NativeLoops, *of: Any) -> int:
-        seen.append((of[-1].hardware, switches.now_off))
-        return timed(self, *of)
-
-    monkeypatch.setattr(NativeLoops, "_timed", noting)
-    assert loops(switches).run("triad@256K", policies, 5, 1).shape == (5, 4)
-    assert set(seen) == {(True, False), (False, True)} and not switches.now_off
-    assert [names for names, _ in switches.used] == [("streamer", "next line")] * 6  # once a round; the first warms up
-    assert {len(cpus) for _, cpus in switches.used} == {1}
-
-
-def test_a_run_that_another_program_interrupted_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as is reasonable: where the CPU is never left alone, the last run counts."""
-    begun: list[int] = []
-    seen = itertools.chain([0, 1, 1, 2], itertools.repeat(2, 2), itertools.count())
-
-    def run(prepared: Prepared, number: int) -> int:
-        begun.append(number)
-        return 0
-
-    monkeypatch.setattr(Prepared, "begin", run)
-    monkeypatch.setattr(native_loops, "_interruptions", lambda: next(seen))
-    runs = loops()
-    assert runs.run("triad@256K", [PLAIN], 0, 1).shape == (0, 1)
-    assert begun == [0, 1, 2]  # the run that warms up: interrupted twice
-    runs.run("triad@256K", [PLAIN], 0, 1)
-    assert len(begun) == 3 + native_loops.UNDISTURBED_TRIES
