@@ -7,8 +7,8 @@
 A score runs with its answers in --answers; where that file is there already, it goes on from it. What --from names are
 score documents (`setebench score --format json`) or files of answers (`--answers`), also of runs that are not complete:
 each becomes a run of the page, in this order, behind those that --keep names of the page that there is. The page says
-how many machines each table rests on. Figures of twins are those that benchmarks/verify_twins.py and
-verify_detection.py put into docs/accuracy.json by --page; they stay.
+how many machines each table rests on. Figures of twins are those that benchmarks/verify_twins.py puts
+into docs/accuracy.json by --page; they stay.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kept(docs: Path, letters: Collection[str]) -> list[dict[str, Any]]:
 def of_twins(docs: Path) -> dict[str, Any]:
     """The figures of twins that the page has."""
     there = _there(docs)
-    return {key: there[key] for key in ("twins", "verifier") if key in there}
+    return {key: there[key] for key in ("twins",) if key in there}
 
 
 def _there(docs: Path) -> dict[str, Any]:

@@ -26,9 +26,12 @@ from setebench.truth.twin.make import fields_of
 from setebench.truth.twin.shapes import MOST_SLICES, at_least, of_size, of_size_and_ways
 
 NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 31)))
-FOLLOWS = ("bandwidth.", "counter.", "prefetcher.l1.other.", "prefetcher.l2.other.")
-"""Parameters that follow from fields which no finding names: ports, fills, the faults of a PMU, prefetchers that are
-only described."""
+FOLLOWS = (
+    *("bandwidth.", "counter.", "prefetcher.l1.other.", "prefetcher.l2.other."),
+    *("latency.core_to_core.", "latency.memory.row_hit"),
+)
+"""Parameters that follow from fields which no finding names (ports, fills, the faults of a PMU, prefetchers that are
+only described), or that a twin has for all pairs of cores and rows alike."""
 
 
 def truth_of(name: str) -> Document:
@@ -219,42 +222,7 @@ def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
 # -- prefetchers that fit no family ----------------------------------------------------------------------------------
 
 
-KINDS = (
-    spec.BestOffset(level=2, fills="l2"),
-    spec.LocalDeltas(level=1, fills="l1", trained_by=("load", "store"), degree=8),
-    spec.NextPage(level=1, fills="l1"),
-    spec.LinePair(level=1, fills="l1"),
-)
-
-
-@pytest.mark.parametrize("prefetcher", KINDS, ids=lambda each: type(each).__name__)
-def test_the_nearest_kind_is_taken(prefetcher: spec.AnyPrefetcher) -> None:
-    machine = msgspec.structs.replace(load("plain"), prefetchers=(prefetcher,))
-    twin = make_twin(truth_document(machine, "x", datetime(2026, 1, 1, tzinfo=UTC)))
-    (found,) = twin.machine.prefetchers
-    assert type(found) is type(prefetcher) and found.level == prefetcher.level and not twin.set_aside
-    assert set(found.trained_by) == set(prefetcher.trained_by) - {"l1_prefetcher"}
-    origin = twin.origins["prefetchers", 0, "kind" if ("prefetchers", 0, "kind") in twin.origins else "level"]
-    assert origin.parameters
-
-
-FAR = (
-    spec.AccessMap(level=2, degree=4, max_stride=8),
-    spec.SignaturePath(level=2, fills="l3", threshold_percent=50, trained_by=("load", "store")),
-)
-
-
-@pytest.mark.parametrize("prefetcher", FAR, ids=lambda each: type(each).__name__)
-def test_one_that_is_far_from_its_defaults_does_what_was_described(prefetcher: spec.AnyPrefetcher) -> None:
-    """Flags and words of its kind are looked for too, and where its lines land is no part of the kind."""
-    machine = msgspec.structs.replace(load("plain"), prefetchers=(prefetcher,))
-    twin = make_twin(truth_document(machine, "x", datetime(2026, 1, 1, tzinfo=UTC)))
-    found = {each.parameter: each.value for each in truth(twin.machine)}
-    described = [each for each in truth(machine) if each.parameter.startswith("prefetcher.")]
-    assert {each.parameter: each.value for each in described if found[each.parameter] != each.value} == {}
-
-
-def test_one_that_was_seen_but_not_described_is_left_out() -> None:
+def test_one_of_no_family_is_left_out_and_named() -> None:
     document = truth_document(load("plain"), "x", datetime(2026, 1, 1, tzinfo=UTC))
     kept = [each for each in document.findings if not each.parameter.startswith("prefetcher.l2.other")]
     seen = [
@@ -262,7 +230,7 @@ def test_one_that_was_seen_but_not_described_is_left_out() -> None:
         Finding(parameter="prefetcher.l2.other.patterns", unit="list", outcome=Outcome.UNRESOLVED, reason="noisy"),
     ]
     twin = make_twin(msgspec.structs.replace(document, findings=[*kept, *seen]))
-    assert twin.machine.prefetchers == ()
+    assert twin.machine.prefetchers == () and "prefetcher.l2.other.present" in as_toml(twin).partition("[clock]")[0]
 
 
 # -- texts of other people ------------------------------------------------------------------------------------------

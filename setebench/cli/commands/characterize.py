@@ -237,7 +237,7 @@ def _verified(request: Request, document: Document, progress: Progress) -> Docum
     asked = Asked(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=request.verify)
     try:
         said = references.of_the_system(document.machine.environment)
-        made = as_document(verify(make_twin(document), asked, progress), [], document, said)
+        made = as_document(verify(make_twin(document), asked, progress), document, said)
     except SetebenchError as error:
         progress.result(f"not verified: {error}")
         return document

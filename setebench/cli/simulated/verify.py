@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,9 +14,6 @@ from setebench.results import Document
 
 DIFFERS = 3
 """Exit status with --exit-code where the twin is contradicted."""
-
-EXPLAINING = 0.5
-"""Part of the minutes that may be spent on looking for a field that explains the worst probes."""
 
 LONGEST_LINE = 240
 
@@ -62,7 +58,6 @@ def verify_command(
     from setebench.sim.files.loader import read_file
     from setebench.truth.twin import make_twin, twin_of_file
     from setebench.truth.verify import Request, as_document, verify
-    from setebench.truth.verify.explain import explanations
 
     target = Output.choose(output, form, force)
     target.check()
@@ -72,11 +67,9 @@ def verify_command(
     progress = Progress(quiet=quiet)
     twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
     checked = verify(twin, request, progress)
-    seconds = 60 * EXPLAINING * minutes
-    explained = explanations(checked, seconds, progress) if checked.contradicted else []
     progress.close()
     said = references.of_the_system(document.machine.environment)
-    made = as_document(checked, explained, document, said)
+    made = as_document(checked, document, said)
     target.deliver(made)
     if target.path is None and target.form == "table":
         click.echo("\n".join(_below(made)))
@@ -85,21 +78,8 @@ def verify_command(
 
 
 def _below(document: Document) -> list[str]:
-    """The headline, what would explain the worst probes, and the worst probes."""
-    found = document.evidence["verify"]
-    lines = ["", *map(_explained, found["explanations"]), *map(_worst, found["worst"])]
-    return [line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines]
-
-
-def _explained(each: dict[str, Any]) -> str:
-    instead = "" if each["instead_of"] is None else f" instead of {each['instead_of']}"
-    return f"{each['field']} = {each['value']}{instead} explains {each['explains']} of {each['of']} worst probes"
-
-
-def _worst(bad: dict[str, Any]) -> str:
-    start = f"#{bad['number']} {bad['family']}: "
-    if "cycles" in bad:
-        cycles = bad["cycles"]
-        return f"{start}{cycles['machine']:.1f} cycles, twin {cycles['twin']:.1f}: {bad['probe']}"
-    wrong = bad["lines"][0]
-    return f"{start}{wrong['machine']}, twin {wrong['twin']}: {wrong['probe']}"
+    """The worst probes, in lines that a terminal holds."""
+    worst = document.evidence["verify"]["worst"]
+    form = "#{number} {family}: {machine}, twin {twin}: {probe}"
+    lines = (form.format(**each) for each in worst)
+    return ["", *(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines)]

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from setebench.report.accuracy.twins import twins
 from setebench.report.alike import joined
 
 ENOUGH = 300
@@ -91,7 +90,8 @@ def page(document: Document) -> str:
         for run in runs:
             for scenario, tables in run["accuracy"].items():
                 lines += ["", *_scenario(run, scenario, tables)]
-    lines += twins(document)
+    if document.get("twins"):
+        lines += _twins(document["twins"])
     return "\n".join(lines) + "\n"
 
 
@@ -193,6 +193,22 @@ def _scenario(run: Document, scenario: str, tables: Document) -> Iterator[str]:
         width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
         counts = [row["rows"], *(row[key]["hits"] for key in SHARES[:-1])]
         yield _row([f"`{name}`", *counts, _with_interval(row["wrong"]), _with_interval(row["coverage"]), width])
+
+
+def _twins(found: Document) -> Iterator[str]:
+    """How well twins of what was found predict their machines, relative to how often those agree with themselves."""
+    yield from ("", "## Twins", "", "[Twins](twin.md) of results, [verified](verify.md) on random probes; levels")
+    yield "predicted are relative to how often the machine agrees with itself:"
+    yield from ("", *(f"    {line}" for line in found["commands"]), "")
+    yield from _heads(["twins of what is", "machines", "least", "median", "at 99 % or more", "contradicted"])
+    for of, each in found["of"].items():
+        quantiles = [f"{each['quantiles'][key]:.1f} %" for key in ("0", "50")]
+        shares = (_with_interval(_share(each[key])) for key in ("at_goal", "contradicted"))
+        yield _row([of, found["machines"], *quantiles, *shares])
+
+
+def _share(part: Document) -> Document:
+    return {**part, "fraction": part["hits"] / part["trials"] if part["trials"] else 0.0}
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from setebench.sim.spec.check_sense import sense_problems
 from setebench.sim.spec.fields import table_fields
 from setebench.sim.spec.limits import LIMITS
 from setebench.text import visible
-from setebench.truth.twin import caches, core, memory, others, prefetchers, tlbs
+from setebench.truth.twin import caches, core, memory, prefetchers, tlbs
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings
 
@@ -31,7 +31,6 @@ RULES: tuple[Callable[[Readings, Draft], None], ...] = (
     memory.memory,
     memory.software_prefetches,
     prefetchers.prefetchers,
-    others.others,
     memory.coherence,
 )
 UNMEASURED = "not measured; the default of machine files"

@@ -8,7 +8,7 @@ from setebench.sim.spec.limits import LIMITS
 from setebench.truth.twin.caches import levels
 from setebench.truth.twin.core import SYSTEM
 from setebench.truth.twin.draft import Draft
-from setebench.truth.twin.readings import Reading, Readings, computed, narrowest
+from setebench.truth.twin.readings import Readings, computed, narrowest
 
 GIGA = 1e9
 HUGE = 2 << 20
@@ -22,11 +22,6 @@ FLAGS = {
 LEAST_ABOVE_CACHES = 2.0
 """Memory whose latency is open is assumed to be so many times as far as the last cache, or at its default."""
 
-ROW_BYTES, BANKS = 8192, 64
-"""Of DDR4 with 8 chips, and of two channels with two ranks each (JESD79-4)."""
-
-Pair = tuple[int, int]
-
 
 def memory(readings: Readings, draft: Draft) -> None:
     """Latency, pages, page faults, and the pace of lines."""
@@ -36,7 +31,6 @@ def memory(readings: Readings, draft: Draft) -> None:
         usual = table_fields(spec.Memory)["latency_cycles"].default
         far = max(float(usual), LEAST_ABOVE_CACHES * float(last))
         draft.assume(("memory", "latency_cycles"), far, "the latency is open: a usual one")
-    _rows(readings, draft)
     for pages in ("4k", "2m"):
         draft.put(("memory", f"page_fault_{pages}_cycles"), readings.get(f"page_fault.minor.{pages}"))
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
@@ -48,17 +42,6 @@ def memory(readings: Readings, draft: Draft) -> None:
             lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio, why="line over peak"
         )
         draft.put(("memory", "interval_cycles"), interval)
-
-
-def _rows(readings: Readings, draft: Draft) -> None:
-    """What an open row saves; how large rows are and in how many banks is assumed."""
-    hit, miss = readings.get("latency.memory.row_hit"), readings.get("latency.memory")
-    if hit is None or miss is None:
-        return
-    saved = computed(lambda near, far: max(far - near, 0.0), hit, miss, why="memory less its open rows")
-    draft.put(("memory", "row_hit_saves_cycles"), saved)
-    draft.assume(("memory", "row_bytes"), ROW_BYTES, "how large rows are is not reported: a usual size")
-    draft.assume(("memory", "banks"), BANKS, "how many banks there are is not reported: a usual number")
 
 
 def _size(readings: Readings, draft: Draft) -> None:
@@ -95,51 +78,17 @@ def software_prefetches(readings: Readings, draft: Draft) -> None:
 
 
 def coherence(readings: Readings, draft: Draft) -> None:
-    """Reads of other cores' lines: the nearest pair, and how much further others are."""
-    modified, exclusive, shared = (_pairs(readings, state) for state in ("modified", "exclusive", "shared"))
-    nearest = min((float(each.value) for each in modified.values()), default=0.0)
-    distances = {pair: float(each.value) - nearest for pair, each in modified.items()}
-    near = [each for pair, each in modified.items() if not distances[pair]]
-    draft.put(("coherence", "modified_cycles"), narrowest(near))
-    own = [_less(each, distances.get(pair, 0.0)) for pair, each in exclusive.items()]
-    draft.put(("coherence", "exclusive_cycles"), narrowest(own))
-    if any(distances.values()):
-        number = draft.get(("core", "cores"))
-        table = [[distances.get((reader, owner), 0.0) for owner in range(number)] for reader in range(number)]
-        first = next(iter(modified.values()))
-        draft.put(("coherence", "distance_cycles"), first, table)
-    _shared(readings, draft, shared, distances)
+    """Reads of other cores' lines, as the pair that is known best shows them; all pairs are as far apart."""
+    for state in ("modified", "exclusive", "shared"):
+        names = readings.names("latency.core_to_core.", f".{state}")
+        known = narrowest([found for name in names if (found := readings.get(name)) is not None])
+        if known is None:
+            continue
+        count = levels(readings)
+        outer = ("levels", count - 1, "latency_cycles") if count > 2 else ("memory", "latency_cycles")
+        low, high = (known.value if end is None else end for end in (known.low, known.high))
+        plain = state == "shared" and low <= float(draft.get(outer)) <= high  # 0: what all cores share delivers it
+        draft.put(("coherence", f"{state}_cycles"), known, 0.0 if plain else None)
     after, hit = readings.get("software_prefetch.store_after.shared"), readings.get("latency.l1")
     if after is not None and hit is not None:
         draft.put(("coherence", "invalidate_cycles"), computed(lambda store, own: max(store - own, 0.0), after, hit))
-
-
-def _pairs(readings: Readings, state: str) -> dict[Pair, Reading]:
-    """Readings by (reader, owner) as numbers of cores; findings name the CPUs."""
-    core_of = {cpu: core for core, group in enumerate(readings.cores) for cpu in group}
-    start = "latency.core_to_core."
-    found = {}
-    for name in readings.names(start, f".{state}"):
-        reader, owner = (int(part) for part in name.removeprefix(start).split(".")[0].split("-"))
-        known = readings.get(name)
-        if known is not None and reader in core_of and owner in core_of:
-            found[core_of[reader], core_of[owner]] = known
-    return found
-
-
-def _less(reading: Reading, cycles: float) -> Reading:
-    return computed(lambda value: max(value - cycles, 1.0), reading) if cycles else reading
-
-
-def _shared(readings: Readings, draft: Draft, shared: dict[Pair, Reading], distances: dict[Pair, float]) -> None:
-    """0 says that the last cache, or memory, delivers the line: where the times are the same."""
-    known = narrowest([_less(each, distances.get(pair, 0.0)) for pair, each in shared.items()])
-    if known is None:
-        return
-    count = levels(readings)
-    other = draft.get(("levels", count - 1, "latency_cycles")) if count > 2 else draft.get(("memory", "latency_cycles"))
-    plain = narrowest(list(shared.values()))
-    assert plain is not None
-    low, high = (plain.value if end is None else end for end in (plain.low, plain.high))
-    same = other is not None and low <= float(other) <= high
-    draft.put(("coherence", "shared_cycles"), known, 0.0 if same else None)

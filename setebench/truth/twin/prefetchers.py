@@ -42,23 +42,23 @@ class _Known:
 
 
 def prefetchers(readings: Readings, draft: Draft) -> None:
-    """Every prefetcher that is reported present and that the schema has a kind for. One whose presence is open is
-    assumed to be absent, which the origin of the list itself says."""
+    """Every prefetcher that is reported present and that the schema has a kind for. One whose presence is open, or
+    that fits no kind, is left out, which the origin of the list itself says."""
     kinds = {kind_of(table): table for table in PREFETCHERS}
     found, unsettled = [], []
     for name in readings.names(START, PRESENT):
         identity = name.removeprefix(START).removesuffix(PRESENT)
         present = readings.get(name)
         level, _, kind = identity.partition(".")
-        if present is None:
+        if present is None or (present.value and kind not in kinds):
             unsettled.append(identity)
-        elif present.value and kind in kinds and level in ("l1", "l2"):
+        elif present.value and level in ("l1", "l2"):
             found.append((identity, kinds[kind]))
     for index, (identity, table) in enumerate(found):
         _prefetcher(readings, draft, _Known(identity, table, index))
     if unsettled:
         names = tuple(f"{START}{each}{PRESENT}" for each in unsettled)
-        absent = Reading(None, "bounded", parameters=names, why="open; assumed to be absent")
+        absent = Reading(None, "bounded", parameters=names, why="open, or of no known kind; left out")
         draft.origins["prefetchers",] = absent.origin
 
 

@@ -1,8 +1,7 @@
 """A machine and its twin, held against each other on random probes that nobody chose.
 
 `families` draw trials by a seed; `asking` runs them on any machine and answers in levels and cycles; `agreement` says
-how often twin and machine agree, beside the machine with itself; `explain` searches the field that would explain the
-rest.
+how often twin and machine agree, beside the machine with itself.
 """
 
 from setebench.truth.verify.check import Request as Request

@@ -210,7 +210,7 @@ class Asker:
             places[HERE] = np.full(repetitions + 1, self._ring(trial.ring, trial.ring_pages, region))
         if trial.bytes:
             places = self._streamed(region, trial.bytes, repetitions)
-        ticks = self._together(trial, places) if trial.beside else self._run(trial.probe, places)
+        ticks = self._run(trial.probe, places)
         pace = self._known
         cycles = (mean(ticks, pace.step) - pace.empty) * pace.cycles_per_tick
         return Answer((max(cycles, 0.5) / trial.units,))
@@ -221,11 +221,6 @@ class Asker:
             raise UnsupportedError("arrays larger than the memory that trials have")
         there = region.address + region.size // 2 // PAGE * PAGE
         return {HERE: np.full(repetitions + 1, region.address), THERE: np.full(repetitions + 1, there)}
-
-    def _together(self, trial: Times, places: dict[Base, NDArray[np.int64]]) -> NDArray[np.int64]:
-        others = [group[0] for group in self._machine.facts.siblings if self._cpu not in group]
-        probes = {self._cpu: trial.probe} | dict(zip(others, trial.beside, strict=False))
-        return self._machine.run_together(probes, places, warmup=1)[self._cpu][:, 0]
 
     def _page_size(self, wanted: int) -> int:
         return wanted if wanted in self._machine.facts.page_sizes else PAGE

@@ -28,7 +28,6 @@ class Params:
     """How far draws reach. None of it is fitted to a machine: it only says what is asked how often."""
 
     targets: int = 6  # lines asked after each pattern; more of one trial say less than more trials
-    most_accesses: int = 12  # of a random pattern; a page's prefetchers answer within a few
     most_run: int = 24  # accesses of a run; a trigger of 5 misses (Sandy Bridge) beside a pair prefetcher needs 10
     ahead: int = 24  # lines ahead of a run that may be asked; the largest published distance is about 20
     most_conflicts: int = 40  # lines that share a set; more ways than caches have
@@ -76,22 +75,6 @@ def _paced(rng: np.random.Generator) -> bool:
 # -- which level serves a line ------------------------------------------------------------------------------------
 
 
-def scattered(rng: np.random.Generator, around: Surroundings) -> Trial:
-    """Random accesses in a page, at times in another one between, and then where lines of the page are."""
-    count, kind = int(rng.integers(1, PARAMS.most_accesses + 1)), _kind(rng, around)
-    lines = rng.integers(0, around.lines_per_page, count)
-    shared, paced = "A" if rng.random() < 0.5 else None, _paced(rng)
-    probe = _flushed(around.lines_per_page, around)
-    for line in lines:
-        probe = _access(probe, kind, HERE + int(line) * around.line, shared)
-        probe = probe.fence() if paced else probe
-        if rng.random() < 0.2:
-            probe = probe.load(THERE + int(rng.integers(around.lines_per_page)) * around.line)
-    near = np.concatenate([lines[:2], lines[:3] + rng.integers(1, 4), lines[:3] - rng.integers(1, 4)])
-    drawn = [*near.tolist(), *rng.integers(0, around.lines_per_page, 3).tolist()]
-    return Levels("scattered", _settled(probe, around), _targets(rng, drawn, around, 1))
-
-
 def _targets(rng: np.random.Generator, lines: list[int], around: Surroundings, pages: int) -> tuple[int, ...]:
     """Some of these lines, within the pages that were flushed, as bytes."""
     held = sorted({int(line) for line in lines if 0 <= line < pages * around.lines_per_page})
@@ -99,11 +82,11 @@ def _targets(rng: np.random.Generator, lines: list[int], around: Surroundings, p
     return tuple(int(line) * around.line for line in chosen)
 
 
-def runs(rng: np.random.Generator, around: Surroundings) -> Trial:
+def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     """One to three runs in either direction, with gaps, by one instruction each or by many; then the lines ahead."""
     count, kind = int(choice(rng, (1, 1, 1, 2, 3))), _kind(rng, around)
     one_each, paced = rng.random() < 0.6, _paced(rng)
-    length = whole(rng, 2, PARAMS.most_run)
+    length = int(rng.integers(2, PARAMS.most_run + 1))
     starts = rng.integers(0, around.lines_per_page, count)
     strides = [_stride(rng, around) for _ in range(count)]
     wide = rng.random() < 0.3 and HUGE in around.facts.page_sizes
@@ -119,7 +102,7 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial:
                 probe = probe.fence() if paced else probe
                 places.append((offset, stride))
     if not places:
-        return scattered(rng, around)
+        return None
     offset, stride = places[-1]
     ahead = [(offset + k * stride) // around.line for k in (1, 2, int(rng.integers(3, PARAMS.ahead)))]
     side = 1 if stride > 0 else -1
@@ -133,23 +116,6 @@ def _stride(rng: np.random.Generator, around: Surroundings) -> int:
     """Bytes between accesses of a run: mostly one line, at times a few, at times less than one."""
     size = choice(rng, (1.0, 1.0, 1.0, 2.0, 3.0, 0.5, float(rng.integers(1, 12))))
     return int(size * around.line) * int(choice(rng, (1, 1, -1)))
-
-
-def hints(rng: np.random.Generator, around: Surroundings) -> Trial | None:
-    """One software prefetch with any hint, of a line in memory or nearer, in the page of the latest load or another."""
-    if not around.facts.prefetch_hints:
-        return None
-    hint = str(choice(rng, around.facts.prefetch_hints))
-    line = int(rng.integers(0, around.lines_per_page))
-    probe = _flushed(around.lines_per_page, around)
-    if rng.random() < 0.3:
-        probe = probe.prefetch(HERE + line * around.line, str(choice(rng, around.facts.prefetch_hints))).fence()
-        probe = _settled(probe, around)
-    if rng.random() < 0.5:
-        probe = probe.load(THERE)
-    probe = probe.prefetch(HERE + line * around.line, hint)
-    near = [line, line ^ 1, line + 1, line - 1, line + 2]
-    return Levels("hints", _settled(probe, around), _targets(rng, near, around, 1))
 
 
 def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
@@ -211,20 +177,8 @@ def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
     return Times("bursts", probe.stop(), 1)
 
 
-def others(rng: np.random.Generator, around: Surroundings) -> Trial | None:
-    """A load or store of a line that another core wrote, or read, just before."""
-    if len(around.facts.siblings) < 2:
-        return None
-    wrote = bool(rng.random() < 0.5)
-    theirs = Probe().flush(HERE).fence().barrier()
-    theirs = (theirs.store(HERE) if wrote else theirs.load(HERE)).fence().barrier()
-    mine = Probe().load(HERE + 32 * around.line).fence().barrier().barrier().start()
-    mine = mine.load(HERE) if rng.random() < 0.6 else mine.store(HERE).fence()
-    return Times("others", mine.stop(), 1, beside=(theirs,))
-
-
 def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
-    """A streaming kernel over arrays of random size, by one thread or one on each of several cores."""
+    """A streaming kernel over arrays of random size."""
     kernels = [name for name in ("load", "store", "copy", "triad") if name in around.facts.kernels]
     if not kernels:
         return None
@@ -232,41 +186,25 @@ def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     most = min(2 * around.cache_lines[-1], PARAMS.most_ring) * around.line
     size = max(whole(rng, 2048, most) // 4096, 1) * 4096
     width = int(choice(rng, around.facts.access_sizes))
-    one = Probe().stream(HERE, kernel, size, width).fence()
-    others_too = rng.random() < 0.3 and len(around.facts.siblings) > 1
-    beside: tuple[Probe, ...] = ()
-    if others_too:
-        threads = int(rng.integers(2, len(around.facts.siblings) + 1))
-        own = Probe().stream(THERE, kernel, size, width).fence().barrier().stream(THERE, kernel, size, width)
-        beside = (own,) * (threads - 1) if threads == 2 else (own,)
-        one = one.barrier()
-    timed = one.start().stream(HERE, kernel, size, width).stop()
-    return Times("streams", timed, max(size // around.line, 1), beside=beside, bytes=4 * size + 4096)
+    probe = Probe().stream(HERE, kernel, size, width).fence().start().stream(HERE, kernel, size, width).stop()
+    return Times("streams", probe, max(size // around.line, 1), bytes=4 * size + 4096)
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("scattered", scattered),
-    Family("runs", runs, 2.0),
-    Family("hints", hints, 0.5),
+    Family("runs", runs, 3.0),
     Family("conflicts", conflicts),
     Family("evictions", evictions, 0.5),
     Family("chases", chases, 0.5),
     Family("bursts", bursts),
-    Family("others", others, 0.2),
     Family("streams", streams, 0.5),
 )
 """Trials are drawn in turn, each family as often as its weight says."""
 
 
-def order(families: tuple[Family, ...] = FAMILIES) -> list[int]:
-    """Numbers of families in one round, in a fixed order, each as often as ten times its weight says."""
-    due = [round(10 * family.weight) for family in families]
-    turns = max(due)
-
-    def is_due(count: int, turn: int) -> bool:
-        return turn * count // turns != (turn + 1) * count // turns
-
-    return [index for turn in range(turns) for index, count in enumerate(due) if is_due(count, turn)]
+def order() -> list[int]:
+    """Numbers of families in one round, in a fixed order, each as often as twice its weight says."""
+    due = [round(2 * family.weight) for family in FAMILIES]
+    return [index for turn in range(max(due)) for index, count in enumerate(due) if turn < count]
 
 
 def drawn(seed: int, number: int, around: Surroundings, purpose: int = 0) -> Trial | None:

@@ -1,8 +1,8 @@
-"""Whether a co-runner takes a part of the core: an independent control beside trials.
+"""A control beside trials: whether a co-runner takes a part of the core.
 
 Independent instructions take nothing but issue slots; a chain of additions only waits for itself. Where the former run
 slower beside the latter than they ever did, another thread of the core takes slots, and with them miss entries and
-lines: what a trial says then is not what the machine says alone. Nothing of any trial's answer enters.
+lines. Nothing of any trial's answer enters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pace:
     def __init__(self, machine: Machine, cpu: int) -> None:
         self._machine, self._cpu, self._fastest = machine, cpu, 0.0
         loop = Probe().start(0).repeat(PARAMS.rounds, Probe().nop(PARAMS.nops)).stop(0)
-        self._look = loop.start(1).add(PARAMS.additions).stop(1)
+        self._probe = loop.start(1).add(PARAMS.additions).stop(1)
         for _ in range(PARAMS.first):
             self.alone()
             self.pause()
@@ -53,9 +53,9 @@ class Pace:
         return False
 
     def alone(self) -> bool:
-        """Whether nothing takes slots just now."""
+        """True if nothing takes slots just now."""
         try:
-            ticks = self._machine.run(self._look, PARAMS.repetitions, cpu=self._cpu, warmup=1)
+            ticks = self._machine.run(self._probe, PARAMS.repetitions, cpu=self._cpu, warmup=1)
         except UnsupportedError:
             return True
         nops, chain = ticks.T

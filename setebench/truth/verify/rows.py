@@ -1,18 +1,18 @@
-"""One trial with what machine and twin said of it, as labels, depths and times."""
+"""One trial with what machine and twin gave for it, as labels, depths and times."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from setebench.errors import UnsupportedError
 from setebench.sim import spec
-from setebench.truth.verify.agreement import Compared, errors
+from setebench.truth.verify.agreement import Compared
 from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.trials import Levels, Times, Trial
+from setebench.truth.verify.trials import Levels, Trial
 
 MEMORY = 9.0
 """The label of memory, whatever the number of cache levels."""
@@ -32,9 +32,8 @@ PARAMS = Params()
 
 @dataclass(frozen=True)
 class Row:
-    """One trial and three answers, in cycles; `compared` has them as labels where levels were asked. `apart` says by
-    target how far the twin lies from both of the machine's answers, in levels, or relative to the time: above 0 beyond
-    them, below 0 before them, 0 within what counts as no difference."""
+    """One trial and three answers, in cycles; `compared` has them as labels where levels were measured. `apart` is by
+    target how far the twin lies beyond both of the machine's answers, in levels, or relative to the time."""
 
     number: int
     trial: Trial
@@ -46,7 +45,7 @@ class Row:
 
     @property
     def by_level(self) -> bool:
-        """Whether levels were asked, not times."""
+        """True where levels were measured, not times."""
         return isinstance(self.trial, Levels)
 
     @property
@@ -54,14 +53,19 @@ class Row:
         """The target on which the twin lies farthest from the machine."""
         return int(np.argmax(np.abs(self.apart)))
 
+    @property
+    def badness(self) -> float:
+        """How far the twin is off at the worst target: 0 where it is not."""
+        return abs(self.apart[self.worst])
 
-def row(number: int, trial: Trial, said: tuple[Answer, Answer, Answer], machine: spec.Machine) -> Row:
-    """What the machine said, said again, and what the twin said."""
-    first, again, twin = said
-    scales = [scaled(trial, each, machine) for each in said]
-    least = least_difference(trial, first)
+
+def row(number: int, trial: Trial, given: tuple[Answer, Answer, Answer], machine: spec.Machine) -> Row:
+    """What the machine gave, gave again, and what the twin gave."""
+    scales = [scaled(trial, each, machine) for each in given]
+    least = least_difference(trial, given[0])
     apart = tuple(_beyond(one, two, other, least) for one, two, other in zip(*scales, strict=True))
-    return Row(number, trial, first, again, twin, compared(trial, said, machine), apart)
+    compared = Compared(*(labels(each, machine) if isinstance(trial, Levels) else each.cycles for each in given))
+    return Row(number, trial, *given, compared, apart)
 
 
 def _beyond(first: float, again: float, twin: float, least: float) -> float:
@@ -75,7 +79,6 @@ def least_difference(trial: Trial, first: Answer) -> float:
     """The difference that counts, in the scale of `scaled`."""
     if isinstance(trial, Levels):
         return PARAMS.depth
-    assert isinstance(trial, Times)
     return float(max(np.log1p(PARAMS.time), np.log1p(PARAMS.cycles / trial.units / first.cycles[0])))
 
 
@@ -100,37 +103,10 @@ def labels(answer: Answer, machine: spec.Machine) -> tuple[float, ...]:
     return tuple(MEMORY if each == len(borders) else float(1 + each) for each in crossed)
 
 
-def compared(trial: Trial, said: tuple[Answer, Answer, Answer], machine: spec.Machine) -> Compared:
-    """Answers as labels where levels were asked, as times else."""
-    if isinstance(trial, Levels):
-        return Compared(*(labels(each, machine) for each in said))
-    return Compared(*(each.cycles for each in said))
-
-
-def badness(row: Row) -> float:
-    """How wrong the twin is on a trial, beyond what the machine disagrees with itself; from 0 to 1."""
-    if row.by_level:
-        return row.compared.missed / len(row.compared.first)
-    own, other = (float(errors([row.compared], which)[0]) for which in ("again", "twin"))
-    least = float(np.expm1(least_difference(row.trial, row.first)))
-    beyond = max(other - max(2 * own, least), 0.0)
-    return beyond / (1 + beyond)
-
-
 def answers(asker: Asker, trials: dict[int, Trial]) -> Iterator[tuple[int, Answer]]:
-    """What the machine says of each trial; nothing of one that it can't be asked."""
+    """What the machine gives for each trial; nothing for one that it can't run."""
     for number, trial in trials.items():
         try:
             yield number, asker.ask(trial)
         except UnsupportedError:
             continue
-
-
-def chosen(rows: Sequence[Row], most: int, of_family: int) -> list[Row]:
-    """Rows on which the twin differs, the farthest first, families in turn."""
-    families: dict[str, list[Row]] = {}
-    for each in sorted(rows, key=lambda each: (-abs(each.apart[each.worst]), each.number)):
-        if each.apart[each.worst]:
-            families.setdefault(each.trial.family, []).append(each)
-    turns = itertools.zip_longest(*(family[:of_family] for family in families.values()))
-    return [each for turn in turns for each in turn if each is not None][:most]

@@ -14,7 +14,7 @@ from setebench.probe import Base, Operand, Probe
 
 PAGE, HUGE = 4096, 2 << 20
 HERE, THERE, TARGET = Base("p"), Base("q"), Base("t")
-"""A random place, another one, and the line whose level is asked; new ones in every repetition."""
+"""A random place, another one, and the line whose level is measured; new ones in every repetition."""
 
 SPAN_PAGES = 4
 """Pages around a place that belong to it: places are so far apart that no pattern reaches the next."""
@@ -58,7 +58,7 @@ class Levels:
 @dataclass(frozen=True)
 class Times:
     """Asks how long interval 0 of `probe` takes, in cycles for each of `units`. `ring` lines are linked for a chase
-    that starts at HERE; `beside` runs on other CPUs at once, `probe` on the first."""
+    that starts at HERE; `bytes` are those of arrays that it streams through."""
 
     family: str
     probe: Probe
@@ -66,15 +66,12 @@ class Times:
     page_size: int = PAGE
     ring: int = 0
     ring_pages: int = 0
-    beside: tuple[Probe, ...] = ()
     bytes: int = 0
 
     def shown(self) -> str:
-        """The probe in the pattern notation, with what runs beside it."""
-        text = render(self.probe)
+        """The probe in the pattern notation."""
         ring = f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages" if self.ring else ""
-        others = "".join(f"  # beside: {render(each)}" for each in self.beside)
-        return f"{text}{ring}{others}".replace("\n", "; ").strip("; ")
+        return f"{render(self.probe)}{ring}".replace("\n", "; ").strip("; ")
 
 
 Trial = Levels | Times
