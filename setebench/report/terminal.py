@@ -31,32 +31,28 @@ _PAGE_WIDTH, _LEAST_WIDTH = 100, 40
 def terminal_table(view: View, width: int, colour: bool) -> str:
     """Only notes are folded. Where they have no room they follow the table, and where the table itself has none the
     terminal may wrap its lines: nothing is ever cut off."""
-    from rich.text import Text
-
     needed = _width(view)
     notes_fit = needed + _NOTE_WIDTH <= width
     console = _console(max(width, needed), colour)
     with console.capture() as captured:
         page = opening(view.document, view.references)
         _begin(console, view.document, page, width)
+        if page is not None:
+            console.print()
         console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
-        for line in [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)]:
-            console.print(Text(line), soft_wrap=True)
+        _lines(console, [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)])
     return _stripped(captured.get())
 
 
 def overview(view: View, width: int) -> str:
     """The opening page alone; the table of a document that has none."""
-    from rich.text import Text
-
     page = opening(view.document, view.references)
     if page is None:
         return terminal_table(view, width, False)
     console = _console(width, False)
     with console.capture() as captured:
         _begin(console, view.document, page, width)
-        for line in shortcomings(view.document):
-            console.print(Text(line), soft_wrap=True)
+        _lines(console, shortcomings(view.document))
     return _stripped(captured.get())
 
 
@@ -73,6 +69,13 @@ def _console(width: int, colour: bool) -> Console:
     )
 
 
+def _lines(console: Console, lines: list[str]) -> None:
+    from rich.text import Text
+
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
 def _stripped(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
@@ -82,12 +85,11 @@ def _begin(console: Console, document: Document, page: Opening | None, width: in
     from rich.text import Text
 
     console.print(Text(title(document), style="bold"), soft_wrap=True)
-    for line in verified(document) if page is None else []:
-        console.print(Text(line), soft_wrap=True)
-    for part in _page(page) if page is not None else []:
+    if page is None:
+        _lines(console, verified(document))
+        return
+    for part in _page(page):
         console.print(part, width=max(min(width, _PAGE_WIDTH), _LEAST_WIDTH))
-    if page is not None:
-        console.print()
 
 
 def _page(page: Opening) -> Iterator[RenderableType]:

@@ -16,7 +16,7 @@ import msgspec
 
 from setebench import store
 from setebench.errors import SetebenchError
-from setebench.report.opening import opening
+from setebench.report.opening import opening, processor_name
 from setebench.report.plots import plot
 from setebench.report.sections import Reference, condensed, sections
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
@@ -143,16 +143,13 @@ def _row(view: View, finding: Finding) -> dict[str, Any]:
 
 def _machine_rows(document: Document) -> dict[str, str]:
     """The machine block: what a reader asks first."""
-    machine, settings = document.machine, document.settings
+    settings = document.settings
     ratio = cycles_per_ns(document)
-    cpu, hypervisor = (machine.environment.get(key) for key in ("cpu", "hypervisor"))
     rows = {
-        "machine": machine.name,
+        "machine": processor_name(document),
         "opened as": settings.get("machine"),
-        "processor": _processor(cpu) if isinstance(cpu, dict) else None,
-        "guest of": hypervisor.get("name") if isinstance(hypervisor, dict) else None,
         "core clock while measuring": f"{ratio:.3f} GHz" if ratio else None,
-        "CPUs": machine.facts.get("cpus"),
+        "CPUs": document.machine.facts.get("cpus"),
         "seed": settings.get("seed"),
         "fewer samples (--fast)": settings.get("fast"),
         "begun": document.started,
@@ -162,21 +159,15 @@ def _machine_rows(document: Document) -> dict[str, str]:
     return _texts({label: value for label, value in rows.items() if value not in (None, "", [])})
 
 
-def _processor(cpu: dict[str, Any]) -> str:
-    numbers = [f"{key} {cpu[key]}" for key in ("family", "model", "stepping") if cpu.get(key) is not None]
-    return ", ".join([str(cpu.get("name") or "unknown"), *numbers])
-
-
 def _texts(record: dict[str, Any]) -> dict[str, str]:
-    texts = {True: "yes", False: "no"}
-    return {
-        str(key): texts[value]
-        if isinstance(value, bool)
-        else value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False)
-        for key, value in record.items()
-    }
+    """Keys and values as text: words as they are, flags as yes and no, all else as JSON."""
+    return {str(key): _text(value) for key, value in record.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _address(data: bytes, kind: str) -> str:

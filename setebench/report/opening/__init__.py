@@ -16,7 +16,7 @@ from setebench.report.sections import Reference
 from setebench.report.view import verified
 from setebench.results import Document
 
-__all__ = ["Box", "Opening", "Picture", "opening"]
+__all__ = ["Box", "Opening", "Picture", "opening", "processor_name"]
 
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 MOST_OPEN = 8
@@ -42,7 +42,7 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
         return None
     left = open_ones(document)
     return Opening(
-        name=_name(document),
+        name=processor_name(document),
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
         against=list(against(document.findings, references)),
@@ -52,7 +52,7 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
     )
 
 
-def _name(document: Document) -> str:
+def processor_name(document: Document) -> str:
     """What the processor is called, and whose guest it runs in."""
     cpu, hypervisor = (document.machine.environment.get(key) for key in ("cpu", "hypervisor"))
     known: dict[str, Any] = cpu if isinstance(cpu, dict) else {}
