@@ -29,9 +29,10 @@ NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed 
 FOLLOWS = (
     *("bandwidth.", "counter.", "prefetcher.l1.other.", "prefetcher.l2.other."),
     *("latency.core_to_core.", "latency.memory.row_hit"),
+    *("tlb.l1.store_entries.", "tlb.l1.pages_per_entry.", "tlb.l2.pages_per_entry.", "tlb.walk_cache."),
 )
 """Parameters that follow from fields which no finding names (ports, fills, the faults of a PMU, prefetchers that are
-only described), or that a twin has for all pairs of cores and rows alike."""
+only described), that a twin has for all pairs of cores alike, or that no scenario reports."""
 
 
 def truth_of(name: str) -> Document:

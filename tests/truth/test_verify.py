@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -15,10 +13,8 @@ from small_machines import file, small
 
 from setebench import store
 from setebench.cli.main import setebench
-from setebench.machine import Facts, Ticks, open_machine
+from setebench.machine import open_machine
 from setebench.notation import parse
-from setebench.probe import Placements, Probe
-from setebench.recording import Recorder
 from setebench.report.table import render
 from setebench.results import Document
 from setebench.sim import spec
@@ -144,32 +140,6 @@ def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
     )
     plain, told = (as_document(exact, document, each)["verify.all.defaults"].value for each in (None, said))
     assert told > plain  # type: ignore[operator]
-
-
-class OnItsSecondCpu(Recorder):
-    """A machine that measures on its second CPU where none is named, and keeps on which it was asked to."""
-
-    used: ClassVar[set[int | None]] = set()
-
-    def __init__(self, cpu: int | None, seed: int) -> None:
-        super().__init__(open_machine(os.environ["MACHINE_OF_THE_TEST"], cpu=cpu, seed=seed))
-
-    @property
-    def facts(self) -> Facts:
-        return msgspec.structs.replace(super().facts, cpu=super().facts.cpus[1])
-
-    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
-        self.used.add(cpu)
-        return super().run(probe, placements, cpu=cpu, warmup=warmup)
-
-
-def test_a_twin_is_held_against_the_cpu_that_the_machine_measures_on(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MACHINE_OF_THE_TEST", f"sim:{file}")
-    request = Request(machine=f"{__name__}:OnItsSecondCpu", minutes=None, trials=4)
-    done = verify(twin_of_file(dump(small()), "twin.toml"), request)
-    assert OnItsSecondCpu.used == {1} and as_document(done, truth_of_small()).settings["cpu"] == 1
 
 
 def test_a_co_runner_is_seen_and_waited_for(tmp_path: Path) -> None:

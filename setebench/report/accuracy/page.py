@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from setebench.report.alike import joined
-
 ENOUGH = 300
 """Machines from which on a rate of wrong answers of 0.5 % can be distinguished from one of 2 % for a parameter that all
 have; a page that rests on fewer says so."""
@@ -180,7 +178,7 @@ def _remarks(run: Document) -> Iterator[str]:
 
 
 def _names(entries: Sequence[Document]) -> str:
-    return ", ".join(f"`{name}`" for name in joined([entry["parameter"] for entry in entries]).split(", "))
+    return ", ".join(f"`{entry['parameter']}`" for entry in entries)
 
 
 # -- one scenario of one run ------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from setebench.compare import Agreement, agreement
-from setebench.report.alike import merged
+from setebench.report.alike import listed, merged
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.sections import Reference, published_text
 from setebench.results import Document, Finding, Outcome
@@ -42,5 +42,9 @@ def _stands_against(finding: Finding, said: Finding) -> bool:
 
 def open_ones(document: Document) -> list[str]:
     """One line for each reason for which findings have no value, what the picture shows first."""
-    lines = [f"{each.parameter}: {each.reason}" for each in merged(document.findings) if each.value is None]
+    reasons: dict[str, list[str]] = {}
+    for each in merged(document.findings):
+        if each.value is None:
+            reasons.setdefault(each.reason or "", []).append(each.parameter)
+    lines = [f"{listed(names)}: {reason}" for reason, names in reasons.items()]
     return sorted(lines, key=lambda line: line.startswith(LAST) or ".vector" in line)

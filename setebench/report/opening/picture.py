@@ -39,10 +39,10 @@ def picture(answers: Answers) -> Picture:
     """What was found, drawn as boxes; parts of which nothing was asked are left out."""
     there = present(answers)
     caches = [_cache(answers, level, index, there) for index, level in enumerate(answers.levels, 1)]
-    faults = [(f"fault of {name}", answers.timed(f"page_fault.minor.{size}")) for size, name in PAGES]
+    faults = [(f"{name} pages", answers.timed(f"page_fault.minor.{size}")) for size, name in PAGES]
     beside = [
         *(Box(name=f"{level.upper()} TLB", facts=_translations(answers, f"tlb.{level}")) for level in ("l1", "l2")),
-        Box(name="Page walks", facts=_facts(("walk cache", answers.text("tlb.walk_cache.entries")), *faults)),
+        Box(name="Page faults", facts=_facts(*faults)),
     ]
     return Picture(
         hierarchy=[_cores(answers), *caches, _memory(answers)], translation=[box for box in beside if box.facts]
@@ -122,7 +122,6 @@ def _memory(answers: Answers) -> Box:
     alone, most = answers.bandwidths(MEMORY)
     facts = _facts(
         ("latency", answers.timed(f"latency.{MEMORY}")),
-        ("in an open row", answers.text(f"latency.{MEMORY}.row_hit")),
         ("one thread", rounded(alone) if alone else ""),
         ("bandwidth", f"{rounded(most)} by {kernel(most.parameter)}" if most else ""),
     )
@@ -142,5 +141,4 @@ def _translations(answers: Answers, tlb: str) -> list[tuple[str, str]]:
         entries, penalty = (answers.text(f"{tlb}.{what}.{size}") for what in ("entries", "miss_penalty"))
         cost = f", a miss costs {penalty}" if penalty not in ("", OPEN) else ", cost of a miss open" if penalty else ""
         facts.append((f"{name} pages", f"{entries}{cost}" if entries else ""))
-    stores = answers.text(f"{tlb}.store_entries.4k")
-    return _facts(*facts, ("of stores", "" if stores == "none" else stores))
+    return _facts(*facts)

@@ -86,7 +86,6 @@ def _latencies(rows: _Rows) -> Iterator[Row]:
     for level in answers.levels:
         yield rows.of(f"{level.upper()} cache hit", f"latency.{level}")
     yield rows.of("memory access", f"latency.{MEMORY}")
-    yield rows.of("memory access in an open row", f"latency.{MEMORY}.row_hit")
     for width in ("16", "32", "64"):
         places = {f"latency.{level}.vector{width}": f"in {level.upper()}" for level in answers.levels}
         yield rows.listed(f"{width}-byte loads", places)
@@ -106,7 +105,6 @@ def _sizes(rows: _Rows) -> Iterator[Row]:
         yield rows.of(f"{following.upper()} includes {level.upper()}", f"cache.{level}.inclusive_in_{following}")
     for level in ("l1", "l2"):
         yield rows.by_page(f"{level.upper()} data TLB", f"tlb.{level}.entries")
-    yield rows.of("page-walk caches", "tlb.walk_cache.entries")
 
 
 def _with_open(texts: dict[str, str]) -> str:

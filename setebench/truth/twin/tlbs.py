@@ -23,10 +23,6 @@ def tlbs(readings: Readings, draft: Draft) -> None:
             if readings.names(f"tlb.l{level}.", f".{pages}") or least.entries:
                 least = _table(readings, draft, (level, pages), least)
     _splintered(readings, draft)
-    _shared_entries(readings, draft)
-    _of_stores(readings, draft)
-    draft.put(("tlb", "walk_cache_entries"), readings.get("tlb.walk_cache.entries"))
-    draft.put(("tlb", "walk_cache_miss_cycles"), readings.get("tlb.walk_cache.miss_penalty"))
 
 
 def _splintered(readings: Readings, draft: Draft) -> None:
@@ -48,33 +44,6 @@ def _alike(one: Reading, other: Reading) -> bool:
     lows = (each.value if each.low is None else each.low for each in (one, other))
     highs = (each.value if each.high is None else each.high for each in (one, other))
     return bool(max(lows) <= min(highs))
-
-
-def _shared_entries(readings: Readings, draft: Draft) -> None:
-    """Pages that share an entry; the system lays them out so, or it couldn't have been seen."""
-    most = 1
-    for level in (1, 2):
-        found = readings.get(f"tlb.l{level}.pages_per_entry.4k")
-        if draft.put(("tlb", f"l{level}_4k", "pages_per_entry"), found):
-            most = max(most, int(draft.get(("tlb", f"l{level}_4k", "pages_per_entry"))))
-    if most > 1:
-        draft.assume(("memory", "frame_run_pages"), most, "as many frames in a row as pages that share an entry")
-
-
-def _of_stores(readings: Readings, draft: Draft) -> None:
-    """First tables of stores, for both page sizes where one was found, fully associative."""
-    found = {pages: readings.get(f"tlb.l1.store_entries.{pages}") for pages in ("4k", "2m")}
-    if not any(each is not None and each.value for each in found.values()):
-        return
-    for pages, entries in found.items():
-        path = ("tlb", f"l1_{pages}_store")
-        usual: spec.TlbTable = table_fields(spec.Tlb)[f"l1_{pages}"].default
-        if not draft.put((*path, "entries"), entries):
-            draft.assume((*path, "entries"), usual.entries, "open: the usual of loads")
-        draft.assume((*path, "ways"), 0, "no finding says how many sets there are")
-        penalty = draft.get(("tlb", f"l1_{pages}", "miss_penalty_cycles"))
-        cycles = usual.miss_penalty_cycles if penalty is None else penalty
-        draft.assume((*path, "miss_penalty_cycles"), cycles, "as of loads")
 
 
 @dataclass(frozen=True)
