@@ -54,7 +54,7 @@ class Curve:
 class Seen:
     """What a curve showed: `present` (in any cache), with 95 % intervals, and `first` (in level 1) are fractions of
     repetitions, `levels` indices of the commonest level into `names`, shapes (counts, lines); nan and -1 where a line
-    was accessed or is in level 2 from the start."""
+    was accessed or is in level 2 from the start. `apart`: how far levels 1 and 2 can be distinguished by one load."""
 
     curve: Curve
     names: tuple[str, ...]
@@ -63,6 +63,7 @@ class Seen:
     high: Numbers
     first: Numbers
     levels: NDArray[np.int64]
+    apart: float = 1.0
 
     def evidence(self, line_size: int) -> dict[str, Any]:
         """The curve as JSON holds it."""
@@ -201,4 +202,11 @@ def _seen(curve: Curve, samples: Samples, shares: Mapping[tuple[int, int], Share
     for (line, count), share in shares.items():
         at = curve.counts.index(count), line
         present[at], low[at], high[at], first[at], levels[at] = share
-    return Seen(curve, tuple(samples.controls), present, low, high, first, levels)
+    return Seen(curve, tuple(samples.controls), present, low, high, first, levels, _apart(samples.controls))
+
+
+def _apart(controls: Mapping[str, NDArray[np.int64]]) -> float:
+    """The part of level 2's loads that takes longer than nearly all of level 1's."""
+    if "l2" not in controls:
+        return 0.0
+    return float(np.mean(controls["l2"] > np.quantile(controls["l1"], 0.95)))

@@ -28,7 +28,7 @@ CURVES = "the rules that explain which lines come after 1 to 24 accesses, in six
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
 UNSURE = "its lines are explained about as well without it"
-PATTERNS = {"one instruction": "up", "descending, one instruction": "down", "every 3rd line, one instruction": "stride"}
+RUNS = ("one instruction", "ordered by address")
 
 
 class Report:
@@ -182,8 +182,8 @@ def others(fit: Fit) -> Iterator[Report]:
         number = sum(int(lines.sum()) for lines in strange.values())
         if number >= fit.params.other_lines:
             report.add("present", True)
-            report.add("patterns", [word for name, word in PATTERNS.items() if strange[name].any()])
-            _run_ahead(fit, level, report)
+            if any(strange[name].any() for name in RUNS):
+                _run_ahead(fit, report)
         elif number:
             report.open("present", f"{number} of all lines came by no rule; run again")
         else:
@@ -191,10 +191,10 @@ def others(fit: Fit) -> Iterator[Report]:
         yield report
 
 
-def _run_ahead(fit: Fit, level: str, report: Report) -> None:
-    """How many lines ahead of a run by one instruction are there, whatever brings them: in level 1, or anywhere."""
-    seen = fit.curves["one instruction"]
-    share = np.nan_to_num(seen.first if level == "l1" else seen.present) > fit.params.came
+def _run_ahead(fit: Fit, report: Report) -> None:
+    """How many lines ahead of a run by one instruction are there, whatever brings them."""
+    seen = fit.curves[RUNS[0]]
+    share = np.nan_to_num(seen.present) > fit.params.came
     lead, furthest = [], 0
     for number in range(1, fit.params.lead_accesses + 1):
         row = int(np.searchsorted(seen.curve.counts, number, side="right")) - 1

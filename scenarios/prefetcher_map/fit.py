@@ -129,7 +129,9 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     inner = np.divide(seen.first, share, out=np.full(share.shape, np.nan), where=share > 0.5)
     if len(seen.names) < 3:
         inner = np.full(share.shape, np.nan)
-    is_first, is_not = (np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) / 2 for each in (1 - inner, inner))
+    is_first, is_not = (
+        seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
+    )
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
     return Target(

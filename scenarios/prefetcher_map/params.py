@@ -16,9 +16,9 @@ class Params:
     few_counts: tuple[int, ...] = (1, 2, 3, 4, 8, 16)  # the same of what takes long, or only confirms
     footprint: tuple[int, ...] = (9, 11, 14, 22, 41)  # lines of a page without a stride; in 1, 2 and 4 KiB regions
     practice_pages: int = 12  # pages with that footprint before each repetition
-    opened: int = 12  # pages opened by each access alone where footprints are remembered
-    first: int = 6  # repetitions of each line at first, for those in doubt; more cost time alone
-    again: int = 18
+    opened: int = 2  # pages opened by each access alone where footprints are remembered
+    first: int = 5  # repetitions of each line at first, for those in doubt; more cost time alone
+    again: int = 15
     doubt: float = 0.12  # fraction of repetitions beyond which a line neither surely comes nor surely stays away
     came: float = 0.65  # fraction of repetitions in which a line comes that a rule brings
     slack: float = 0.1  # of a fraction, by which a line that a rule brings may miss: controls blur, others disturb

@@ -46,7 +46,7 @@ class PresenceParams:
     samples: int = 96  # repetitions of each such number
     controls: int = 12  # one repetition in so many is a control, of each kind
     kept: int = 480  # latest controls of a kind that count: a second's worth
-    forgotten: int = 48  # pages opened so that those before are no longer watched
+    forgotten: int = 40  # pages opened so that those before are no longer watched
     scrub: int = 3  # loads at random places by each shared instruction before the accesses: its entry forgets
     other_ip: int = 0x155  # low bits of the first instruction with an address of its own, and how far they are apart
     ip_apart: int = 131
