@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 NAMES = {
     "loads": "loads from memory",
-    "stores": "stores to memory",
     "blocked": "delay of a level-2 hit behind loads",
     "phase": "prefetches {}, until all have set out",
     "total": "prefetches {}, until all are there",
-    "kept": "loads long after prefetches {}",
 }
 """What each curve is; {} stands for the hint."""
 

@@ -1,67 +1,70 @@
 """What software prefetches really do, per hint, and what misses hold up (Fang et al. 2014, 5.1.4, 5.2.1, 5.2.3).
 
-Every answer compares loads after a prefetch with the same loads without it, interleaved (`run`), and says by its time
-alone which level served them (`answers`). Nothing is concluded from one run of one line, from a threshold on a mean, or
-from a name. The questions: where lines land (`fills`), prefetches in special places (`places`), what misses hold up and
-what becomes of too many prefetches (`busy`), stores to lines of other cores (`stores`)."""
+Every answer compares repetitions of one program, told apart by where its lines lie: a line that was loaded, flushed, or
+flushed and then prefetched (`trials`). The questions: where lines land (`fills`), prefetches in special places
+(`places`), what misses hold up and what becomes of too many prefetches (`busy`), stores to lines of other cores
+(`stores`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memory
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.levels import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
 
 from . import busy, fills, places
 from .plot import draw
-from .run import Run
 from .stores import Stores
+from .trials import Trials
 
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what each hint does, what becomes of prefetches in special places, and what misses hold up.
 
-    Samples at where lines land, and stores to lines of other cores, come between the other questions, so that they are
+    Samples of where lines land, and stores to lines of other cores, come between the other questions, so that they are
     seconds apart."""
     context.progress("clock")
     step_ticks(context)
-    region = working_memory(context)
-    try:
-        run = Run(context, region)
-        stores = Stores(run)
-        fills.choose_hint(run)
-        if run.hint:
-            stores.time()
-            yield from places.across_page(run)
-            yield from places.on_tlb_miss(run)
-            fills.look_again(run)
-            yield from places.on_page_fault(run)
-        else:
-            yield from _no_hint(run)
-        yield from busy.blocking(run)
-        if run.hint:
-            fills.look_again(run)
-            stores.time()
-            yield from busy.when_full(run)
-            fills.look_again(run)
-            yield from busy.trains_hardware(run)
-            fills.look_again(run)
+    with burst_memory(context, BurstParams(), large=False) as region:
+        trials = Trials(context, Bursts(context, region, context.rng(4)))
+        stores = Stores(trials)
+        fills.look(trials)
         stores.time()
+        found: dict[str, Finding] = {}
+        if trials.hint:
+            found |= _named(places.across_page(trials))
+            across = found["software_prefetch.across_page"].value
+            found |= _named(places.on_tlb_miss(trials, across if isinstance(across, bool) else None))
+            fills.look(trials)
+            found |= _named(places.on_page_fault(trials))
+        found |= _named(busy.blocking(trials))
+        stores.time()
+        if trials.hint:
+            alone = found["blocking.prefetch"].value == "blocking"
+            found |= _named(busy.when_full(trials, blocking=alone))
+            found |= _named(busy.trains_hardware(trials))
+            fills.look(trials)
+        else:
+            found |= _named(_no_hint(trials))
+        stores.time()
+        yield from found.values()
         yield from stores.findings()
-        yield from fills.findings(run)
-    finally:
-        context.machine.release(region)
+        yield from fills.findings(trials)
 
 
-def _no_hint(run: Run) -> Iterator[Finding]:
+def _named(findings: Iterator[Finding]) -> dict[str, Finding]:
+    return {finding.parameter: finding for finding in findings}
+
+
+def _no_hint(trials: Trials) -> Iterator[Finding]:
     """What can't be asked without any hint that does something."""
     names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full", "trains_hardware")
     for name in names:
         parameter, unit = f"software_prefetch.{name}", "string" if name == "when_full" else "bool"
-        if run.fills:
+        if trials.fills:
             reason = "no prefetch hint was seen to bring lines anywhere"
             yield decide.unresolved(parameter, unit, reason, "lines in memory, prefetched, then loaded")
         else:
@@ -75,6 +78,6 @@ SCENARIO = Scenario(
     parameters=("software_prefetch.", "blocking."),
     plot=draw,
     order=40,
-    seconds=12.0,
-    needs=("clock", "levels"),
+    seconds=8.0,
+    needs=("clock", "issue_pace"),
 )

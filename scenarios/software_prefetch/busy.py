@@ -3,83 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES
-from setebench.experiments.lines.placing import SETTLE_CYCLES, Place
-from setebench.machine import Ticks
+from setebench.experiments.bursts.bursts import FLUSHED, GONE, LINE, LOADED, PAGE_BYTES, Addresses, Others
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.ticks.location import mean_ticks
-from setebench.stats.ticks.mixture import Shares
 
-from . import answers
-from .answers import QUIETER, Answer
-from .params import Layout, Params
-from .run import Run, Way, flushed, on_layouts
+from .params import Params
+from .trials import QUIETER, Answer, Share, Trials
 
-BURST, GROUND = Base("burst"), Base("ground")
+BURST, AWAY, PATTERN, NEW = (Base(name) for name in ("burst", "flushed burst", "pattern", "new pages"))
 
 # -- work behind a miss ------------------------------------------------------------------------------------------------
 # After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it come on
 # top; otherwise they are hidden in its time.
 
 
-def behind(kind: str, hint: str, *, cached: bool = False, additions: int = 0) -> Way:
-    """An access of a `kind` (load, store, prefetch with a `hint`) to a target, brought to the first cache before if
-    `cached`, with so many additions behind it, timed until all is done: the full fence at the end waits for a store to
-    be written as well."""
-
-    def access(probe: Probe, kind: str, where: Operand) -> Probe:
-        if kind == "prefetch":
-            return probe.prefetch(where, hint)
-        return probe.load(where) if kind == "load" else probe.store(where)
-
-    def way(probe: Probe, place: Place, number: int) -> Probe:
-        target = place.targets[number]
-        probe = place.ready(probe, number, 1)
-        if cached:
-            probe = access(probe, "store" if kind == "store" else "load", target).fence()
-        probe = access(probe.start(number), kind, target)
-        # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
-        probe = probe.wait(1).add(additions) if additions else probe
-        return probe.fence().stop(number)
-
-    return way
-
-
-def blocking(run: Run) -> Iterator[Finding]:
+def blocking(trials: Trials) -> Iterator[Finding]:
     """Whether independent work goes on behind a load, a store or a prefetch that misses."""
-    run.context.progress("work behind misses")
+    trials.context.progress("work behind misses")
+    additions = max(int(min(trials.params.additions, trials.unit / 2)), 1)
     method = "additions behind an access that misses every cache, against the access alone"
-    additions = max(int(min(run.layout.additions, run.memory_ticks * run.cycles_per_tick() / 2)), 1)
-    kinds = ("load", "store", "prefetch") if run.hint else ("load", "store")
-    ways: dict[str, Way] = {}
-    for kind in kinds:
-        ways[f"{kind}.hit"] = behind(kind, run.hint, cached=True)
-        ways[f"{kind}.miss"] = behind(kind, run.hint)
-        ways[f"{kind}.miss+work"] = behind(kind, run.hint, additions=additions)
-    ticks, per_tick = run.side_by_side("memory", ways, run.samples // 2), run.cycles_per_tick()
-    means = {name: mean_ticks(each, run.step) for name, each in ticks.items()}
-    cycles_of = {name: mean * per_tick for name, mean in means.items()}
-    run.context.evidence["work_behind_misses"] = {"additions": additions, "cycles": cycles_of}
-    for kind in kinds:
-        hit, miss, both = (means[f"{kind}.{each}"] for each in ("hit", "miss", "miss+work"))
-        found = blocks((hit, miss, both), additions / per_tick, run.memory_ticks, run.params)
-        if kind == "prefetch":
-            found = run.unless_ignored(found)
-            run.prefetch_blocks = found.value != "nonblocking"
-        yield found.finding(f"blocking.{kind}", "string", method, "work_behind_misses")
-    if not run.hint:
-        yield decide.unavailable("blocking.prefetch", "string", "no prefetch hint was seen to bring lines anywhere")
+    cycles: dict[str, list[float]] = {}
+    for kind in ("load", "store", "prefetch"):
+        parameter = f"blocking.{kind}"
+        if kind == "prefetch" and not trials.hint:
+            yield decide.unavailable(parameter, "string", "no prefetch hint was seen to bring lines anywhere")
+            continue
+        alone, both = (trials.by_state(_access(trials, kind, work), (LOADED, FLUSHED)) for work in (0, additions))
+        hit, miss, with_work = (trials.mean(times) for times in (alone[LOADED], alone[FLUSHED], both[FLUSHED]))
+        cycles[kind] = [hit, miss, with_work]
+        found = trials.unless_ignored(blocks((hit, miss, with_work), additions, trials.unit, trials.params))
+        yield found.finding(parameter, "string", method, "work_behind_misses")
+    trials.context.evidence["work_behind_misses"] = {"additions": additions, "cycles": cycles}
+
+
+def _access(trials: Trials, kind: str, additions: int) -> Probe:
+    """An access to the one line with so many additions behind it, timed until all is done: the full fence at the end
+    waits for a store to be written as well."""
+    bursts, line = trials.bursts, LINE + trials.bursts.near
+    probe = bursts.settled(Probe().store(line) if kind == "store" else Probe().load(line)).flush(GONE + 0)
+    # stores may have a TLB of their own, which no load warms
+    beside = LINE + bursts.aside
+    probe = bursts.settled(probe.store(beside) if kind == "store" else probe.flush(beside)).start()
+    if kind == "prefetch":
+        probe = probe.prefetch(line, trials.hint)
+    else:
+        probe = probe.load(line) if kind == "load" else probe.store(line)
+    # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
+    return (probe.wait(1).add(additions) if additions else probe).fence().stop()
 
 
 def blocks(means: tuple[float, float, float], work: float, memory: float, params: Params) -> Answer:
-    """`blocking` or `nonblocking`, from mean ticks: of an access that hits, one that misses, one that misses with
-    `work` ticks of additions behind it; `memory` is what a load from memory takes longer than a hit."""
+    """`blocking` or `nonblocking`, from mean cycles: of an access that hits, one that misses, one that misses with
+    `work` cycles of additions behind it; `memory` is what a load from memory takes longer than a hit."""
     hit, miss, with_work = means
     if miss - hit < params.small * memory:
         if with_work - hit > work + params.small * memory:
@@ -96,183 +76,161 @@ def blocks(means: tuple[float, float, float], work: float, memory: float, params
 # -- more prefetches than can be in flight -----------------------------------------------------------------------------
 
 
-class Burst(NamedTuple):
-    """Ticks of a burst of prefetches, of the same burst when the lines are there, and of loads of its late lines, with
-    and without the burst. Shapes (n,)."""
-
-    missing: Ticks
-    present: Ticks
-    late: Ticks
-    baseline: Ticks
-
-
-def when_full(run: Run) -> Iterator[Finding]:
-    """Whether prefetches wait or are lost where too many are under way."""
-    run.context.progress("more prefetches than can be in flight")
-    layout = run.layout
-    count = layout.burst_pages * layout.burst_lines
-    method = f"burst of {count} prefetches {run.hint}, late lines loaded afterwards"
-    ticks = _bursts(run)
-    shares = run.shares(ticks.late, ticks.baseline)
-    longer = float(np.median(ticks.missing) - np.median(ticks.present))
-    run.context.evidence["burst"] = {
-        "held_up_ticks": longer,
-        "memory_ticks": run.memory_ticks,
-        "late_lines_in_memory": shares.of("memory").tolist(),
-    }
-    found = run.unless_ignored(full(shares, longer / run.memory_ticks, run.params))
-    if run.prefetch_blocks and found.value == "stalls":
+def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
+    """Whether prefetches wait or are lost where too many are under way: a burst of lines that are in memory or, in
+    other repetitions, present; then a load of a late line. In a third kind of repetition nothing is prefetched."""
+    trials.context.progress("more prefetches than can be in flight")
+    states = (LOADED, FLUSHED, "idle")
+    rounds = range(2 * trials.params.bursts)
+    parts = [trials.bursts.by_state(_burst(trials), states, (), _places(trials)) for _ in rounds]
+    times = {state: np.concatenate([part[state] for part in parts]) for state in states}
+    longer = (float(np.median(times[FLUSHED][:, 0])) - float(np.median(times[LOADED][:, 0]))) / trials.unit
+    limit = float(np.median(times[LOADED][:, 1])) + trials.controls.params.way * trials.unit
+    late, idle = (Share.beyond(limit, times[state][:, 1]) for state in (FLUSHED, "idle"))
+    trials.context.evidence["burst"] = {"held_up_units": longer, "late_lines_in_memory": [late.value, idle.value]}
+    found = trials.unless_ignored(full(late, idle, longer, trials.params))
+    if blocking and found.value == "stalls":
         found = Answer(reason="each prefetch waits for the one before, so the queue is never full")
+    method = f"burst of {trials.params.burst} prefetches {trials.hint}, late lines loaded afterwards"
     yield found.finding("software_prefetch.when_full", "string", method, "burst")
 
 
-def full(shares: Shares, longer: float, params: Params) -> Answer:
-    """`stalls` or `drops`, from the shares of late lines after a burst (set 0) and without one (set 1), and by how many
-    memory latencies the burst took `longer` than one of lines that are there.
-
-    Lost lines show drops even where the burst took longer too: what is not lost still has to get through, and some
-    clock brackets wait for it. Where part of the baseline is in caches, the burst is judged by the rest."""
-    memory = shares.levels.index("memory")
-    low, high, value = (part[:, memory] for part in (shares.low, shares.high, shares.value))
-    if low[1] < params.enough:
-        return Answer(reason=answers.elsewhere(shares, 1))
+def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
+    """`stalls` or `drops`, from late lines that are in memory after a burst and without one, and by how many memory
+    latencies the burst took `longer` than one of present lines. Lost lines show drops even where it took longer too:
+    what is not lost still has to get through."""
+    if idle.ends[0] < params.quiet:
+        return Answer(reason=f"{1 - idle.value:.0%} of the lines came without any prefetch; {QUIETER}")
     held_up = f"the burst took {longer:.1f} memory latencies longer than one of present lines"
-    if low[0] > params.lost * high[1]:
-        return Answer("drops", remark=f"{value[0]:.0%} of late lines did not come; {held_up}")
-    if high[0] > params.lost * low[1]:
-        return Answer(reason=f"{value[0]:.0%} of late lines did not come, too few to decide; {QUIETER}")
+    if late.ends[0] > params.lost:
+        return Answer("drops", remark=f"{late.value:.0%} of late lines did not come; {held_up}")
+    if late.ends[1] > params.lost:
+        return Answer(reason=f"{late.value:.0%} of late lines did not come, too few to decide; {QUIETER}")
     if longer > params.held:
         return Answer("stalls", remark=held_up)
     return Answer(reason="all prefetches of the burst were done and none had to wait: the queue was never full")
 
 
-def _bursts(run: Run) -> Burst:
-    """Loads of late lines behind bursts of prefetches, and as many without a burst."""
-    rng = run.context.rng("late lines behind bursts")
-    count = run.repetitions(run.layout.burst_timed)
+def _burst(trials: Trials) -> Probe:
+    """All lines flushed, or others; the burst, page by page behind a load of each, on these or elsewhere; a late line
+    loaded."""
+    params, bursts = trials.params, trials.bursts
+    lines = PAGE_BYTES // bursts.size
+    pages = params.burst // params.per_page
+    box = 3 * lines // 4 // params.per_page
+    offsets = [
+        page * PAGE_BYTES + (int(place) * box + int(bursts.rng.integers(box))) * bursts.size
+        for page in range(pages)
+        for place in bursts.rng.permutation(params.per_page)
+    ]
+    warmers = [page * PAGE_BYTES + (lines - 2) * bursts.size for page in range(pages)]
+    late = offsets[int(bursts.rng.integers(3 * len(offsets) // 4, len(offsets)))]
+    probe = Probe()
+    for offset in offsets:
+        probe = probe.load(BURST + offset).flush(AWAY + offset)
+    probe = bursts.settled(probe)
+    for warmer in warmers:
+        probe = probe.flush(PATTERN + warmer)
+    probe = bursts.settled(probe).start(0)
+    for number, offset in enumerate(offsets):
+        if trials.warmed and not number % params.per_page:
+            probe = probe.load(PATTERN + warmers[number // params.per_page])
+        probe = probe.prefetch(PATTERN + offset, trials.hint)
+    probe = bursts.settled(probe.stop(0), params.burst).flush(BURST + warmers[late // PAGE_BYTES])
+    probe = bursts.settled(probe)
+    return probe.start(1).load(BURST + late).stop(1)
 
-    def take() -> Burst:
-        burst = _BurstLines(run.layout, run.region.line_size, rng)
-        done, idle = (run.timed(burst.probe(each), {BURST: run.stretches(count + 1, rng)}) for each in (run.hint, ""))
-        return Burst(done[:, 0], done[:, -1], done[:, 1:-1], idle[:, 1:-1])
 
-    return Burst(*on_layouts(take))
+def _places(trials: Trials) -> Others:
+    """Places a burst, what is flushed before it, and what is prefetched."""
 
+    def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
+        pages = trials.params.burst // trials.params.per_page
+        begin, away, idle = (np.array([trials.bursts.base(pages, part) for _ in drawn]) for part in (0, 1, 1))
+        return {
+            BURST: begin,
+            AWAY: np.where(drawn == LOADED, away, begin),
+            PATTERN: np.where(drawn == "idle", idle, begin),
+        }
 
-class _BurstLines:
-    """One burst: its pages and lines in the order of prefetching, and in each page a line that warms its TLB entry."""
-
-    def __init__(self, layout: Layout, line_size: int, rng: np.random.Generator) -> None:
-        pages = rng.permutation(layout.stretch_pages)[: layout.burst_pages] * TLB_PAGE_BYTES
-        box = (TLB_PAGE_BYTES // line_size - 2 * layout.shifts) // layout.burst_lines
-        self._warming = [BURST + (int(page) + TLB_PAGE_BYTES - layout.shifts * line_size) for page in pages]
-        self._lines: list[list[Operand]] = []
-        for page in pages:
-            lines = rng.permutation(layout.burst_lines) * box + rng.integers(0, box, layout.burst_lines)
-            self._lines.append([BURST + int(page + line * line_size) for line in lines])
-        half = range(layout.burst_pages // 2, layout.burst_pages)
-        late = [(page, line) for page in half for line in range(layout.burst_lines)]
-        self._timed = [late[n] for n in rng.permutation(len(late))[: layout.burst_timed]]
-
-    def probe(self, hint: str) -> Probe:
-        """All lines flushed, the burst, loads of late lines, and the burst once more."""
-        every = [line for lines in self._lines for line in lines]
-        probe = flushed(Probe(), every)
-        for warming in self._warming:
-            probe = probe.load(warming)
-        probe = self._burst(probe.fence(), 0, hint).wait(SETTLE_CYCLES).fence()
-        for number, (page, line) in enumerate(self._timed):
-            probe = probe.load(self._warming[page]).fence()
-            probe = probe.start(1 + number).load(self._lines[page][line]).stop(1 + number)
-        for line in every:
-            probe = probe.load(line)
-        return self._burst(probe.fence(), 1 + len(self._timed), hint)
-
-    def _burst(self, probe: Probe, interval: int, hint: str) -> Probe:
-        """All lines prefetched at once; a load from each page comes first, for the sake of cores that prefetch only in
-        the page of the latest load."""
-        probe = probe.start(interval)
-        for warming, lines in zip(self._warming, self._lines, strict=True):
-            probe = probe.load(warming)
-            for line in lines:
-                probe = probe.prefetch(line, hint) if hint else probe
-        return probe.stop(interval)
+    return others
 
 
 # -- prefetches that train prefetchers ---------------------------------------------------------------------------------
 
 
-def trains_hardware(run: Run) -> Iterator[Finding]:
-    """Whether patterns of prefetches alone have hardware prefetchers fetch further lines."""
-    run.context.progress("whether prefetches train hardware prefetchers")
-    patterns = {"a run of prefetches": _runs(run), "visits by prefetches": _visits(run)}
-    shares = {name: run.shares(*ticks) for name, ticks in patterns.items()}
-    run.context.evidence["training"] = {name: each.of("memory").tolist() for name, each in shares.items()}
-    method = f"patterns of prefetches {run.hint} alone, then a load of a line that they point to"
-    found = run.unless_ignored(answers.trains_hardware(shares, run.params))
+def trains_hardware(trials: Trials) -> Iterator[Finding]:
+    """Whether patterns of prefetches alone have hardware prefetchers fetch further lines. In the repetitions that they
+    are compared with the pattern lies in another page."""
+    trials.context.progress("whether prefetches train hardware prefetchers")
+    bursts = trials.bursts
+
+    def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
+        away = np.array([bursts.base(trials.params.visited + 1, 1) for _ in drawn])
+        return {PATTERN: np.where(drawn == "pattern", places[LINE], away), NEW: np.roll(away, 1)}
+
+    probes = {"a run up": _run(trials, 1), "a run down": _run(trials, -1), "visits": _visits(trials)}
+    limit = trials.controls.loaded.mean + trials.controls.params.way * trials.unit
+    shares: dict[str, tuple[Share, Share]] = {}
+    for name, probe in probes.items():
+        times = trials.by_state(probe, ("pattern", "elsewhere"), others)
+        shares[name] = Share.beyond(limit, times["pattern"]), Share.beyond(limit, times["elsewhere"])
+    trials.context.evidence["training"] = {name: [each.value for each in pair] for name, pair in shares.items()}
+    method = f"patterns of prefetches {trials.hint} alone, then a load of a line that they point to"
+    found = trials.unless_ignored(trained(shares, trials.params))
     yield found.finding("software_prefetch.trains_hardware", "bool", method, "training")
 
 
-def _runs(run: Run) -> list[Ticks]:
-    """Ticks of loads of the line after a run, with the run made of prefetches and without it; shapes (n,).
-
-    A run is eight neighbouring lines of a page, the last one three times over, always missing: next-line, pair, stream
-    and stride prefetchers, up or down, would fetch the line after it."""
-    rng, pages = run.context.rng("lines after runs"), run.layout.run_pages
-    count = run.repetitions(pages)
-
-    def take() -> tuple[Ticks, Ticks]:
-        # pages by turns: a run up, a run down, and the same two without prefetches
-        turn = rng.permutation(np.arange(pages) % 4)
-        probe = Probe()
-        for number, which in enumerate(turn.tolist()):
-            probe = _one_run(probe, run, number, up=which % 2 == 0, hint=run.hint if which < 2 else "")
-        ticks = run.timed(probe, {GROUND: run.stretches(count + 1, rng, 2)})  # even shifts: a pair stays a pair
-        return ticks[:, turn < 2], ticks[:, turn >= 2]
-
-    return on_layouts(take)
+def trained(shares: dict[str, tuple[Share, Share]], params: Params) -> Answer:
+    """Whether any pattern of prefetches had further lines fetched: shares far away with the pattern and without."""
+    quiet = []
+    for name, (pattern, elsewhere) in shares.items():
+        if elsewhere.ends[0] - pattern.ends[1] > params.trained:
+            remark = f"{name} brought {elsewhere.value - pattern.value:.0%} of lines that nobody had asked for"
+            return Answer(True, remark=remark)
+        quiet.append(elsewhere.value - pattern.value < params.untrained and elsewhere.ends[0] > params.quiet)
+    if all(quiet):
+        return Answer(False, remark="no pattern brought further lines")
+    return Answer(reason=f"further lines came hardly more often than without prefetches; {QUIETER}")
 
 
-def _one_run(probe: Probe, run: Run, number: int, *, up: bool, hint: str) -> Probe:
-    layout, line_size = run.layout, run.region.line_size
-    page = GROUND + number * TLB_PAGE_BYTES
-    first, count = layout.run_line, layout.run_lines
-    # the last line is the first of its pair going up, the second going down: its partner is the line after it
-    lines = [first - 1 + n if up else first + 2 * count - n for n in range(count)]
-    beside = page + layout.beside * line_size
-    last, after = page + lines[-1] * line_size, page + (lines[-1] + (1 if up else -1)) * line_size
-    every = [page + line * line_size for line in lines]
-    probe = flushed(probe, (*every, after)).load(beside).fence()
-    label = "up" if up else "down"
-    for line in every if hint else ():
-        probe = probe.prefetch(line, hint, ip=label).wait(layout.space_cycles).fence()
-    for _ in range(layout.again if hint else 0):
-        probe = probe.flush(last).fence().wait(layout.space_cycles).fence().load(beside).fence()
-        probe = probe.prefetch(last, hint, ip=label).wait(layout.space_cycles).fence()
-    probe = probe.wait(SETTLE_CYCLES).fence().load(beside).fence()
-    return probe.start(number).load(after).stop(number)
+def _run(trials: Trials, step: int) -> Probe:
+    """Prefetches of neighbouring lines up to the one line, the last three times over, always missing: next-line, pair,
+    stream and stride prefetchers would fetch it."""
+    params, bursts = trials.params, trials.bursts
+    after = bursts.near if step < 0 else bursts.near ^ bursts.size  # the other of the last one's pair
+    lines = [PATTERN + (after - step * (params.run_lines - n) * bursts.size) for n in range(params.run_lines)]
+    probe = Probe().flush(LINE + after)
+    for line in lines:
+        probe = probe.flush(line)
+    probe = bursts.settled(probe).load(PATTERN + bursts.beside).fence()
+    for line in lines:
+        probe = _spaced(trials, probe, line, str(step))
+    for _ in range(params.again):
+        probe = probe.flush(lines[-1]).fence().wait(params.space_cycles).fence().load(PATTERN + bursts.beside).fence()
+        probe = _spaced(trials, probe, lines[-1], str(step))
+    return bursts.settled(bursts.settled(probe).flush(LINE + bursts.beside)).start().load(LINE + after).stop()
 
 
-def _visits(run: Run) -> list[Ticks]:
-    """Ticks of loads of the second line of new pages after visits of many, with visits made of prefetches and without;
-    shapes (n,). A prefetcher that remembers regions would fetch the others of a visit's lines there."""
-    rng = run.context.rng("visits of regions")
-    count = run.repetitions(2 * run.layout.new_pages)
-    probes = [_visit(hint, run.layout, run.region.line_size) for hint in (run.hint, "")]
-    return on_layouts(lambda: [run.timed(each, {GROUND: run.stretches(count + 1, rng, 2)}) for each in probes])
+def _visits(trials: Trials) -> Probe:
+    """Two lines of many pages prefetched, then the first of a new page: a prefetcher that remembers regions would fetch
+    the second one there, which is timed."""
+    params, bursts = trials.params, trials.bursts
+    first, second = 8 * bursts.size, 13 * bursts.size
+    pages = [number * PAGE_BYTES for number in range(params.visited)]
+    probe = Probe().flush(LINE + first).flush(LINE + second)
+    for page in pages:
+        probe = probe.flush(NEW + (page + first)).flush(NEW + (page + second))
+    probe = bursts.settled(probe)
+    for page in pages:
+        probe = probe.load(NEW + (page + bursts.beside), ip="beside").fence()
+        for line in (first, second):
+            probe = _spaced(trials, probe, NEW + (page + line), str(line))
+    probe = probe.load(PATTERN + bursts.beside, ip="beside").fence()
+    probe = bursts.settled(_spaced(trials, probe, PATTERN + first, str(first)))
+    return bursts.settled(probe.flush(LINE + bursts.beside)).start().load(LINE + second).stop()
 
 
-def _visit(hint: str, layout: Layout, line_size: int) -> Probe:
-    pages = [GROUND + number * TLB_PAGE_BYTES for number in range(layout.visited + layout.new_pages)]
-    first, second, beside = (line * line_size for line in (layout.first_line, layout.second_line, layout.beside))
-    probe = flushed(Probe(), [page + line for page in pages for line in (first, second, beside)])
-    for page in pages[: layout.visited]:
-        probe = probe.load(page + beside, ip="beside").fence()
-        for line, label in ((first, "first"), (second, "second")) if hint else ():
-            probe = probe.prefetch(page + line, hint, ip=label).wait(layout.space_cycles).fence()
-    for number, page in enumerate(pages[layout.visited :]):
-        probe = probe.load(page + beside, ip="beside").fence()
-        probe = probe.prefetch(page + first, hint, ip="first") if hint else probe
-        probe = probe.wait(SETTLE_CYCLES).fence().load(page + beside, ip="beside").fence()
-        probe = probe.start(number).load(page + second).stop(number)
-    return probe
+def _spaced(trials: Trials, probe: Probe, line: Operand, ip: str) -> Probe:
+    """`probe`, then a prefetch with an instruction address of its kind, and time for a prefetcher to act."""
+    return probe.prefetch(line, trials.hint, ip=ip).wait(trials.params.space_cycles).fence()

@@ -1,208 +1,165 @@
 """Prefetches in special places: outside the page of the latest load, without a translation, in pages never touched.
 
-A TLB entry is pushed out by traversing many other pages, never by flushing or by a trick with the page itself. The
-number of entries is unknown, so it is shown that the traversal did it: a line that stays in the first cache meanwhile
-takes longer to load behind it than with its entry warm."""
+A TLB entry is pushed out by traversing many other pages. That it was, a line that stays in the first cache meanwhile
+shows: it takes longer than with its entry warm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
-from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.machine import Ticks
+from setebench.experiments.bursts.bursts import (
+    BEFORE,
+    GONE,
+    LINE,
+    LOADED,
+    PAGE_BYTES,
+    PREFETCHED,
+    WANTED,
+    Addresses,
+    Others,
+    Times,
+)
 from setebench.probe import Base, Probe
 from setebench.results import Finding
-from setebench.scenario import Context
-from setebench.stats.ticks.location import mean_ticks
 
-from . import answers
-from .answers import QUIETER, Answer, standard_error
-from .params import Layout, Params
-from .run import Run, Way, loaded, nothing, on_layouts, prefetched
+from .params import Params
+from .trials import QUIETER, Answer, Share, Trials, done
 
-PAGES, FRESH = Base("pages"), Base("fresh")
+PAGES, WARM, FRESH = (Base(name) for name in ("pages", "warm", "fresh"))
 
 
-def across_page(run: Run) -> Iterator[Finding]:
-    """Whether a prefetch outside the page of the latest load is done."""
-    run.context.progress("prefetches outside the page of the latest load")
-    ways: dict[str, Way] = {"elsewhere": prefetched(run.hint, elsewhere=True), "": nothing}
-    ticks = run.side_by_side("memory", ways, run.samples // 4)
-    found = run.unless_ignored(answers.done(run.shares(*ticks.values()), run.params))
-    run.across_page = found.value if isinstance(found.value, bool) else None
-    method = f"prefetch {run.hint} right behind a load from another page, both translations warm"
-    yield found.finding("software_prefetch.across_page", "bool", method)
+def across_page(trials: Trials) -> Iterator[Finding]:
+    """Whether a prefetch outside the page of the latest load is done; both translations are warm."""
+    trials.context.progress("prefetches outside the page of the latest load")
+    bursts = trials.bursts
+    probe = bursts.settled(Probe().load(LINE + bursts.near).load(BEFORE + 0).fence().flush(GONE + 0))
+    probe = bursts.settled(probe.flush(LINE + bursts.aside)).load(BEFORE + 0).prefetch(WANTED + 0, trials.hint)
+    probe = bursts.settled(probe).start().load(LINE + bursts.near).stop()
+
+    def elsewhere(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
+        return {BEFORE: places[BEFORE] - places[LINE] + np.array([bursts.base(1, 1) for _ in drawn])}
+
+    method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
+    yield trials.done(probe, PREFETCHED, elsewhere).finding("software_prefetch.across_page", "bool", method)
 
 
 # -- without a translation ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Penalty:
-    """What a missing translation costs behind a traversal, in cycles, with its standard error."""
+class Behind:
+    """Behind a traversal: what a missing translation costs (cycles), its standard error, and whether a prefetch is
+    done."""
 
     cycles: float
     error: float
+    done: Answer
 
-    def above(self, other: Penalty, params: Params) -> bool:
-        """Whether it is clearly higher than another one."""
-        apart, error = self.cycles - other.cycles, float(np.hypot(self.error, other.error))
-        return apart > params.penalty and apart > params.errors * error
-
-
-NO_PENALTY = Penalty(0.0, 0.0)
+    def costs_more(self, other: float, params: Params) -> bool:
+        """Whether it clearly costs more than so many cycles."""
+        return self.cycles - other > max(params.penalty, params.errors * self.error)
 
 
-class Behind(NamedTuple):
-    """Ticks behind a traversal of pages, shapes (n,): loads of lines in the first cache with and without their TLB
-    entry, and of lines that were in memory, prefetched behind the traversal or not."""
-
-    cold: Ticks
-    warm: Ticks
-    prefetched: Ticks
-    baseline: Ticks
-
-
-def on_tlb_miss(run: Run) -> Iterator[Finding]:
+def on_tlb_miss(trials: Trials, across: bool | None) -> Iterator[Finding]:
     """Whether a prefetch is done that misses the first TLB, or both."""
-    per_tick = run.cycles_per_tick()
-    seen: list[tuple[int, Penalty, Answer]] = []
-    table = []
-    most = (run.region.size - min(TARGET_BYTES, run.region.size // 2)) // TLB_PAGE_BYTES
-    for pages in (run.layout.first_tlb, run.layout.second_tlb, most):
-        if pages > most:
-            continue
-        ticks = _behind_traversal(run, pages, most)
-        apart = mean_ticks(ticks.cold, run.step) - mean_ticks(ticks.warm, run.step)
-        error = float(np.hypot(standard_error(ticks.cold), standard_error(ticks.warm)))
-        cost = Penalty(apart * per_tick, error * per_tick)
-        shares = run.shares(ticks.prefetched, ticks.baseline)
-        seen.append((pages, cost, run.unless_ignored(answers.done(shares, run.params))))
-        table.append({"pages": pages, "penalty_cycles": cost.cycles, "still_in_memory": shares.of("memory").tolist()})
-        if len(seen) > 1 and cost.above(seen[0][1], run.params):
-            break  # the longest traversal is only needed where shorter ones leave every translation in some TLB
-    run.context.evidence["page_walks"] = table
-    method = f"prefetch {run.hint} behind a traversal of many pages"
-    for level, found in zip(("l1", "l2"), on_tlb_misses(seen, run.across_page, run.params), strict=True):
+    pages = (trials.params.first_tlb, trials.params.second_tlb)
+    seen = [_behind(trials, each) for each in pages if each * PAGE_BYTES <= trials.bursts.region.size // 2]
+    trials.context.evidence["page_walks"] = [
+        {"pages": count, "penalty_cycles": each.cycles, "done": each.done.value}
+        for count, each in zip(pages, seen, strict=False)
+    ]
+    method = f"prefetch {trials.hint} behind a traversal of many pages"
+    for level, found in zip(("l1", "l2"), on_tlb_misses(seen, across, trials.params), strict=True):
         yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method, "page_walks")
 
 
-def on_tlb_misses(
-    seen: Sequence[tuple[int, Penalty, Answer]], across: bool | None, params: Params
-) -> tuple[Answer, Answer]:
-    """Whether prefetches are done on a miss of the first TLB, and on one of both. `seen` are pages traversed, what a
-    missing translation costs behind them, and whether prefetches were done behind them; fewest pages first."""
+def on_tlb_misses(seen: Sequence[Behind], across: bool | None, params: Params) -> tuple[Answer, Answer]:
+    """Whether prefetches are done on a miss of the first TLB, and on one of both; `seen` with fewest pages first."""
     if across is False:
         dropped = Answer(False, remark="as all prefetches outside the page of the latest load")
         return dropped, dropped
-    (pages, first_cost, first), *further = seen
-    if not first_cost.above(NO_PENALTY, params):
+    first, *further = seen
+    if not first.costs_more(0.0, params):
         # a second TLB that answers at once, or a first one with more entries: more pages miss both
-        none = Answer(reason=f"loads behind a traversal of {pages} pages show no TLB miss")
-        both = next((answer for _, cost, answer in further if cost.above(NO_PENALTY, params)), none)
+        none = Answer(reason="loads behind a traversal show no TLB miss")
+        both = next((each.done for each in further if each.costs_more(0.0, params)), none)
         return both if both.value else none, both
-    if first.value is False and across is None:
+    if first.done.value is False and across is None:
         unknown = Answer(reason="not done, but whether for the TLB or for the page change is unresolved")
         return unknown, unknown
-    if first.value is False:
-        return first, Answer(False, remark="as with a miss of the first TLB alone")
-    for _, cost, answer in further:
-        if cost.above(first_cost, params):
-            return first, Answer(answer.value, answer.reason, f"missing both costs {cost.cycles:.0f} cycles")
-    return first, Answer(reason=f"loads behind a traversal of {seen[-1][0]} pages show no miss of a second TLB")
+    if first.done.value is False:
+        return first.done, Answer(False, remark="as with a miss of the first TLB alone")
+    for each in further:
+        if each.costs_more(first.cycles, params):
+            return first.done, Answer(each.done.value, each.done.reason, f"missing both costs {each.cycles:.0f} cycles")
+    return first.done, Answer(reason="loads behind the longest traversal show no miss of a second TLB")
 
 
-def _behind_traversal(run: Run, pages: int, most: int) -> Behind:
-    """What traversing `pages` pages does to translations and to prefetches; about `run.samples` of each."""
-    context, layout, warmed = run.context, run.layout, run.layout.warmed
-    rng = np.random.default_rng((context.seed, pages))
-    count = run.repetitions(warmed)
-    low, high = (line * (TLB_PAGE_BYTES // run.region.line_size) // 64 for line in layout.walk_lines)
-    context.progress(f"prefetches behind a traversal of {pages} pages")
-
-    def take() -> Behind:
-        place = Place(context, run.region, "memory", 0.0)
-        first = int(rng.integers(0, max(most - pages, 0) + 1))
-        order = run.region.address + (first + rng.permutation(pages)) * TLB_PAGE_BYTES
-        order = order + rng.integers(low, high + 1, pages) * run.region.line_size
-        context.machine.link(run.region, order)
-        hinted = rng.permutation(np.arange(GROUP_PAGES) % 2 == 0)
-        penalty, after = (
-            run.timed(probe, {**place.placements(count + 1), PAGES: np.repeat(order[:1], count + 1)})
-            for probe in (_penalty_probe(place, pages, warmed), _prefetch_probe(place, pages, run.hint, hinted))
-        )
-        return Behind(penalty[:, :warmed], penalty[:, warmed:], after[:, hinted], after[:, ~hinted])
-
-    return Behind(*on_layouts(take))
+def _behind(trials: Trials, pages: int) -> Behind:
+    trials.context.progress(f"prefetches behind a traversal of {pages} pages")
+    bursts, line = trials.bursts, LINE + trials.bursts.near
+    warm = bursts.settled(Probe().load(line).fence().flush(GONE + 0)).chase(PAGES, pages).fence()
+    # a flush of another line warms the page's entry, or that of another page
+    cold = bursts.settled(warm.flush(WARM + 0)).start().load(line).stop()
+    times = trials.by_state(cold, (LOADED, "cold"), _traversal(trials, pages))
+    apart, error = _difference(times["cold"], times[LOADED])
+    probe = bursts.settled(bursts.settled(warm.prefetch(WANTED + 0, trials.hint)).flush(LINE + bursts.aside))
+    found = trials.done(probe.start().load(line).stop(), PREFETCHED, _traversal(trials, pages))
+    return Behind(apart, error, found)
 
 
-def _traversed(probe: Probe, pages: int) -> Probe:
-    return probe.fence().chase(PAGES, pages).fence()
+def _difference(longer: Times, shorter: Times) -> tuple[float, float]:
+    """Of mean times, without what stalls hit, and its standard error."""
+    kept = [each[each <= np.quantile(each, 0.95)] for each in (longer, shorter)]
+    apart = float(kept[0].mean() - kept[1].mean())
+    return apart, float(np.hypot(*(each.std() / len(each) ** 0.5 for each in kept)))
 
 
-def _penalty_probe(place: Place, pages: int, warmed: int) -> Probe:
-    """Targets brought to the first cache, the traversal, and each target loaded twice: without its TLB entry, with
-    it."""
-    probe = Probe()
-    for target in place.targets[:warmed]:
-        probe = probe.load(target)
-    probe = _traversed(probe, pages)
-    for number, target in enumerate(place.targets[:warmed]):
-        probe = probe.start(number).load(target).stop(number)
-        again = warmed + number
-        probe = place.ready(probe, number, 1).start(again).load(target).stop(again)
-    return probe
+def _traversal(trials: Trials, pages: int) -> Others:
+    """Places a traversal of so many pages in another half of memory, over lines of other sets than the one line's."""
+    bursts = trials.bursts
+    most = bursts.region.size // 2 // PAGE_BYTES
+    order = bursts.rng.permutation(most)[:pages] * PAGE_BYTES + bursts.region.address + bursts.region.size // 2
+    quarter = PAGE_BYTES // bursts.size // 4
+    order = order + (3 * quarter + bursts.rng.integers(0, quarter, pages)) * bursts.size
+    bursts.context.machine.link(bursts.region, order)
 
+    def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
+        away = np.array([bursts.base(1, 1) for _ in drawn])
+        warm = np.where(drawn == "cold", away, places[LINE]) + bursts.aside
+        return {PAGES: np.full(len(drawn), order[0], dtype=np.int64), WARM: warm}
 
-def _prefetch_probe(place: Place, pages: int, hint: str, hinted: NDArray[np.bool_]) -> Probe:
-    """Targets flushed, the traversal, then some of them prefetched, one at a time; all loads come after all prefetches,
-    so that no load brings a translation back before its prefetch."""
-    probe = _traversed(place.placed(), pages)
-    for target, wanted in zip(place.targets, hinted.tolist(), strict=True):
-        probe = probe.prefetch(target, hint).wait(SETTLE_CYCLES).fence() if wanted else probe
-    for number in range(GROUP_PAGES):
-        probe = loaded(probe, place, number)
-    return probe
+    return others
 
 
 # -- pages never touched -----------------------------------------------------------------------------------------------
 
 
-class FirstTouches(NamedTuple):
-    """Ticks of fresh pages, shapes (n,): of the prefetch (or nothing) before the first touch, of the first touch, and
-    of a load of the prefetched line then. Each as (prefetched, not prefetched)."""
-
-    before: tuple[Ticks, Ticks]
-    touch: tuple[Ticks, Ticks]
-    line: tuple[Ticks, Ticks]
-
-
-def on_page_fault(run: Run) -> Iterator[Finding]:
+def on_page_fault(trials: Trials) -> Iterator[Finding]:
     """Whether a prefetch of a page that was never touched is done."""
-    run.context.progress("prefetches of pages that were never touched")
+    trials.context.progress("prefetches of pages that were never touched")
     parameter = "software_prefetch.on_page_fault"
-    method = f"prefetch {run.hint} of a fresh page, then its first touch"
+    method = f"prefetch {trials.hint} of a fresh page, then its first touch"
     try:
-        ticks = first_touches(run.context, run.hint, run.params.touches, run.layout)
+        touch, line = first_touches(trials)
     except UnsupportedError as error:
         yield Answer(reason=str(error)).finding(parameter, "bool", method)
         return
-    medians = {name: [float(np.median(each)) for each in pair] for name, pair in zip(ticks._fields, ticks, strict=True)}
-    run.context.evidence["first_touches"] = {"median_ticks": medians, "order": ["prefetched", "not prefetched"]}
-    cached = answers.done(run.shares(*ticks.line), run.params)
-    touched, untouched = medians["touch"]
-    if untouched < run.params.fault * run.memory_ticks:
+    touched, untouched = (float(np.median(each)) for each in touch)
+    trials.context.evidence["first_touches"] = {"median_cycles": [touched, untouched]}
+    if untouched < trials.params.fault * trials.unit:
         found = Answer(reason="the first touch of a page shows no page fault")
     else:
-        found = mapped(touched / untouched, cached, run.params)
-    yield run.unless_ignored(found).finding(parameter, "bool", method, "first_touches")
+        far = [
+            Share.beyond(trials.controls.loaded.mean + trials.controls.params.way * trials.unit, each) for each in line
+        ]
+        found = mapped(touched / untouched, done(far[0], far[1], trials.params), trials.params)
+    yield trials.unless_ignored(found).finding(parameter, "bool", method, "first_touches")
 
 
 def mapped(part: float, line_was_cached: Answer, params: Params) -> Answer:
@@ -217,30 +174,26 @@ def mapped(part: float, line_was_cached: Answer, params: Params) -> Answer:
     return Answer(True, remark=f"the first touch takes {part:.0%} of a page fault")
 
 
-def first_touches(context: Context, hint: str, repetitions: int, layout: Layout) -> FirstTouches:
-    """Prefetches of lines in pages that were never touched, then the first touch of each page, on another line of it.
-
-    If the prefetch had been done, the page would be there and the first touch would not fault. That does not depend on
-    where the kernel leaves the lines of a page that it has just filled with zeros. Raises `UnsupportedError` where
-    memory is short."""
-    stride, pages = layout.spacing * TLB_PAGE_BYTES, layout.fresh_pages
-    count = repetitions + 1
+def first_touches(trials: Trials) -> tuple[list[Times], list[Times]]:
+    """Cycles of the first touch of fresh pages, and of a load of another line of each then; each for pages in which
+    that line was prefetched before the first touch, and for others. If the prefetch was done, the page is there and the
+    touch does not fault. Raises `UnsupportedError` where memory is short."""
+    context, params, bursts = trials.context, trials.params, trials.bursts
+    stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
     region = context.machine.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
     try:
-        starts = region.address + np.arange(count, dtype=np.int64) * pages * stride
-        hinted = context.rng("prefetched pages").permutation(np.arange(pages) % 2 == 0)
+        hinted = bursts.rng.permutation(np.arange(pages) % 2 == 0)
         probe = Probe()
         for number, wanted in enumerate(hinted.tolist()):
             page = FRESH + number * stride
-            target = page + (5 + number % 16) * region.line_size
-            beside = page + TLB_PAGE_BYTES - (3 + number % 8) * region.line_size
-            probe = probe.start(3 * number)
-            probe = (probe.prefetch(target, hint) if wanted else probe).stop(3 * number)
-            probe = probe.wait(SETTLE_CYCLES).fence().start(3 * number + 1).load(beside).stop(3 * number + 1).fence()
-            probe = probe.start(3 * number + 2).load(target).stop(3 * number + 2).fence()
-        ticks = context.machine.run(probe, {FRESH: starts}, cpu=context.cpu, warmup=1)
+            line, beside = page + (3 + number % 8) * bursts.size, page + PAGE_BYTES - (3 + number % 8) * bursts.size
+            probe = bursts.settled(probe.prefetch(line, trials.hint) if wanted else probe)
+            probe = probe.start(2 * number).load(beside).stop(2 * number).fence()
+            probe = probe.start(2 * number + 1).load(line).stop(2 * number + 1).fence()
+        starts = region.address + np.arange(count, dtype=np.int64) * pages * stride
+        ticks = context.machine.run(probe, {FRESH: starts}, cpu=context.cpu, warmup=1) * bursts.cycles_per_tick
     finally:
         context.machine.release(region)
-    parts = ticks.reshape(repetitions, pages, 3)
-    chosen, others = parts[:, hinted].reshape(-1, 3), parts[:, ~hinted].reshape(-1, 3)
-    return FirstTouches(*((chosen[:, n], others[:, n]) for n in range(3)))
+    parts = np.asarray(ticks, dtype=np.float64).reshape(-1, pages, 2)
+    touch, first = ([parts[:, which, n].ravel() for which in (hinted, ~hinted)] for n in (0, 1))
+    return touch, first

@@ -120,10 +120,10 @@ class Alone:
     """Runs work while no co-runner is seen on the core that is measured, for as long as there is patience to wait for
     that. How many of its epochs counted is evidence (`epochs`)."""
 
-    def __init__(self, context: Context, question: str = "") -> None:
-        """Evidence is kept of a `question` that has a name."""
+    def __init__(self, context: Context, question: str = "", *, patient: bool = True) -> None:
+        """Evidence is kept of a `question` that has a name. Who isn't `patient` waits as with --fast."""
         self._context, self._question = context, question
-        self._patience = PARAMS.fast_patience if context.fast else PARAMS.patience
+        self._patience = PARAMS.patience if patient and not context.fast else PARAMS.fast_patience
         self._runs = self._beside = 0
         self._free_now = False
         watch(context)

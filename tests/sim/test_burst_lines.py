@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 from quiet_machines import HUGE, LINE, quiet
 
-from setebench.experiments.bursts.bursts import TARGETS, Bursts, Spread, Times
+from setebench.experiments.bursts.bursts import TARGETS, Burst, Bursts
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Machine, open_machine
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.stats.jump import Curve, SearchParams, calm_level, search
+from setebench.stats.jump import Search
 
-STREAM, STREAM_LINES = Base("stream"), 64
+STREAM_LINES = 64
 
 
 def test_any_part_of_a_burst_has_as_many_odd_as_even_lines_each_in_a_page_of_its_own() -> None:
@@ -24,33 +22,40 @@ def test_any_part_of_a_burst_has_as_many_odd_as_even_lines_each_in_a_page_of_its
     machine = quiet()
     bursts = Bursts(Context(machine=machine), machine.allocate(HUGE, HUGE), np.random.default_rng(3))
     for count in (1, 2, 15, 16, 100):
-        place = bursts.spread(count)
-        targets = np.array(place.targets)
+        targets = np.array(bursts.targets(count))
         assert np.abs(np.cumsum(1 - 2 * (targets // LINE % 2))).max() <= 1
         assert len(set(targets // TLB_PAGE_BYTES)) == count
-        assert set(np.abs(np.array(place.beside) - targets)) == {LINE}
 
 
 class Provoked(Bursts):
     """Bursts right after a stream of loads, elsewhere each time, that streamers and stride prefetchers follow."""
 
-    def flushed(self, place: Spread, *others: Operand, base: Base = TARGETS) -> Probe:
-        stream = Probe()
+    def flushed(
+        self,
+        targets: tuple[int, ...],
+        burst: Burst,
+        before: Probe | None = None,
+        last: Operand | None = None,
+        base: Base = TARGETS,
+    ) -> Probe:
+        stream = before or Probe()
         for line in range(STREAM_LINES):
-            stream = stream.load(STREAM + line * LINE)
-        return stream + super().flushed(place, *others, base=base)
-
-    def _run(self, probe: Probe, place: Spread, others: Mapping[Base, int | list[int]] | None = None) -> Times:
-        starts = [self.base(2) + self._evictors_from for _ in range(self.params.runs)]
-        return super()._run(probe, place, {STREAM: starts, **(others or {})})
+            stream = stream.load(base + (self.rng.integers(1000, 2000).item() * TLB_PAGE_BYTES + line * LINE))
+        return super().flushed(targets, burst, stream, last, base)
 
 
-def limit_of_loads(machine: Machine, kind: type[Bursts]) -> int:
-    bursts = kind(Context(machine=machine), machine.allocate(32 * HUGE, HUGE), np.random.default_rng(1))
-    unit = calm_level(np.stack([bursts.loads(1) for _ in range(12)]))
-    found = search(bursts.loads, Curve(1, 256, unit, np.random.default_rng(2)), SearchParams(most=150))
-    assert found.decided
-    return found.posterior.value
+def limit_of_loads(machine: Machine, kind: type[Bursts]) -> int | None:
+    context = Context(machine=machine)
+    bursts = kind(context, machine.allocate(32 * HUGE, HUGE), np.random.default_rng(1))
+    one, many = (bursts.until_set_out(Burst(count=count))[:, 0].min() for count in (0, 1))
+    unit = many - one
+    search = Search(
+        lambda number: float(np.quantile(bursts.until_set_out(Burst(count=number))[:, 0], 0.2)) / unit,
+        (1, 256),
+        np.random.default_rng(2),
+    )
+    assert search.found.certain
+    return search.found.last
 
 
 @pytest.mark.parametrize("kind", [Bursts, Provoked])

@@ -27,13 +27,18 @@ pytestmark = pytest.mark.long(17)
         ("knc", "mshr.l2.shared_by_smt", True),
         ("sandybridge", "mshr.l1.demand", 10),
         ("sandybridge", "mshr.l1.prefetch", 10),
-        ("sandybridge", "mshr.l2.demand", 10),
-        ("sandybridge", "mshr.l2.prefetch", 10),
     ],
 )
 def test_published_machines_are_reported_right(machine: str, parameter: str, value: int | bool) -> None:
     found = judged("mshr", small_file(machine), "mshr.")[parameter]
     assert (found.value, found.outcome) == (value, "measured")
+
+
+@pytest.mark.parametrize("parameter", ["mshr.l2.demand", "mshr.l2.prefetch"])
+def test_what_level_one_lets_through_is_a_bound_of_level_two(parameter: str) -> None:
+    """Ten, as published: level 1 has as many."""
+    found = judged("mshr", small_file("sandybridge"), "mshr.")[parameter]
+    assert (found.value, found.outcome, found.verdict) == (10, "at_least", Verdict.RIGHT)
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
@@ -66,8 +71,18 @@ def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     assert reported["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
 
 
-def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> None:
-    """The walk that clears any first level took the line of the hit out of this second level as well."""
+def test_a_short_load_queue_hides_both_levels() -> None:
+    plain = small("plain")
+    core = msgspec.structs.replace(plain.core, load_queue=plain.levels[0].mshr_entries - 2)
+    reported = findings("mshr", Context(machine=open_machine_file(msgspec.structs.replace(plain, core=core), 1)))
+    for name in ("mshr.l1.demand", "mshr.l2.demand"):
+        assert (reported[name].value, reported[name].outcome) == (core.load_queue, Outcome.AT_LEAST)
+        assert "hidden by what lies before level 1" in (reported[name].reason or "")
+    assert (reported["mshr.l1.prefetch"].value, reported["mshr.l1.prefetch"].outcome) == (10, Outcome.MEASURED)
+
+
+def test_a_second_level_of_few_ways_keeps_the_line_behind_fewer_evictors() -> None:
+    """As many as clear any first level would take the line out of this second level as well."""
     plain = small("plain")
     levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
     opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)

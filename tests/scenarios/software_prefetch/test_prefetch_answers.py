@@ -1,110 +1,93 @@
-"""From shares and ticks of known truth to what software prefetches do, and to the figure of it."""
+"""From shares of known truth to what software prefetches do, and to the figure of it."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
-from setebench.scenarios.software_prefetch import answers, places
-from setebench.scenarios.software_prefetch.answers import Answer, between
-from setebench.scenarios.software_prefetch.fills import chosen
+from setebench.scenarios.software_prefetch import busy, fills, places
 from setebench.scenarios.software_prefetch.params import Params
-from setebench.scenarios.software_prefetch.places import Penalty
+from setebench.scenarios.software_prefetch.places import Behind
 from setebench.scenarios.software_prefetch.plot import draw
-from setebench.scenarios.software_prefetch.run import Run
+from setebench.scenarios.software_prefetch.stores import store_latency
+from setebench.scenarios.software_prefetch.trials import Answer, Share, done
 
 from setebench.errors import SetebenchError
-from setebench.experiments.lines.serving import PARAMS as SERVING
-from setebench.experiments.lines.serving import References
-from setebench.machine import Ticks
 from setebench.report.plots.plot import alt_text
-from setebench.stats.ticks.mixture import Shares, unmix
+from setebench.results import Outcome
 
 PARAMS = Params()
-LEVELS = ("l1", "l2", "l3", "memory")
-
-
-def shares(*rows: tuple[float, ...], room: float = 0.04) -> Shares:
-    value = np.array(rows)
-    count = np.full(len(rows), 500)
-    return Shares(LEVELS, value, np.clip(value - room, 0, 1), np.clip(value + room, 0, 1), count)
-
-
-IN_MEMORY = (0.0, 0.0, 0.0, 1.0)
-HALF = (0.0, 0.5, 0.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("lines", "level"),
-    [
-        ((0.97, 0.03, 0, 0), "l1"),
-        ((0.05, 0.9, 0, 0.05), "l2"),
-        ((0, 0.1, 0.9, 0), "l3"),
-        (IN_MEMORY, "none"),
-        (HALF, None),
-    ],
-)
-def test_a_line_landed_where_most_of_the_loads_are_served(lines: tuple[float, ...], level: str | None) -> None:
-    found = answers.landed(shares(lines, IN_MEMORY), 0, 1, PARAMS)
-    assert found.value == level
-    assert bool(found.reason) == (level is None)
-
-
-@pytest.mark.parametrize(
-    ("lines", "baseline", "value"),
-    [
-        ((1.0, 0.0, 0.0, 0.0), IN_MEMORY, True),
-        (IN_MEMORY, IN_MEMORY, False),
-        ((0.5, 0.0, 0.0, 0.5), IN_MEMORY, None),
-        ((1.0, 0.0, 0.0, 0.0), HALF, True),
-        (HALF, HALF, False),
-    ],
-)
-def test_done_or_not(lines: tuple[float, ...], baseline: tuple[float, ...], value: bool | None) -> None:
-    assert answers.done(shares(lines, baseline), PARAMS).value is value
-
-
-def loads(cycles: float, count: int, rng: np.random.Generator, step: float) -> NDArray[np.int64]:
-    return (np.floor((60 + cycles + rng.normal(0, 0.5, count)) / step + rng.random(count)) * step).astype(np.int64)
-
-
-@pytest.mark.parametrize("step", [1.0, 28.0])
-@pytest.mark.parametrize(("cycles", "known"), [(5.0, True), (14.0, False)])
-def test_lines_between_two_known_levels_are_reported_as_neither(step: float, cycles: float, known: bool) -> None:
-    rng = np.random.default_rng(5)
-    references = {"l1": loads(5.0, 2000, rng, step), "memory": loads(400.0, 2000, rng, step)}
-    ticks, baseline = loads(cycles, 2000, rng, step), loads(400.0, 2000, rng, step)
-    found = unmix(references, [ticks, baseline], rng)
-    seen = between(references, ticks, found, 0, step)
-    landed = answers.landed(found, 0, 1, PARAMS)
-    assert answers.unless_between(landed, seen, 5.0, PARAMS).value == ("l1" if known else None)
-
-
-FIRST, SECOND, NONE = Penalty(8.0, 0.2), Penalty(35.0, 0.3), Penalty(0.3, 0.2)
 YES, NO = Answer(True), Answer(False)
+
+
+def share(part: float, of: int = 240) -> Share:
+    return Share(round(part * of), of)
+
+
+@pytest.mark.parametrize(
+    ("samples", "level"),
+    [
+        (["l1", "l1", "l1"], "l1"),
+        (["l2", "none", "l2"], "l2"),  # ignored for a while
+        (["l1", "unsteady"], "l1"),
+        (["l1", "l2"], None),
+        (["none", "none"], "none"),
+        (["none", "unsteady"], None),
+    ],
+)
+def test_a_hint_fills_what_samples_agree_on(samples: list[str], level: str | None) -> None:
+    found = fills.landed(samples)
+    assert found.value == level and bool(found.reason) == (level is None)
+
+
+def test_a_silent_hint_is_none_only_where_no_hint_does_anything() -> None:
+    """A Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
+    silent = ["none"] * 3
+    assert fills.answers({"t0": ["l1"] * 3, "w": silent})["w"].value is None
+    assert fills.answers({"t0": silent, "w": silent})["w"].value == "none"
+
+
+def test_a_hint_that_always_works_is_chosen() -> None:
+    steady = {"t0": ["l1", "none"], "t1": ["l2", "l2"], "nta": ["l1", "l1"]}
+    assert fills.chosen(steady) == "nta"
+    assert fills.chosen({**steady, "nta": ["l1", "none"]}) == "t1"
+    assert fills.chosen({"t0": ["none"], "t1": ["unsteady"]}) == ""
+
+
+@pytest.mark.parametrize(
+    ("prefetched", "flushed", "value"),
+    [(0.02, 1.0, True), (1.0, 1.0, False), (0.5, 1.0, None), (0.0, 0.5, None), (0.97, 0.97, False)],
+)
+def test_done_or_not(prefetched: float, flushed: float, value: bool | None) -> None:
+    assert done(share(prefetched), share(flushed), PARAMS).value is value
+
+
+@pytest.mark.parametrize("hits", [0, 3, 120, 240])
+def test_an_interval_holds_the_share_and_narrows(hits: int) -> None:
+    (low, high), (lower, higher) = Share(hits, 240).ends, Share(hits * 100, 24000).ends
+    assert low <= hits / 240 <= high and lower >= low and higher <= high and high - low > higher - lower
+
+
+FIRST, SECOND, NONE = ((8.0, 0.2), (35.0, 0.3), (0.3, 0.2))
 
 
 @pytest.mark.parametrize(
     ("walks", "across", "l1", "l2"),
     [
-        ([(192, FIRST, YES), (8192, SECOND, YES)], True, True, True),
-        ([(192, FIRST, YES), (8192, SECOND, NO)], True, True, False),
-        ([(192, FIRST, NO), (8192, SECOND, NO)], True, False, False),
-        ([(192, FIRST, NO), (8192, SECOND, NO)], False, False, False),
-        ([(192, FIRST, NO), (8192, SECOND, NO)], None, None, None),
-        ([(192, NONE, YES), (8192, NONE, YES)], True, None, None),
-        ([(192, NONE, YES), (8192, SECOND, YES)], True, True, True),
-        ([(192, NONE, YES), (8192, SECOND, NO)], True, None, False),
-        ([(192, FIRST, YES), (8192, FIRST, YES)], True, True, None),
-        ([(192, FIRST, YES), (8192, FIRST, YES), (40000, SECOND, NO)], True, True, False),
+        ([(FIRST, YES), (SECOND, YES)], True, True, True),
+        ([(FIRST, YES), (SECOND, NO)], True, True, False),
+        ([(FIRST, NO), (SECOND, NO)], True, False, False),
+        ([(FIRST, NO), (SECOND, NO)], False, False, False),
+        ([(FIRST, NO), (SECOND, NO)], None, None, None),
+        ([(NONE, YES), (NONE, YES)], True, None, None),
+        ([(NONE, YES), (SECOND, YES)], True, True, True),
+        ([(NONE, YES), (SECOND, NO)], True, None, False),
+        ([(FIRST, YES), (FIRST, YES)], True, True, None),
     ],
 )
 def test_tlb_misses_count_where_they_are_shown(
-    walks: list[tuple[int, Penalty, Answer]], across: bool | None, l1: bool | None, l2: bool | None
+    walks: list[tuple[tuple[float, float], Answer]], across: bool | None, l1: bool | None, l2: bool | None
 ) -> None:
-    first, second = places.on_tlb_misses(walks, across, PARAMS)
+    seen = [Behind(cycles, error, found) for (cycles, error), found in walks]
+    first, second = places.on_tlb_misses(seen, across, PARAMS)
     assert (first.value, second.value) == (l1, l2)
 
 
@@ -123,88 +106,71 @@ def test_a_done_prefetch_saves_the_page_fault(touched: float, cached: Answer, va
 
 
 @pytest.mark.parametrize(
-    ("with_pattern", "without", "value"),
+    ("pattern", "elsewhere", "value"),
+    [(0.5, 1.0, True), (1.0, 1.0, False), (0.92, 1.0, None), (0.5, 0.5, None)],
+)
+def test_training(pattern: float, elsewhere: float, value: bool | None) -> None:
+    found = share(pattern, 1000), share(elsewhere, 1000)
+    quiet = share(1.0, 1000), share(1.0, 1000)
+    assert busy.trained({"run": found}, PARAMS).value is value
+    assert busy.trained({"quiet": quiet, "run": found}, PARAMS).value is value
+
+
+@pytest.mark.parametrize(
+    ("late", "idle", "longer", "value"),
     [
-        (HALF, IN_MEMORY, True),
-        (IN_MEMORY, IN_MEMORY, False),
-        ((0.0, 0.06, 0.0, 0.94), IN_MEMORY, None),
-        (HALF, HALF, None),
+        (0.0, 1.0, 9.0, "stalls"),
+        (0.9, 1.0, 0.1, "drops"),
+        (0.9, 1.0, 3.0, "drops"),  # what is not lost still has to get through
+        (0.2, 1.0, 3.0, None),
+        (0.0, 1.0, 0.1, None),  # the queue was never full
+        (0.0, 0.5, 9.0, None),
     ],
 )
-def test_training(with_pattern: tuple[float, ...], without: tuple[float, ...], value: bool | None) -> None:
-    found = shares(with_pattern, without, room=0.01)
-    assert answers.trains_hardware({"run": found}, PARAMS).value is value
-    assert (
-        answers.trains_hardware({"quiet": shares(IN_MEMORY, IN_MEMORY, room=0.01), "run": found}, PARAMS).value is value
-    )
+def test_a_full_queue(late: float, idle: float, longer: float, value: str | None) -> None:
+    assert busy.full(share(late), share(idle), longer, PARAMS).value == value
 
 
-# -- a core in a guest ignored t1 and t2 for seconds on end ----------------------------------------------------------
+@pytest.mark.parametrize(
+    ("means", "value"),
+    [
+        ((4.0, 300.0, 310.0), "nonblocking"),
+        ((4.0, 300.0, 398.0), "blocking"),
+        ((4.0, 300.0, 350.0), None),
+        ((4.0, 6.0, 100.0), "nonblocking"),  # a prefetch: nothing waits for it
+        ((4.0, 6.0, 300.0), None),
+    ],
+)
+def test_work_behind_a_miss(means: tuple[float, float, float], value: str | None) -> None:
+    assert busy.blocks(means, 100.0, 296.0, PARAMS).value == value
 
 
-L1, MEMORY = 40, 400
-TURN = 30
-
-
-def ticks(cycles: int, count: int = 600) -> Any:
-    return np.random.default_rng(cycles).normal(cycles, 4, count).astype(np.int64)
-
-
-class Looked(Run):
-    """A run without a machine, whose hint does nothing in so many turns of a sample in the plainest place."""
-
-    def __init__(self, ignored_turns: int) -> None:
-        self._ignored_turns = ignored_turns
-        self.params, self.samples, self.hint = Params(), 800, "t1"
-        self.references = References({"l1": ticks(L1), "memory": ticks(MEMORY)})
-
-    def side_by_side(self, *_: Any) -> dict[str, Ticks]:
-        turns = [ticks(MEMORY if number < self._ignored_turns else L1, TURN) for number in range(SERVING.layouts)]
-        return {"t1": np.concatenate(turns), "": ticks(MEMORY)}
-
-
-@pytest.mark.parametrize("value", [False, "drops"])
-def test_what_an_honoured_hint_did_not_do_is_reported(value: bool | str) -> None:
-    assert Looked(0).unless_ignored(Answer(value)).value == value
-
-
-def test_a_hint_that_no_turn_ignored_is_chosen() -> None:
-    fills = {"t0": Answer(reason="disturbed"), "t1": Answer("l2"), "t2": Answer("l2"), "nta": Answer("l1")}
-    assert chosen(fills) == "nta"
-    assert chosen(fills, {"nta", "t1"}) == "t2"
-    assert chosen(fills, {"nta", "t1", "t2"}) == "nta"
-    assert chosen({"t0": Answer("none")}) == ""
+def test_a_store_is_reported_where_times_agree() -> None:
+    steady = store_latency("software_prefetch.store_after.shared", [100.0, 101.0, 99.0], "m", PARAMS)
+    assert steady.outcome is Outcome.MEASURED and steady.value == pytest.approx(100.0)
+    moved = store_latency("software_prefetch.store_after.shared", [100.0, 101.0, 250.0], "m", PARAMS)
+    assert moved.outcome is Outcome.UNRESOLVED and "250" in (moved.reason or "")
 
 
 # -- the figure of `setebench software-prefetch`, from evidence alone ------------------------------------------------
 
 
-LANDED = {
-    "levels": ["l1", "l2", "memory"],
-    "shares": {
-        "memory": {"t0": [0.9, 0.1, 0.0], "": [0.0, 0.0, 1.0]},
-        "l2": {"t0": [1.0, 0.0, 0.0], "": [0.0, 1.0, 0.0]},
-    },
-}
+LINES = {"loaded": 65.0, "evicted": 77.0, "flushed": 390.0, "t0": 65.5, "t1": 77.5}
 STORES = {
     "cycles_by_holders": {"1": {"own": 5.0, "none": 300.0, "t0": 60.0}, "2": {"own": 5.0, "none": 300.0, "t0": 61.0}}
 }
 
 
-def test_bars_add_up_and_carry_hint_and_source() -> None:
-    axes = draw({"landed": LANDED}).axes
-    assert len(axes) == 1
-    assert [label.get_text() for label in axes[0].get_yticklabels()] == [
-        "t0 · memory",
-        "not prefetched · memory",
-        "t0 · L2",
-        "not prefetched · L2",
-    ]
-    assert sum(bar.get_width() for bar in axes[0].patches) == pytest.approx(4)
+def test_hints_stand_among_their_controls_fastest_first() -> None:
+    axes = draw({"prefetched": LINES}).axes
+    assert len(axes) == 1 and "cycles" in axes[0].get_xlabel()
+    labels = [label.get_text() for label in axes[0].get_yticklabels()]
+    assert labels == ["just loaded", "prefetched by t0", "pushed out of L1", "prefetched by t1", "flushed"]
+    assert [bar.get_width() for bar in axes[0].patches] == sorted(LINES.values())
 
 
 def test_stores_have_a_panel_of_their_own() -> None:
-    figure = draw({"landed": LANDED, "store_after": STORES})
+    figure = draw({"prefetched": LINES, "store_after": STORES})
     assert len(figure.axes) == 2
     assert list(figure.axes[1].lines[1].get_ydata()) == [300, 300]
     assert "cycles until the store is written" in alt_text(figure)
