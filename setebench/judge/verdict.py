@@ -146,6 +146,8 @@ def _right(reported: Finding, truth: Finding) -> bool:
         return not reported.value and not truth.value
     if reported.outcome is Outcome.AT_LEAST:
         return _number(reported.value) <= _highest(truth)
+    if truth.outcome is Outcome.AT_LEAST:  # something else hides it, so nobody can have measured it
+        return False
     if truth.unit in RATE_UNITS and _is_number(reported.value):
         ranged = truth.unit == VARYING_UNIT and _lowest(truth) < _highest(truth)
         return _close_throughout(reported, truth) if ranged else _close(_number(reported.value), truth)

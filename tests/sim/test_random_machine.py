@@ -89,13 +89,17 @@ def test_no_constant_is_right_of_all_machines(machines: list[spec.Machine], monk
     assert {"latency.l4", "latency.memory.row_hit", "tlb.walk_cache.miss_penalty", "cache.l4.replacement"} <= asked
 
 
-def test_nothing_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> None:
+def test_little_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> None:
+    """On a fifth of machines something hides the miss queue, which inference must notice."""
+    hidden = 0
     for machine in machines:
         first = machine.levels[0]
-        if not machine.core.blocking_load:
-            assert demand_in_flight(machine, 1) == (first.mshr_demand_limit or first.mshr_entries)
+        short = machine.core.load_queue <= first.mshr_entries
         busy = machine.memory.interval_cycles * max(level.mshr_entries for level in machine.levels[:2])
-        assert busy < machine.memory.latency_cycles  # full miss queues don't wait for memory's bandwidth
+        slow = busy >= machine.memory.latency_cycles  # full miss queues wait for memory's bandwidth
+        hidden += short or slow
+        if not machine.core.blocking_load and not short:
+            assert demand_in_flight(machine, 1) == (first.mshr_demand_limit or first.mshr_entries)
         contiguous = 2097152 in machine.memory.page_sizes and machine.memory.huge_pages_contiguous
         for prefetcher in machine.prefetchers:
             if prefetcher.level == 2:
@@ -105,6 +109,7 @@ def test_nothing_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> N
         furthest = max((max(row) for row in coherence.distance_cycles), default=0.0)
         assert machine.levels[-1].latency_cycles < coherence.exclusive_cycles
         assert coherence.exclusive_cycles + furthest < machine.memory.latency_cycles
+    assert 0.05 < hidden / len(machines) < 0.3
 
 
 def test_half_of_what_is_not_quiet_replays_a_recording_and_nothing_else_of_the_kind(

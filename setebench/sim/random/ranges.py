@@ -63,7 +63,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "core.in_order_width": (1, 2),
     "core.width": (3, 4, 6, 8),
     "core.reorder_window": (192, 224, 352, 448, 512),
-    "core.load_queue": (128, 160, 192, 256),  # above every demand miss queue drawn, or it would hide it
+    "core.load_queue": (128, 160, 192, 256),  # above every demand miss queue drawn
+    "hidden.queues": (0.2,),  # share of machines on which something hides level 1's miss queue
+    "hidden.by_load_queue": (0.5,),  # of these, share with a load queue as long or shorter, the others have slow memory
+    "hidden.load_queue": (0.5, 0.75, 1.0),  # of the entries
+    "hidden.memory_interval": (1.0, 2.0),  # of a latency by entries: cycles between two lines
     "core.store_queue": (56, 64, 104, 128),
     "core.multiply_cycles": (3.0, 4.0),
     "core.transfer_cycles": (1.0, 4.0),

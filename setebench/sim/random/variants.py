@@ -10,8 +10,11 @@ import msgspec
 from setebench.sim import spec
 from setebench.sim.random.ranges import Draw
 
-WAYS, LOSSES, REMOTE, PREFETCHERS, POLICIES, SETS, RECORDED = range(0x201, 0x208)
+WAYS, LOSSES, REMOTE, PREFETCHERS, POLICIES, SETS, RECORDED, HIDDEN = range(0x201, 0x209)
 """Of the seed's random numbers, which streams these are drawn from."""
+
+LEAST_HIDDEN = 8
+"""Entries of a miss queue that something may hide: a shorter load queue than that no core has."""
 
 MICROSECONDS, PER_MILLISECOND = 1e-6, 1e-3
 
@@ -31,11 +34,24 @@ def with_variants(seed: int, machine: spec.Machine, kind: str) -> spec.Machine:
         )
         clock = msgspec.structs.replace(clock, drift=0.0, jump=0.0)
     remote = _remote_memory(Draw(seed, REMOTE), machine.memory)
+    machine = _with_hidden_queues(Draw(seed, HIDDEN), machine)
     draw = Draw(seed, PREFETCHERS)
     varied = tuple(_varied(draw, each, machine) for each in machine.prefetchers)
     return msgspec.structs.replace(
         machine, levels=levels, clock=clock, noise=noise, remote_memory=remote, prefetchers=varied
     )
+
+
+def _with_hidden_queues(draw: Draw, machine: spec.Machine) -> spec.Machine:
+    """Some load queues are shorter than level 1's miss queue, and some memories too slow for it to fill."""
+    core, memory, entries = machine.core, machine.memory, machine.levels[0].mshr_entries
+    if not draw.chance("hidden.queues") or entries < LEAST_HIDDEN or not core.out_of_order:
+        return machine
+    if draw.chance("hidden.by_load_queue"):
+        queue = int(entries * draw.one("hidden.load_queue"))
+        return msgspec.structs.replace(machine, core=msgspec.structs.replace(core, load_queue=queue))
+    interval = round(memory.latency_cycles / entries * draw.real("hidden.memory_interval"), 1)
+    return msgspec.structs.replace(machine, memory=msgspec.structs.replace(memory, interval_cycles=interval))
 
 
 def _with_predicted_ways(draw: Draw, first: spec.Level) -> spec.Level:

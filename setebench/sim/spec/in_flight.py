@@ -26,6 +26,31 @@ def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
     return 0 if 0 in known else max(known)
 
 
+def what_hides_demand(machine: spec.Machine, number: int) -> str:
+    """What lets no more misses of one thread's loads come to level `number` (1 or 2) than it has entries for, so that
+    their number doesn't show; "" where it does. Loads that wait for each other are one at a time, which shows."""
+    core, first, own = machine.core, machine.levels[0], machine.levels[number - 1]
+    if core.blocking_load:
+        return ""
+    entries = _entries(own, own.mshr_demand_limit)
+    if entries == 0 or entries >= min(core.load_queue, core.reorder_window):
+        return "the load queue or the reorder window"
+    if number == 2 and 0 < _entries(first, first.mshr_demand_limit) <= entries:
+        return "level 1"
+    return ""
+
+
+def what_hides_prefetches(machine: spec.Machine, number: int) -> str:
+    """The same of software prefetches: level 1, where no hint gets past it and it has no more entries for them."""
+    prefetch, first = machine.software_prefetch, machine.levels[0]
+    levels = {hint.fills for hint in working_hints(machine).values()}
+    past_first = "l2" in levels and not prefetch.lower_hint_takes_l1_entry
+    own = machine.levels[1]
+    entries, before = _entries(own, own.mshr_prefetch_limit), _entries(first, first.mshr_prefetch_limit)
+    hides = number == 2 and not past_first and before > 0 and (before <= entries or entries == 0)
+    return "level 1" if hides and not machine.core.blocking_prefetch else ""
+
+
 def sharing_shows(machine: spec.Machine, number: int) -> bool:
     """Whether it makes a difference to the threads of a core if they share the miss entries of level `number` (1 or 2):
     together they must be able to have more requests there than it has entries. What comes to level 2 by way of an entry

@@ -25,6 +25,14 @@ def count(parameter: str, value: int, unit: str) -> Finding:
     return Finding(parameter=parameter, value=value, unit=unit, outcome=outcome, method=METHOD)
 
 
+def hidden(parameter: str, reached: int, unit: str, by: str) -> Finding:
+    """A count of which something else lets no more be reached: no more than a bound can be measured."""
+    reason = f"hidden by {by}"
+    return Finding(
+        parameter=parameter, value=reached, unit=unit, outcome=Outcome.AT_LEAST, reason=reason, method=METHOD
+    )
+
+
 def absent(parameter: str) -> Finding:
     """Something that the machine does not have."""
     return Finding(parameter=parameter, value=False, unit="bool", outcome=Outcome.ABSENT, method=METHOD)

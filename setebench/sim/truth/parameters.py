@@ -12,10 +12,17 @@ from collections.abc import Iterator
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.spec.capacity import usable_lines, usable_ways
-from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight, sharing_shows, working_hints
+from setebench.sim.spec.in_flight import (
+    demand_in_flight,
+    prefetches_in_flight,
+    sharing_shows,
+    what_hides_demand,
+    what_hides_prefetches,
+    working_hints,
+)
 from setebench.sim.truth.bandwidth import bandwidth_parameters, bandwidths, memory_peak
 from setebench.sim.truth.counters import counters, events_left_open
-from setebench.sim.truth.finding import between, count, exact
+from setebench.sim.truth.finding import between, count, exact, hidden
 from setebench.sim.truth.pace import Pace, machine_pace
 from setebench.sim.truth.prefetchers import prefetchers, prefetches_train, unjudged
 
@@ -177,15 +184,14 @@ def _blocking(machine: spec.Machine) -> Iterator[Finding]:
 
 
 def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
-    in_flight = {
-        "l1.demand": demand_in_flight(machine, 1),
-        "l2.demand": demand_in_flight(machine, 2),
-        "l1.prefetch": prefetches_in_flight(machine, 1),
-        "l2.prefetch": prefetches_in_flight(machine, 2),
-    }
-    for name, entries in in_flight.items():
-        if entries is not None:
-            yield count(f"mshr.{name}", entries, "entries")
+    for number in (1, 2):
+        hides = {"demand": what_hides_demand(machine, number), "prefetch": what_hides_prefetches(machine, number)}
+        entries = {"demand": demand_in_flight(machine, number), "prefetch": prefetches_in_flight(machine, number)}
+        for kind, reached in entries.items():
+            if reached and hides[kind]:
+                yield hidden(f"mshr.l{number}.{kind}", reached, "entries", hides[kind])
+            elif reached is not None:
+                yield count(f"mshr.l{number}.{kind}", reached, "entries")
     for number in (1, 2) if machine.core.threads_per_core > 1 else ():
         if sharing_shows(machine, number):
             yield exact(f"mshr.l{number}.shared_by_smt", machine.levels[number - 1].mshr_shared_by_smt, "bool")
