@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
@@ -49,6 +50,11 @@ no_wait_option = click.option(
 )
 program_argument = click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 """What several commands have alike, as decorators."""
+
+
+def is_given(name: str) -> bool:
+    """Whether the user gave that option of the present command."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def file_options(function: _Function) -> _Function:
@@ -102,7 +108,9 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
     def callback(**values: Any) -> None:
         from setebench.cli.commands.run import run
 
-        document = run(_request(scenario, own, values))
+        if values["quiet"] and values["verbose"]:
+            raise UsageError("--quiet and --verbose exclude each other")
+        document = run(scenario, {option.name: values.pop(key) for key, option in own.items()}, values)
         if more is not None:
             more.then(document, values)
 
@@ -116,28 +124,6 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
         epilog=f"May report: {reported}" if reported else None,
     )
     return no_wait_option(command)
-
-
-def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any]) -> Any:
-    from setebench.cli.commands.run import Request
-    from setebench.cli.output import Output
-
-    if values["quiet"] and values["verbose"]:
-        raise UsageError("--quiet and --verbose exclude each other")
-    return Request(
-        scenario=scenario,
-        machine=values["machine"],
-        cpu=values["cpu"],
-        seed=values["seed"],
-        fast=values["fast"],
-        msr=values["msr"],
-        options={option.name: list(values[key]) if option.multiple else values[key] for key, option in own.items()},
-        output=Output.choose(values["output"], values["form"], values["force"]),
-        plot=values.get("plot"),
-        raw=values["raw"],
-        quiet=values["quiet"],
-        verbose=values["verbose"],
-    )
 
 
 def _common_parameters(scenario: Scenario) -> list[click.Option]:

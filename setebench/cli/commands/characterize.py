@@ -10,14 +10,20 @@ from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from setebench import campaign, references, registry, session, store
 from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.commands.run import report_finding, warn_of_kinds
-from setebench.cli.options import FORMS, machine_parameters, no_wait_option, register_parameters, talk_parameters
+from setebench.cli.options import (
+    FORMS,
+    is_given,
+    machine_parameters,
+    no_wait_option,
+    register_parameters,
+    talk_parameters,
+)
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
@@ -153,7 +159,7 @@ def _new_plan(values: dict[str, Any]) -> Plan:
 def _resumed_plan(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused."""
     fixed = ("cpu", "seed", "fast", "only", "msr")
-    if given := [name for name in fixed if _is_given(name)]:
+    if given := [name for name in fixed if is_given(name)]:
         raise UsageError(
             f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0].replace('_', '-')}"
         )
@@ -169,7 +175,7 @@ def _resumed_plan(file: Path, earlier: Document) -> Plan:
 
 def _check_machine(file: Path, machine: str) -> None:
     """A file may come from anybody: code that it names is only run where the user names it too."""
-    named = click.get_current_context().params["machine"] if _is_given("machine") else None
+    named = click.get_current_context().params["machine"] if is_given("machine") else None
     if named is None and campaign.runs_code(machine):
         raise UsageError(
             f"{str(file)!r} was begun on {machine!r}, which is code to be run; where you trust it, name it: "
@@ -177,10 +183,6 @@ def _check_machine(file: Path, machine: str) -> None:
         )
     if named is not None and named != machine:
         raise UsageError(f"{str(file)!r} was begun on the machine {machine!r}; leave out --machine {named}")
-
-
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _left_out(earlier: Document, skipped: Iterable[str]) -> dict[str, Step]:

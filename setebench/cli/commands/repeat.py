@@ -16,11 +16,10 @@ from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from setebench import campaign, registry
 from setebench.campaign.series import Conditions, Series, SeriesPlan, plan_in
-from setebench.cli.options import file_options, machine_parameters, no_wait_option
+from setebench.cli.options import file_options, is_given, machine_parameters, no_wait_option
 from setebench.cli.output import target_of
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.host.activity import wanted_and_stolen_ticks
@@ -50,7 +49,7 @@ def _callback(**values: Any) -> None:
 
 def _plan(folder: Path, values: dict[str, Any]) -> SeriesPlan:
     """What the folder's plan says where it has one, changed by what was given: a difference is refused later."""
-    given = {name: values[name] for name in ("scenario", "machine", "cpu", "seed", "fast") if _is_given(name)}
+    given = {name: values[name] for name in ("scenario", "machine", "cpu", "seed", "fast") if is_given(name)}
     known = plan_in(folder)
     if known is not None and campaign.runs_code(known.machine) and "machine" not in given:
         raise UsageError(
@@ -62,10 +61,6 @@ def _plan(folder: Path, values: dict[str, Any]) -> SeriesPlan:
         plan = msgspec.structs.replace(plan, scenario=registry.command_name(plan.scenario))
         registry.scenario(plan.scenario)
     return plan
-
-
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _way_on(series: Series, runs: int) -> str:

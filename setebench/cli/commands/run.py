@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,78 +17,54 @@ from setebench.results import Document, Finding
 from setebench.scenario import Scenario
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user asked for."""
-
-    scenario: Scenario
-    machine: str = "native"
-    cpu: int | None = None
-    seed: int = 1
-    fast: bool = False
-    msr: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
-    output: Output = field(default_factory=lambda: Output("table", None))
-    plot: Path | None = None
-    raw: bool = False
-    quiet: bool = False
-    verbose: bool = False
-
-
-def run(request: Request) -> Document:
-    """Answer the request, and return what was written. Raises `UsageError` before measuring where the findings would
-    have nowhere to go.
+def run(scenario: Scenario, options: dict[str, Any], values: dict[str, Any]) -> Document:
+    """Answer the question with its own `options`, where `values` are the common ones by their names, and return what
+    was written. Raises `UsageError` before measuring where the findings would have nowhere to go.
 
     Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none.
     """
-    _check_targets(request)
-    before = _inodes(request)
-    progress = Progress(quiet=request.quiet, verbose=request.verbose)
+    output, drawn = Output.choose(values["output"], values["form"], values["force"]), values.get("plot")
+    _check_targets(output, drawn)
+    before = _inodes(output.path, drawn)
+    progress = Progress(quiet=values["quiet"], verbose=values["verbose"])
     try:
-        document = measure(request, progress)
+        document = session.ask(
+            scenario,
+            values["machine"],
+            options,
+            noted=progress.detail,
+            progress=progress,
+            on_finding=lambda finding: report_finding(finding, progress),
+            **{name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")},
+        )
         progress.close()
-        _deliver(request, document, progress)
+        _deliver(scenario, document, output, progress)
+        if drawn is not None:
+            _draw(scenario, document, drawn, values["force"])
+            progress.result(f"wrote the plot to {drawn}")
         return document
     except KeyboardInterrupt:
         progress.close()
-        written = [str(path) for path, inode in _inodes(request).items() if inode != before[path]]
+        written = [str(path) for path, inode in _inodes(output.path, drawn).items() if inode != before[path]]
         click.echo(f"\nInterrupted; {' and '.join(written) or 'nothing'} was written.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         progress.close()
 
 
-def _inodes(request: Request) -> dict[Path, int | None]:
+def _inodes(*targets: Path | None) -> dict[Path, int | None]:
     """Which file each target is; another one once it has been written, wherever the interrupt came."""
-    targets = (path for path in (request.output.path, request.plot) if path is not None)
-    return {path: path.stat().st_ino if path.exists() else None for path in targets}
+    return {path: path.stat().st_ino if path.exists() else None for path in targets if path is not None}
 
 
-def _check_targets(request: Request) -> None:
-    request.output.check()
-    if request.plot is None:
+def _check_targets(output: Output, drawn: Path | None) -> None:
+    output.check()
+    if drawn is None:
         return
-    plot.check_extension(request.plot)
-    store.check_target(request.plot, request.output.force)
-    if request.output.path is not None and request.output.path.resolve() == request.plot.resolve():
-        raise UsageError(f"--output and --plot both name {str(request.plot)!r}; name two files")
-
-
-def measure(request: Request, progress: Progress) -> Document:
-    """Open the machine, run the scenario on it and return the document. Raises what the machine raises."""
-    return session.ask(
-        request.scenario,
-        request.machine,
-        request.options,
-        noted=progress.detail,
-        seed=request.seed,
-        cpu=request.cpu,
-        fast=request.fast,
-        msr=request.msr,
-        progress=progress,
-        on_finding=lambda finding: report_finding(finding, progress),
-        raw=request.raw,
-    )
+    plot.check_extension(drawn)
+    store.check_target(drawn, output.force)
+    if output.path is not None and output.path.resolve() == drawn.resolve():
+        raise UsageError(f"--output and --plot both name {str(drawn)!r}; name two files")
 
 
 def report_finding(finding: Finding, progress: Progress) -> None:
@@ -104,24 +79,21 @@ def warn_of_kinds(document: Document, progress: Progress) -> None:
         progress.result(note)
 
 
-def _deliver(request: Request, document: Document, progress: Progress) -> None:
+def _deliver(scenario: Scenario, document: Document, output: Output, progress: Progress) -> None:
     warn_of_kinds(document, progress)
-    words = request.scenario.words if request.output.path is None and request.output.form == "table" else None
+    words = scenario.words if output.path is None and output.form == "table" else None
     if words is None or document.findings:
-        request.output.deliver(document)
+        output.deliver(document)
     if words is not None:
         click.echo(words(document.evidence))
-    if request.output.path is not None:
-        progress.result(f"wrote {len(document.findings)} findings to {request.output.path} ({request.output.form})")
-    if request.plot is not None:
-        _draw(request, document, request.plot)
-        progress.result(f"wrote the plot to {request.plot}")
+    if output.path is not None:
+        progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
 
 
-def _draw(request: Request, document: Document, path: Path) -> None:
-    assert request.scenario.plot is not None  # --plot exists only where the scenario can draw
+def _draw(scenario: Scenario, document: Document, path: Path, force: bool) -> None:
+    assert scenario.plot is not None  # --plot exists only where the scenario can draw
     quieten_matplotlib()
-    figure = request.scenario.plot(document.evidence)
+    figure = scenario.plot(document.evidence)
     simulated = " (simulated)" if document.machine.kind == "sim" else ""
     plot.add_machine(figure, document.machine.name + simulated)
-    plot.save(figure, path, request.output.force)
+    plot.save(figure, path, force)

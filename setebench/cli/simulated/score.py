@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from setebench import registry
-from setebench.cli.options import file_options
+from setebench.cli.options import file_options, is_given
 from setebench.cli.output import target_of
 from setebench.errors import INTERRUPTED, UsageError
 from setebench.report.accuracy import scored
@@ -171,7 +170,7 @@ def _plan_against(values: dict[str, Any]) -> Plan:
 
 def _plan(values: dict[str, Any]) -> Plan:
     nonce = values["sealed"]
-    if nonce is not None and _given("seed"):
+    if nonce is not None and is_given("seed"):
         raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
     if nonce is not None and values["presets"]:
         raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
@@ -209,14 +208,10 @@ def _resumed(values: dict[str, Any]) -> Request:
 
 def _refuse(options: tuple[str, ...], why: str) -> None:
     """Raises `UsageError` where the user gave one of them."""
-    given = [name for name in options if _given(name)]
+    given = [name for name in options if is_given(name)]
     if given:
         name = {"names": "scenario"}.get(given[0], given[0]).replace("_", "-")
         raise UsageError(f"{why}; leave out --{name}")
-
-
-def _given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _machines(values: dict[str, Any], inference: str) -> dict[str, int]:

@@ -58,8 +58,8 @@ class Process:
     def ending(self) -> str:
         """Wait until it has ended, and say how."""
         status = self._popen.wait()
-        named = -status in signal.valid_signals()
-        return signal.Signals(-status).name if named else f"exit status {status}"
+        named = {int(each): each.name for each in signal.Signals}
+        return named.get(-status, f"exit status {status}")
 
     def kill(self) -> None:
         """End it now, whatever it does."""
