@@ -15,7 +15,7 @@ import numpy as np
 
 from setebench.calibration import Levels
 from setebench.experiments.chases import Pool
-from setebench.experiments.eviction_sets import Evictions, EvictionSet
+from setebench.experiments.eviction_sets import CacheSet, Evictions, EvictionSet, Lines
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -68,33 +68,25 @@ def eviction_pool(context: Context, params: Params = PARAMS) -> Pool:
     return Pool(context, params.pages)
 
 
-def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> EvictionRound:
+def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
     """One round: a minimal set of the second cache, and how many pages of the pool are congruent with it."""
-    evictions = Evictions(context, pool)
+    evictions, line = Evictions(context, pool), context.machine.facts.line_size
     for _ in range(params.tries):
-        found, lines = first_set(evictions)
-        if found is not None:
-            return _counted(evictions, found, lines, params)
-    return EvictionRound()
+        victim, *lines = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
+        if (found := evictions.find(int(victim), np.array(lines))) is not None:
+            return _counted(evictions, found, np.array(lines), params)
+    return EvictionRound(), None
 
 
-def first_set(evictions: Evictions) -> tuple[EvictionSet | None, np.ndarray]:
-    """A minimal set of a random line of the pool, and all other lines at its offset, in random order."""
-    pool, line = evictions.pool, evictions.context.machine.facts.line_size
-    offset = int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
-    victim, *lines = pool.rng.permutation(pool.pages) + offset
-    return evictions.find(int(victim), np.array(lines)), np.array(lines)
-
-
-def _counted(evictions: Evictions, found: EvictionSet, lines: np.ndarray, params: Params) -> EvictionRound:
+def _counted(evictions: Evictions, found: EvictionSet, lines: Lines, params: Params) -> tuple[EvictionRound, CacheSet]:
     context, pool = evictions.context, evictions.pool
-    ring, evictions.turns = np.append(found.lines, found.others), found.turns
+    ring = np.append(found.lines, found.others)
     steps = params.samples * (len(ring) * found.turns + params.overhead)
     affordable = int(params.seconds * context.machine.facts.lines_per_second / steps)
     further = pool.rng.permutation(np.setdiff1d(lines, ring))
     tested = further[: max(affordable, params.samples)]
-    same = evictions.congruent(tested, ring)
-    congruent = int(same.sum())
+    whole = evictions.whole(found, tested)
+    congruent, others = len(whole.own) - 1 - len(found.lines), whole.others[len(found.others) :]
     # of others, as many as hold several of the set if all sets are open to them
     share = (len(found.lines) + len(further) * congruent / len(tested)) / (len(found.lines) + len(further))
     wanted = int(params.spread / share)
@@ -103,10 +95,11 @@ def _counted(evictions: Evictions, found: EvictionSet, lines: np.ndarray, params
     offset = (found.victim + pool.rng.integers(1, TLB_PAGE_BYTES // line, wanted) * line) % TLB_PAGE_BYTES
     beside = np.setdiff1d(page + offset, ring)
     # one of the set is left out, and another line clears the nearer caches in its place
-    hashed = evictions.evicts(found.victim, found.lines[1:], found.others, tested[~same][:1], beside)
-    return EvictionRound(
+    hashed = evictions.evicts(found.victim, found.lines[1:], found.others, others[:1], beside)
+    counted = EvictionRound(
         ways=len(found.lines), pages=len(further), tested=len(tested), congruent=congruent, hashed=hashed
     )
+    return counted, whole
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,327 +1,300 @@
-"""Which line of a set gives way: sequences of loads of lines that share a set, compared with what each policy does.
+"""Which line of a set gives way, and what a cache does with lines of the one before it: from sequences on a set.
 
-Sequences are chosen among many random ones by how many misses they separate the candidates, begin in an empty set, and
-are compared by likelihood. An outer cache sees nothing of what those before it still hold: lines that share the set of
-the cache before, but not of this one, are traversed behind each load and push its line out there. In half of the
-sequences of the second cache none are, which shows whether both caches hold the same lines or different ones.
+Random sequences of loads of a few more lines than fit are run, every load is timed, and which of them miss is compared
+with what each policy would have missed. An outer cache sees nothing of what those before it still hold: lines that
+share the sets of the caches before, but not of this one, are traversed behind each load and push its line out there.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from setebench.calibration import Levels
 from setebench.experiments.chases import Pool
-from setebench.experiments.conflicts import Congruent, sequence_excess
-from setebench.experiments.eviction_sets import Evictions
+from setebench.experiments.conflicts import FILL_TURNS, MOST_LOADS, Lines, Numbers, Sets, load_cycles, missed
+from setebench.experiments.eviction_sets import CacheSet, Evictions
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.cache_model import EXCLUSIVE, INCLUSIVE, KEPT, OF_VICTIMS, POLICIES, Cache, Policy, hits, served
-from setebench.stats.decide import one_of, summed
+from setebench.stats import cache_model
+from setebench.stats.cache_model import EXCLUSIVE, KEPT, OF_VICTIMS, POLICIES, PUBLISHED
+from setebench.stats.decide import backed, chosen, one_of, summed, unresolved
 from setebench.stats.estimate import CONFIDENCE
+from setebench.stats.pairs import interquartile_mean
 
-Numbers = NDArray[np.float64]
-Lines = NDArray[np.int64]
+from .eviction_sets import outer_findings
 
-SEQUENCES = "short sequences of loads of lines that share a set"
-UNKNOWN = "no policy that was thought of costs this"
+METHOD = "sequences of loads of lines that share a set"
+AROUND = "more lines of a set go round than it has ways"
+TOUCHED = "loads of a line in use between loads of others of its set"
+NO_SET = "no lines that share a set were found"
+NO_EVICTORS: Lines = np.zeros((0, 1), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Which sequences are asked, and what is believed of errors.
+    """Which sequences are run, and what is believed of their misses."""
 
-    `sequences` of `trials` (`outer_trials` where both of two caches are modelled), of `length_per_way` timed loads
-    behind `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses
-    squared) keeps a pair that no sequence distinguishes yet from counting for all. What is left to chance is drawn
-    `draws` times (`trial_draws` of outer caches while sequences are chosen). Behind the first cache `evictors` times
-    the ways of the cache before of other lines follow each load, twice as many where that may replace at random, in
-    `pool` groups by turns; of outer caches each sequence is timed `outer_repetitions` times, as a miss there costs more
-    than what disturbs.
+    sequences: int = 24  # of random loads; a dozen distinguishes published policies, more their variants
+    repetitions: int = 8  # of each, in other sets: their mean is known to an eighth of a miss on a clock in long steps
+    extra: int = 3  # lines more than fit, at most
+    sets: int = 12  # of a first cache that sequences use
+    region_bytes: int = 16 << 20  # addresses of the lines of a first cache, in the largest pages
+    evictors: float = 1.25  # times the ways of the cache before, and twice as many where that may replace at random
+    groups: int = 2  # of evictors, by turns: one group would become lines in use
+    victims: int = 4  # tried behind the second cache until one has a minimal eviction set
+    searched: int = 2048  # candidates tested for lines of such a set
+    first_stage: int = 4  # sequences by which all candidates are compared; the `kept` best go on with all
+    kept: int = 48
+    error: float = 0.1  # of a mean of repetitions, beside what these differ by: others' lines, translations
+    tail: float = 2.0  # degrees of freedom of the errors' Student's t: some sets are disturbed in all repetitions
+    published: float = 1e3  # times as likely beforehand as a variant that nobody has published: some behave alike
+    fits: float = 0.05  # mean square of what a policy leaves: the same as a share of its predictions that are wrong
+    misfits: float = 0.1  # the same from which it is none of them
+    noisy: float = 0.1  # variance of repetitions above which nothing is said to be none of them
+    shared: tuple[float, float] = (0.08, 0.15)  # misses of an exclusive cache at most, and of another at least
+    touches: int = 96  # repetitions of loads of a line in use
+    by_chance: float = 0.6  # of a line in use, how often an inclusive cache that replaces at random loses it per pass
+    most: float = 1.3  # the same of any
+    strays: float = 0.08  # error of how often it is lost, beside what repetitions differ by
+    other: float = 0.02  # how likely it is that neither explains the losses
 
-    Errors: `count_error` of the misses of a sequence and `cycles` of it; with the heavy tail of Student's t of `tail`
-    degrees of freedom, for disturbed samples. What a miss costs is a nuisance: what levels lie apart within the ratio
-    `gap_ratio` (rows of memory that are open answer sooner), in `gaps` steps. Errors are larger than thought where the
-    `typical` quantile of sequences is more than one off under the best candidate, which is none of them where it is
-    `most_left` off. Up to `victims` are tried until one has a minimal eviction set, and `searched` candidates tested
-    for lines of that."""
 
-    victims: int = 4
-    searched: int = 4096
-    sequences: int = 12
-    trials: int = 300
-    outer_trials: int = 60
-    length_per_way: float = 4.0
-    before_per_way: int = 4
-    extra: int = 3
-    repetitions: int = 64
-    outer_repetitions: int = 24
-    little: float = 0.5
-    draws: int = 12
-    trial_draws: int = 3
-    evictors: float = 1.25
-    pool: int = 3
-    count_error: float = 0.015
-    cycles: float = 2.0
-    tail: float = 2.0
-    gap_ratio: float = 1.5
-    gaps: int = 25
-    typical: float = 0.75
-    most_left: float = 2.0
+PARAMS = Params()
 
 
 class KnownCache(NamedTuple):
-    """A cache whose sets are of address bits: its sets, ways, and policy as a number in `POLICIES`; -1 where that is
-    asked."""
+    """A cache whose sets are of address bits: its sets, ways, and whether it replaces at random, None if not known."""
 
     sets: int
     ways: int
-    policy: int = -1
-
-
-def fitting(policies: Iterable[int], ways: int) -> list[int]:
-    """Those that a set of so many ways may have: no one builds a tree with fewer leaves than places."""
-    return [each for each in policies if POLICIES[each].name != "tree_plru" or not ways & (ways - 1)]
-
-
-def _trials(ways: int, count: int, params: Params, rng: np.random.Generator) -> list[Lines]:
-    timed, before = int(params.length_per_way * ways), params.before_per_way * ways
-    trials = []
-    for _ in range(count):
-        lines = ways + 1 + int(rng.integers(params.extra))
-        # some lines are used more than others, or policies that keep what was used would show nothing
-        weight = rng.dirichlet(np.full(lines, 1.0))
-        own = rng.choice(lines, timed, p=0.5 * weight + 0.5 / lines)
-        trials.append(np.concatenate([np.arange(lines), ways + params.extra + np.arange(before) % (ways + 1), own]))
-    return trials
-
-
-def chosen(missed: Numbers, params: Params) -> list[int]:
-    """Sequences that distinguish candidates, by the misses of each under each, shape (sequences, candidates, runs):
-    runs differ where a policy has a part of chance."""
-    found: list[int] = []
-    means = missed.mean(axis=2)
-    apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
-    total = np.eye(means.shape[1])
-    for _ in range(params.sequences):  # each time the one that helps most where least is known
-        gain = (apart / (params.little + total) ** 2).sum(axis=(1, 2))
-        gain[found] = 0.0
-        found.append(int(gain.argmax()))
-        total += apart[found[-1]]
-    return found
-
-
-def posterior(excess: Numbers, missed: Numbers, gaps: Numbers, params: Params) -> tuple[Numbers, float]:
-    """How probable each candidate is by what sequences cost above their controls, if a miss costs one of the `gaps`;
-    and how many errors a typical sequence is off under the best."""
-    mean, runs = missed.mean(axis=2), missed.shape[2]
-    # neither what was measured nor what is predicted is the mean of more than some runs
-    spread = missed.std(axis=2) * (1 / params.repetitions + 1 / runs) ** 0.5
-    scale = 1.0
-    for _ in range(2):  # where even the best is not quite explained, errors are larger than thought
-        far, likely = [], []
-        for each in gaps:
-            error = scale * np.hypot(each * np.hypot(spread, params.count_error * mean), params.cycles)
-            left = (excess[:, None] - each * mean) / error
-            far.append(np.quantile(np.abs(left), params.typical, axis=0))
-            likely.append(-((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0))
-        best = np.unravel_index(int(np.argmax(likely)), np.shape(likely))
-        scale *= max(1.0, float(far[best[0]][best[1]]))
-    weights = np.exp(np.max(likely, axis=0) - np.max(likely))
-    return weights / weights.sum(), scale
-
-
-# -- the first cache ---------------------------------------------------------------------------------------------------
-
-
-def first_replacement(context: Context, region: Region, first: KnownCache) -> tuple[dict[int, float], str]:
-    """The posterior of policies, by number, of a first cache whose index is address bits, and why there is none."""
-    params, rng, ways = Params(), context.rng(42), first.ways
-    places = _places(region, first.sets, params.draws, context.rng(43))
-    rivals = fitting(range(len(POLICIES)), ways)
-    near, behind, *_ = context.calibration.level_cycles.values()
-    timed = int(params.length_per_way * ways)
-    trials = _trials(ways, params.trials, params, rng)
-    missed = np.array([[_runs(each, POLICIES[one], ways, timed, params) for one in rivals] for each in trials])
-    picked = chosen(missed, params)
-    sequences = [trials[each] for each in picked]
-    excess = sequence_excess(context, places, sequences, [timed] * len(picked), params.repetitions)
-    gaps = (behind - near) * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
-    found, off = posterior(excess, missed[picked], gaps, params)
-    context.evidence["l1_sequences"] = {
-        "excess": excess.tolist(),
-        "misses": missed[picked].mean(axis=2).tolist(),
-        "candidates": rivals,
-        "off": round(off, 2),
-    }
-    if off > params.most_left:
-        return {}, UNKNOWN
-    return dict(zip(rivals, found.tolist(), strict=True)), ""
-
-
-def _places(region: Region, sets: int, draws: int, rng: np.random.Generator) -> list[Congruent]:
-    """Sets of a first cache whose index is address bits."""
-    stride, line = max(sets * region.line_size, TLB_PAGE_BYTES), region.line_size
-    first = rng.integers(0, stride // line, draws) * line
-    return [Congruent(region.address + each + rng.permutation(region.size // stride) * stride) for each in first]
-
-
-def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
-    """Timed loads that miss, of several runs that chance makes different, in a set that is empty at first."""
-    return [timed - int(hits(policy, ways, sequence, run)[-timed:].sum()) for run in range(1, params.draws + 1)]
-
-
-# -- the caches behind it ----------------------------------------------------------------------------------------------
+    by_chance: bool | None = None
 
 
 @dataclass(frozen=True)
-class OuterFound:
-    """Posteriors of the policy's name and of whether the cache holds only what the one before it gave up; or why there
-    are none. `ways` of its set, 0 where none was found, and its policy, if that is known, as a number in `POLICIES`."""
+class Replaced:
+    """Posteriors of the policy's name and of whether chance has a part in it; or why there are none."""
 
     names: dict[str, float] = field(default_factory=dict)
-    exclusive: dict[bool, float] = field(default_factory=dict)
+    by_chance: bool | None = None
     reason: str = ""
-    ways: int = 0
-    policy: int = -1
 
-    def findings(self, level: int) -> Iterator[Finding]:
+    def finding(self, level: int) -> Finding:
         """Of a cache with that number."""
-        yield one_of(f"cache.l{level}.replacement", self.names, "string", SEQUENCES, self.reason)
-        if level == 2:
-            yield one_of("cache.l2.exclusive_of_l1", self.exclusive, "bool", SEQUENCES, self.reason)
+        parameter = f"cache.l{level}.replacement"
+        return backed(one_of(parameter, self.names, "string", METHOD, self.reason), f"l{level}_sequences")
 
 
-class OuterCaches:
-    """Asks the same of one cache after another, all but the first: lines of a set of each are searched among those that
-    share a set of all caches before. `inner` is the cache before the next one, the first one to begin with."""
+def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = PARAMS) -> Lines:
+    """Random sequences, shape (sequences, loads): all lines once, then some more often than others, or policies that
+    keep what was used would show nothing."""
+    rows = []
+    for _ in range(params.sequences):
+        lines = ways + 1 + int(rng.integers(params.extra))
+        weight = rng.dirichlet(np.full(lines, 1.0))
+        rows.append(np.append(np.arange(lines), rng.choice(lines, loads - lines, p=0.5 * weight + 0.5 / lines)))
+    return np.array(rows)
 
-    def __init__(self, context: Context, pool: Pool, inner: KnownCache) -> None:
-        self._context, self._pool, self._inner, self._level = context, pool, inner, 2
-        line = context.machine.facts.line_size
-        offset = int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
-        self._candidates: Lines = pool.rng.permutation(pool.pages) + offset
-        # of pages at one offset, which all candidates have, not all share a set where a way is larger than a page
-        self._colours = max(1, inner.sets * line // TLB_PAGE_BYTES)
 
-    def next(self, cycles: tuple[float, float, float]) -> OuterFound:
-        """The posterior of the next cache, `cycles` being those of a load from the one before it, from it, and from
-        behind it."""
-        params, inner, rng = Params(), self._inner, self._pool.rng
-        by_chance = inner.policy < 0 or POLICIES[inner.policy].by_chance
-        enough = int(params.evictors * inner.ways * (1 + by_chance))
-        # lines fall into sets of the inner cache by chance
-        evictors = enough + int(stats.nbinom.ppf(CONFIDENCE, enough, 1 / self._colours))
-        evictions, victims = Evictions(self._context, self._pool, self._level - 1), self._candidates[: params.victims]
-        tries = (evictions.find(int(one), self._candidates[self._candidates != one]) for one in victims)
-        if (found := next((each for each in tries if each), None)) is None:
-            return OuterFound(reason="no lines that share a set were found")
-        ways, candidates, evictions.turns = len(found.lines), self._candidates, evictions.params.turns[-1]
-        near = (cycles[1] - cycles[0]) / (cycles[2] - cycles[1])
-        asked = _Asked.of(inner, ways, (self._level, self._colours), near)
-        ring, needed = np.append(found.lines, found.others), params.pool * evictors
-        rest = np.setdiff1d(candidates, np.append(ring, found.victim))[: params.searched]
-        same = evictions.congruent(rest, ring) if len(rest) else np.zeros(0, dtype=np.bool_)
-        own = np.concatenate([[found.victim], found.lines, rng.permutation(rest[same])])
-        others = evictions.resident(np.append(found.others, rng.permutation(rest[~same])), needed + asked.own)
-        evictors_of, control = np.split(others, [needed])
-        answer = OuterFound(reason="too few lines that share a set, or don't, fit into memory", ways=ways)
-        if len(own) >= asked.own == len(control):
-            self._context.machine.link(self._pool.region, evictors_of)
-            places = Congruent(own[: asked.own], evictors_of.reshape(params.pool, evictors), control)
-            answer = self._compared(asked, places, cycles[2] - cycles[1])
-        self._candidates = own
-        self._inner, self._colours = KnownCache(1, ways, answer.policy), 1
-        self._level += 1
-        return answer
+def policy(late: Numbers, lines: Lines, ways: int, kinds: Sequence[int], params: Params = PARAMS) -> Replaced:
+    """The policy that explains which loads were `late`, shape (repetitions, sequences, loads), by the model."""
+    mean, noise = np.clip(late.mean(axis=0), 0.0, 1.0), float(late.var(axis=0).mean())
+    fill = np.resize(np.arange(ways + 1) + lines.max() + 1, (len(lines), FILL_TURNS * (ways + 1)))
+    whole = np.concatenate([fill, lines], axis=1)
 
-    def _compared(self, asked: _Asked, places: Congruent, gap: float) -> OuterFound:
-        context, params = self._context, Params()
-        sequences, predicted = asked.sequences(params, context.rng(45))
-        last = [asked.last(each) for each in sequences]
-        excess = sequence_excess(context, [places], sequences, last, params.outer_repetitions)
-        gaps = gap * params.gap_ratio ** np.linspace(-1.0, 1.0, params.gaps)
-        weights, off = posterior(excess, predicted, gaps, replace(params, repetitions=params.outer_repetitions))
-        context.evidence[f"l{self._level}_sequences"] = {
-            "ways": asked.ways,
-            "excess": excess.round(1).tolist(),
-            "misses": predicted.mean(axis=2).round(2).tolist(),
-            "candidates": asked.rivals,
-            "off": round(off, 2),
-        }
-        if off > params.most_left:
-            return OuterFound(reason=UNKNOWN, ways=asked.ways)
-        likely = dict(zip(asked.rivals, weights.tolist(), strict=True))
-        policies = summed(likely, lambda each: each[0])
-        best = max(policies, key=lambda each: policies[each])
-        return OuterFound(
-            summed(likely, lambda each: POLICIES[each[0]].name),
-            summed(likely, lambda each: each[1] == EXCLUSIVE),
-            ways=asked.ways,
-            policy=best if policies[best] >= CONFIDENCE else -1,
+    def left(candidate: tuple[int, int], count: int) -> Numbers:
+        predicted = cache_model.missed(POLICIES[candidate[0]], ways, whole[:count], candidate[1])
+        return np.asarray(mean[:count] - predicted[:, fill.shape[1] :])
+
+    every = [(number, kind) for kind in kinds for number in range(len(POLICIES))]
+    likely = sorted(every, key=lambda each: float((left(each, params.first_stage) ** 2).mean()))[: params.kept]
+    rest = {each: left(each, len(lines)) for each in likely}
+    scale = np.hypot(params.error, (noise / len(late)) ** 0.5)
+    logs = np.array([stats.t.logpdf(each / scale, params.tail).sum() for each in rest.values()])
+    logs += np.log([params.published if number < len(PUBLISHED) else 1.0 for number, _ in rest])
+    weights = np.exp(logs - logs.max())
+    best = likely[int(logs.argmax())]
+    off = float((rest[best] ** 2).mean()) - noise / len(late)
+    if off > params.fits:
+        clear = off > params.misfits and noise < params.noisy
+        return Replaced({"other": 1.0}) if clear else Replaced(reason="no policy that is known misses these loads")
+    posterior = dict(zip(likely, (weights / weights.sum()).tolist(), strict=True))
+    chance = summed(posterior, lambda each: POLICIES[each[0]].by_chance)
+    sure = max(chance, key=lambda each: chance[each])
+    return Replaced(
+        summed(posterior, lambda each: POLICIES[each[0]].name), sure if chance[sure] >= CONFIDENCE else None
+    )
+
+
+def _compared(context: Context, region: Region, sets: Sets, where: tuple[int, int], kinds: Sequence[int]) -> Replaced:
+    """What sequences on sets of a cache say of its policy; `where` is its level, counted from 0, and its ways."""
+    level, ways = where
+    lines = sequences(ways, MOST_LOADS, context.rng(f"sequences {level}"))
+    cycles = load_cycles(context, region, sets, np.tile(lines, (PARAMS.repetitions, 1)))[:, :-1]
+    late = missed(context, cycles, level).reshape(PARAMS.repetitions, *lines.shape)
+    context.evidence[f"l{level + 1}_sequences"] = {
+        "ways": ways,
+        "lines": lines.tolist(),
+        "missed": late.mean(axis=0).round(2).tolist(),
+        "variance": round(float(late.var(axis=0).mean()), 4),
+    }
+    return policy(late, lines, ways, kinds)
+
+
+def first_policy(context: Context, first: KnownCache) -> Replaced:
+    """Which line of a set a first cache replaces whose index is address bits."""
+    region = context.machine.allocate(PARAMS.region_bytes, max(context.machine.facts.page_sizes))
+    try:
+        rng, line, ways = context.fresh_rng(), region.line_size, first.ways
+        stride, own = max(first.sets * line, TLB_PAGE_BYTES), ways + PARAMS.extra
+        at = rng.integers(0, stride // line, PARAMS.sets) * line
+        lines = np.array([region.address + each + rng.permutation(region.size // stride) * stride for each in at])
+        sets = Sets(lines[:, : own + ways + 1], own)
+        return _compared(context, region, sets, (0, ways), (KEPT,))
+    finally:
+        context.machine.release(region)
+
+
+class OuterSet:
+    """A set of a cache behind the first, counted from 0, behind the cache `inner`: lines of its own, groups of evictors
+    of the cache before, and control lines that share only that one's set."""
+
+    def __init__(self, evictions: Evictions, found: CacheSet, level: int, inner: KnownCache) -> None:
+        """Choose the lines; `enough` says whether there are as many as sequences need."""
+        self.context, self.region, self.level = evictions.context, evictions.pool.region, level
+        self.ways, self.inner_ways, needed = found.ways, inner.ways, 2 * found.ways + PARAMS.extra + 1
+        least = int(PARAMS.evictors * inner.ways * (1 if inner.by_chance is False else 2))
+        # of pages at one offset not all share a set where a way is larger than a page
+        colours = max(1, inner.sets * self.region.line_size // TLB_PAGE_BYTES)
+        count = PARAMS.groups * (least + int(stats.nbinom.ppf(CONFIDENCE, least, 1 / colours)))
+        evictions.turns = found.turns
+        controls = found.ways + PARAMS.extra + 1
+        others = evictions.resident(found.others, count + controls)
+        self.own, (evictors, self.control) = found.own[:needed], np.split(others, [min(count, len(others))])
+        self.enough = len(self.own) == needed and len(self.control) == controls
+        self.evictors = evictors.reshape(PARAMS.groups, -1) if self.enough else NO_EVICTORS
+
+    def _sets(self, lines: Lines, loaded: int, evictors: Lines) -> Sets:
+        """One set of which the first so many lines are loaded."""
+        return Sets(lines[None, :], loaded, self.evictors[0], evictors)
+
+    def replaced(self, kinds: Sequence[int]) -> Replaced:
+        """Which line gives way, if the cache is of one of these kinds (`stats.cache_model`)."""
+        sets = self._sets(self.own, self.ways + PARAMS.extra, self.evictors)
+        return _compared(self.context, self.region, sets, (self.level, self.ways), kinds)
+
+    def exclusive(self) -> bool | None:
+        """Whether lines that go round in both caches fit into both together, which are more than fit into this one;
+        None where that is not clear."""
+        lines = min(self.ways + max(1, self.inner_ways // 2), len(self.own) - 1)
+        around = np.tile(np.arange(MOST_LOADS) % lines, (PARAMS.touches, 1))
+        cycles = load_cycles(self.context, self.region, self._sets(self.own, lines, self.evictors[:0]), around)
+        share = float(missed(self.context, cycles[:, lines:-1], self.level).mean())
+        self.context.evidence[f"l{self.level + 1}_misses_of_both"] = round(share, 3)
+        return None if PARAMS.shared[0] < share < PARAMS.shared[1] else share < PARAMS.shared[0]
+
+    def losses(self, evictors: Lines) -> Losses:
+        """How often a line is lost that the cache before keeps, as it is loaded after every load of another line of its
+        set. `evictors` push it out of the caches before that, so that the cache before sees its use."""
+        around = np.zeros(MOST_LOADS, dtype=np.int64)
+        around[1::2] = 1 + np.arange(MOST_LOADS // 2) % (self.ways + 1)
+        several, sure = [], []
+        for lines in (self.own, self.control):
+            sets = self._sets(lines, self.ways + PARAMS.extra, evictors)
+            cycles = load_cycles(self.context, self.region, sets, np.tile(around, (PARAMS.touches, 1)))
+            late = [missed(self.context, cycles, level) for level in (self.level, self.level - 1)]
+            several.append([each[:, 2:-1:2].mean(axis=1) for each in late])
+            sure.append(late[1][:, -1].mean() if self.level == 1 else 0.0)  # what hits may be late as well
+        (lost, nearer), (strays, _) = (np.array(each) * (self.ways + 1) for each in several)
+        error = float(np.hypot(lost.std(), strays.std())) / PARAMS.touches**0.5
+        given_up = interquartile_mean(nearer - lost) - float(np.mean(sure)) * (self.ways + 1)
+        return Losses(interquartile_mean(lost) - interquartile_mean(strays), error, max(0.0, given_up))
+
+
+class Losses(NamedTuple):
+    """Of a line in use, for as many loads of others as push it out: how often it was lost, the error of that, and how
+    often the cache before gave it up by itself."""
+
+    lost: float
+    error: float
+    given_up: float
+
+
+def inclusion_posterior(counted: Losses, params: Params = PARAMS) -> dict[bool | None, float]:
+    """Whether lines are taken along; None for neither that nor kept.
+
+    An inclusive cache takes a line in use along once in so many loads (at random a little less often), unless the cache
+    before gave it up meanwhile: then its use is seen, and it stays. Another takes none; but of lines that the cache
+    before gives up some are gone here too, if none was given up for so long. Giving up is taken as a Poisson process,
+    of which noise may be a part."""
+    given, gone = counted.given_up, counted.given_up + max(counted.lost, 0.0)
+    taken = params.by_chance * (given / np.expm1(given) if given else 1.0)
+    off = {True: max(taken - counted.lost, counted.lost - params.most, 0.0)}
+    off[False] = max(-counted.lost, counted.lost - gone * float(np.exp(-gone)), 0.0)
+    error = float(np.hypot(counted.error, params.strays))
+    likely: dict[bool | None, float] = {each: float(np.exp(-((far / error) ** 2) / 2)) for each, far in off.items()}
+    likely[None] = params.other
+    return {each: value / sum(likely.values()) for each, value in likely.items()}
+
+
+def inclusive(outer: OuterSet | None, evictors: Lines, level: int, reason: str) -> Finding:
+    """Whether the cache with that number takes lines that it loses out of the one before."""
+    parameter = f"cache.l{level - 1}.inclusive_in_l{level}"
+    if outer is None:
+        return unresolved(parameter, "bool", reason, TOUCHED)
+    counted = outer.losses(evictors)
+    outer.context.evidence[f"l{level}_losses"] = [round(each, 3) for each in counted]
+    reason = (
+        f"a line in use is lost {counted.lost:.2f} times per pass, give or take {2 * counted.error:.2f}, and given up "
+        f"{counted.given_up:.2f} times by the cache before"
+    )
+    found = one_of(parameter, inclusion_posterior(counted), "bool", TOUCHED)
+    return backed(found, f"l{level}_losses") if found.value is not None else unresolved(parameter, "bool", reason)
+
+
+def outer_caches(
+    context: Context, pool: Pool, first: KnownCache | None, second: CacheSet | None, levels: Levels
+) -> Iterator[Finding]:
+    """Replacement of all caches behind the first, what they do with lines of the one before, and ways of those behind
+    the second: a set of each is searched among lines of a set of the one before."""
+    inner, found, evictors = first, second, NO_EVICTORS
+    reason = "which lines push others out of the first cache is not known" if first is None else NO_SET
+    for level, name in enumerate(levels.caches[1:], 1):
+        context.progress(f"which lines level {level + 1} replaces")
+        evictions, outer = Evictions(context, pool, level), None
+        if level > 1 and inner and found:
+            found = evictions.search(found.own[: PARAMS.searched], PARAMS.victims)
+            reason = "" if found else NO_SET
+        if inner and found:
+            outer = OuterSet(evictions, found, level, inner)
+            if not outer.enough:
+                outer, reason = None, "too few lines that share a set, or don't, fit into memory"
+        exclusive = outer.exclusive() if outer and level == 1 else None
+        replaced = Replaced(reason=reason)
+        if outer:
+            kinds = (KEPT, EXCLUSIVE, OF_VICTIMS) if level > 1 else (KEPT, EXCLUSIVE)
+            replaced = outer.replaced(kinds if exclusive is None else (kinds[exclusive],))
+        yield replaced.finding(level + 1)
+        if level == 1:
+            yield exclusive_finding(exclusive, reason)
+        else:
+            yield from outer_findings(name, levels, found.ways if found and replaced.names else 0)
+        yield inclusive(outer, evictors, level + 1, reason)
+        evictors = outer.evictors if outer and level == 1 else evictors
+        inner = KnownCache(1, found.ways, replaced.by_chance) if inner and found else None
+
+
+def exclusive_finding(exclusive: bool | None, reason: str) -> Finding:
+    """Whether the second cache holds only what the first one gave up."""
+    parameter = "cache.l2.exclusive_of_l1"
+    if exclusive is None:
+        return unresolved(
+            parameter, "bool", reason or "some lines that go round fit into both caches, others don't", AROUND
         )
-
-
-class _Asked(NamedTuple):
-    """Two caches, of which the outer one has so many `ways`; the candidates for it, policies and what it does with the
-    inner one's lines; how many lines sequences have of their own, and how many of these are timed; whether evictors
-    stand behind the lines of all sequences; and what a line costs that the inner cache lost besides, in misses."""
-
-    inner: Cache
-    ways: int
-    rivals: list[tuple[int, int]]
-    own: int
-    timed: int
-    always: bool
-    near: float
-
-    @staticmethod
-    def of(inner: KnownCache, ways: int, where: tuple[int, int], near: float) -> _Asked:
-        """What is asked of a cache with so many ways; `where` is its number, and how many sets of the inner one all
-        lines lie in. What the first cache keeps is known only as that of the cache right behind it."""
-        params, (level, sets) = Params(), where
-        kinds = (KEPT, INCLUSIVE, EXCLUSIVE) if level == 2 else (KEPT, EXCLUSIVE, OF_VICTIMS)
-        rivals = list(itertools.product(fitting(range(len(POLICIES)), ways), kinds))
-        first = Cache(POLICIES[max(0, inner.policy)], inner.ways)
-        own, timed = 2 * ways + params.extra + 1, int(params.length_per_way * ways)
-        return _Asked(first, ways, rivals, own, timed, level > 2 or sets > 1 or inner.policy < 0, near)
-
-    def sequences(self, params: Params, rng: np.random.Generator) -> tuple[list[Lines], Numbers]:
-        """Those that distinguish the candidates, and what misses under each."""
-        trials = _trials(self.ways, params.outer_trials, params, rng)
-        step = 1 if self.always else 2
-        for number, each in enumerate(trials[::step]):
-            trials[step * number] = np.column_stack([each, self.own + np.arange(len(each)) % params.pool]).ravel()
-        picked = [trials[each] for each in chosen(self._missed(trials, params.trial_draws), params)]
-        return picked, self._missed(picked, params.draws)
-
-    def last(self, sequence: Lines) -> int:
-        """How many of its last parts are timed."""
-        return self.timed * (1 + self._cleared(sequence))
-
-    def _cleared(self, sequence: Lines) -> bool:
-        """Whether evictors stand behind each line."""
-        return bool(sequence.max() >= self.own)
-
-    def _missed(self, asked: list[Lines], draws: int) -> Numbers:
-        return np.array([[self._runs(each, one, draws) for one in self.rivals] for each in asked])
-
-    def _runs(self, sequence: Lines, rival: tuple[int, int], draws: int) -> list[float]:
-        """Timed loads that miss, of several runs that chance makes different, in sets that are empty at first."""
-        outer, cleared = Cache(POLICIES[rival[0]], self.ways, rival[1]), self._cleared(sequence)
-        # a group of evictors clears the inner cache, as one line does one of a single way
-        inner = Cache(POLICIES[0], 1) if cleared else self.inner
-        runs, counted = [], (self.own, self.last(sequence))
-        for run in range(1, draws + 1):
-            near, beyond = served(inner, outer, sequence, counted, run)
-            usual = near if cleared else served(inner, outer._replace(kind=KEPT), sequence, counted, run)[0]
-            runs.append(beyond + self.near * (usual - near))
-        return runs
+    return chosen(parameter, exclusive, "bool", AROUND)

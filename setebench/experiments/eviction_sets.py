@@ -65,6 +65,17 @@ class EvictionSet:
     turns: int
 
 
+@dataclass(frozen=True)
+class CacheSet:
+    """A minimal eviction set and more: so many `ways`; the victim and all lines that share its set, and those before
+    it; `others`, which share only those before it; and how many turns evict a line."""
+
+    ways: int
+    own: Lines
+    others: Lines
+    turns: int
+
+
 @cache
 def _probe(steps: int) -> Probe:
     """Load a victim that no cache has, go round others, then time it, and once more. What an interval writes is warmed
@@ -151,6 +162,23 @@ class Evictions:
             if len(lines) and (found := self._minimal(victim, lines, others, candidates)):
                 return found
             lines = lines[: self.params.most_ways // 2]
+        return None
+
+    def whole(self, found: EvictionSet, lines: Lines) -> CacheSet:
+        """A set that was found, with those of further lines that belong to it, and those that don't."""
+        self.turns = found.turns
+        same = (
+            self.congruent(lines, np.append(found.lines, found.others)) if len(lines) else np.zeros(0, dtype=np.bool_)
+        )
+        own, others = np.concatenate([[found.victim], found.lines, lines[same]]), np.append(found.others, lines[~same])
+        return CacheSet(len(found.lines), own, others, found.turns)
+
+    def search(self, candidates: Lines, victims: int) -> CacheSet | None:
+        """A set of the first of so many of the candidates that has a minimal one."""
+        for victim in candidates[:victims].tolist():
+            rest = candidates[candidates != victim]
+            if (found := self.find(victim, rest)) is not None:
+                return self.whole(found, np.setdiff1d(rest, np.append(found.lines, found.others)))
         return None
 
     def _reduced(self, victim: int, candidates: Lines, found: Lines) -> tuple[Lines, Lines]:

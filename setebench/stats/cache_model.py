@@ -1,22 +1,24 @@
 """What a cache of given sets, ways and replacement does with a sequence of lines: the candidates' predictions.
 
-A model of its own, of tags alone, for small caches: it is what inference compares measurements with, whatever machine
-they come from. The policies are the textbook ones; those by ages of two bits are written as Abel and Reineke do
+A model of its own, of the tags of one set: it is what inference compares measurements with, whatever machine they come
+from. The policies are the textbook ones; those by ages of two bits are written as Abel and Reineke do
 (nanoBench, ISPASS 2020): H = age after a hit by the age before, M = age of a new line, R = which of the oldest leaves,
 U = how ages are raised where none is oldest, UMO = only when a line has to leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Lines = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 try:
     from numba import njit
 
@@ -25,8 +27,13 @@ except OSError:  # no memory may be made executable here: the model runs as Pyth
     compiled = cast(Callable[[_Function], _Function], lambda function: function)
 
 LRU, FIFO, RANDOM, TREE, BITS, AGES = range(6)
-KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, CLOCK, SEED = range(10)
-"""Places of a policy's rules in the words that the compiled model reads, of its clock and of its random number."""
+KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, MOVES, CLOCK, SEED = range(11)
+"""Places of a policy's rules in the words that the compiled model reads, of what the cache does with lines of the one
+before it, of its clock and of its random number."""
+
+KEPT, EXCLUSIVE, OF_VICTIMS = range(3)
+"""A cache is filled by loads; it is filled by what the cache before evicts, and a hit moves the line there; or it is
+filled so, and keeps what hits."""
 
 OLDEST, MOST_WAYS = 3, 32
 """The highest of two-bit ages, and the largest number of ways that is modelled."""
@@ -47,12 +54,12 @@ class Policy:
         """Whether chance has a part in it."""
         return self.kind == RANDOM or self.rules[ONE_IN - HIT_OLDEST] > 1
 
-    def words(self, seed: int) -> Lines:
+    def words(self, moves: int, seed: int) -> Lines:
         """As the compiled model reads it."""
-        return np.array((self.kind, *self.rules, 0, seed), dtype=np.int64)
+        return np.array((self.kind, *self.rules, moves, 0, seed), dtype=np.int64)
 
 
-POLICIES = (
+PUBLISHED = (
     Policy("lru", LRU),
     Policy("other", FIFO),
     Policy("random", RANDOM),
@@ -66,7 +73,18 @@ POLICIES = (
     Policy("qlru", AGES, (1, 1, 1, 1, 0, 0, 0)),  # H11_M1_R0_U0: Haswell to Coffee Lake
     Policy("qlru", AGES, (1, 1, 1, 16, 0, 0, 0)),  # H11_MR161_R0_U0: the other kind of their sets
 )
-"""Candidates: what is known of CPUs, as `cache.lN.replacement` names it."""
+"""What is known of CPUs, as `cache.lN.replacement` names it."""
+
+
+def _variants() -> Iterator[Policy]:
+    """All rules of two-bit ages that nobody has published of a CPU."""
+    known = {each.rules for each in PUBLISHED}
+    ranges = (range(3), range(2), range(4), (1,), range(3), range(4), range(2))
+    yield from (Policy("qlru", AGES, rules) for rules in itertools.product(*ranges) if rules not in known)
+
+
+POLICIES = (*PUBLISHED, *_variants())
+"""All candidates."""
 
 
 @compiled
@@ -107,13 +125,27 @@ def _tree(state: Lines, ways: int, way: int) -> int:
 
 
 @compiled
+def _forest(state: Lines, ways: int, way: int, c: Lines) -> int:
+    """The same of trees of equal size, of which the one used longest ago gives up a line: 12 ways are three of four
+    (Ice Lake's first cache, uops.info), a power of two is one. Times of use stand behind the bits of all trees."""
+    leaves = ways & -ways
+    used = state[MOST_WAYS : MOST_WAYS + ways // leaves]
+    tree = int(used.argmin()) if way < 0 else way // leaves
+    if way >= 0:
+        c[CLOCK] += 1
+        used[tree] = c[CLOCK]
+        way -= tree * leaves
+    return tree * leaves + _tree(state[tree * leaves : (tree + 1) * leaves], leaves, way)
+
+
+@compiled
 def _touch(state: Lines, ways: int, way: int, c: Lines, new: bool) -> None:
     kind = c[KIND]
     if kind == LRU or (kind == FIFO and new):
         c[CLOCK] += 1
         state[way] = c[CLOCK]
     elif kind == TREE:
-        _tree(state, ways, way)
+        _forest(state, ways, way, c)
     elif kind == BITS:
         state[way] = 1
         if state[:ways].all():
@@ -144,7 +176,7 @@ def _victim(tags: Lines, state: Lines, ways: int, c: Lines) -> int:
     if kind == RANDOM:
         return _random(c, ways)
     if kind == TREE:
-        return _tree(state, ways, -1)
+        return _forest(state, ways, -1, c)
     if kind <= FIFO:
         return int(state[:ways].argmin())
     if kind == AGES and c[ON_MISS]:
@@ -156,95 +188,31 @@ def _victim(tags: Lines, state: Lines, ways: int, c: Lines) -> int:
 
 
 @compiled
-def _place_of(tags: Lines, line: int) -> int:
-    for way in range(len(tags)):
-        if tags[way] == line:
-            return way
-    return -1
+def _misses(ways: int, c: Lines, lines: Lines, found: Numbers) -> None:
+    for row in range(len(lines)):
+        tags, state = np.full(ways, -1), np.full(2 * MOST_WAYS, OLDEST if c[KIND] == AGES else 0)
+        for at in range(lines.shape[1]):
+            way = -1
+            for each in range(ways):
+                if tags[each] == lines[row, at]:
+                    way = each
+            found[row, at] += way < 0
+            if way >= 0 and c[MOVES] == EXCLUSIVE:
+                tags[way] = way = -1
+            elif way >= 0 and c[MOVES] == OF_VICTIMS:
+                _touch(state, ways, way, c, False)
+            new = way < 0
+            if new:
+                way = _victim(tags, state, ways, c)
+                tags[way] = lines[row, at]
+            _touch(state, ways, way, c, new)
 
 
-@compiled
-def _access(tags: Lines, state: Lines, ways: int, c: Lines, line: int) -> int:
-    """Look a line up in a set and put it there: the line that leaves, -1 for none, -2 for a hit."""
-    way = _place_of(tags, line)
-    if way >= 0:
-        _touch(state, ways, way, c, False)
-        return -2
-    way = _victim(tags, state, ways, c)
-    gone = int(tags[way])
-    tags[way] = line
-    _touch(state, ways, way, c, True)
-    return gone
-
-
-@compiled
-def _hits(tags: Lines, state: Lines, c: Lines, lines: Lines) -> Lines:
-    found = np.zeros(len(lines), dtype=np.int64)
-    for at in range(len(lines)):
-        found[at] = _access(tags, state, len(tags), c, lines[at]) == -2
-    return found
-
-
-def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
-    """1 for each access of a sequence (line numbers, shape (n,)) to a set that begins empty which hits, else 0."""
-    return _hits(np.full(ways, -1, dtype=np.int64), _untouched(policy), policy.words(seed), lines.astype(np.int64))
-
-
-def _untouched(policy: Policy) -> Lines:
-    return np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
-
-
-KEPT, INCLUSIVE, EXCLUSIVE, OF_VICTIMS = range(4)
-"""What an outer cache does with lines of the one before it: nothing, it takes them along when they leave, it holds only
-what the one before gave up, or is filled by that and keeps what is used again."""
-
-
-@compiled
-def _both(tags: Lines, state: Lines, rules: Lines, shape: Lines, lines: Lines) -> tuple[int, int]:
-    """How many of the last loads the inner cache serves, and how many neither. Of two levels, shapes (2, ...)."""
-    inner_ways, outer_ways, kind, own, timed = shape
-    near = beyond = 0
-    for at in range(len(lines)):
-        line, counts = lines[at], at >= len(lines) - timed
-        hit = _place_of(tags[0], line) >= 0
-        near += counts and hit
-        if not hit and line < own:
-            if kind >= EXCLUSIVE:
-                way = _place_of(tags[1], line)
-                there = way >= 0
-                if there and kind == EXCLUSIVE:
-                    tags[1][way] = -1
-                elif there:
-                    _touch(state[1], outer_ways, way, rules[1], False)
-            else:
-                gone = _access(tags[1], state[1], outer_ways, rules[1], line)
-                there = gone == -2
-                above = _place_of(tags[0], gone) if kind == INCLUSIVE and gone >= 0 else -1
-                if above >= 0:
-                    tags[0][above] = -1
-            beyond += counts and not there
-        gone = _access(tags[0], state[0], inner_ways, rules[0], line)
-        if kind >= EXCLUSIVE and 0 <= gone < own:
-            _access(tags[1], state[1], outer_ways, rules[1], gone)
-    return near, beyond
-
-
-class Cache(NamedTuple):
-    """A set of a cache: its policy and ways, and what it does with lines of the cache before it."""
-
-    policy: Policy
-    ways: int
-    kind: int = KEPT
-
-
-def served(inner: Cache, outer: Cache, lines: Lines, counted: tuple[int, int], seed: int = 1) -> tuple[int, int]:
-    """How many of the last loads of a sequence the inner cache serves, and how many neither of the two. All lines share
-    a set of the inner one; of the outer one, which holds all others, those with numbers below the first of `counted`
-    do. The second is how many loads count. Both sets begin empty."""
-    own, timed = counted
-    state = np.array([_untouched(each.policy) for each in (inner, outer)])
-    rules = np.array([each.policy.words(seed) for each in (inner, outer)])
-    # beyond the ways of either lies what is no line
-    tags = np.array([np.where(np.arange(MOST_WAYS) < each.ways, -1, -3) for each in (inner, outer)])
-    shape = np.array([inner.ways, outer.ways, outer.kind, own, timed])
-    return _both(tags, state, rules, shape, lines.astype(np.int64))
+def missed(policy: Policy, ways: int, lines: Lines, moves: int = KEPT, draws: int = 8) -> Numbers:
+    """How probable it is that each load of each sequence (line numbers, shape (n, loads)) misses a set that begins
+    empty: the mean of several draws where chance has a part in the policy. Between two loads the caches before lose the
+    line."""
+    found, count = np.zeros(lines.shape), draws if policy.by_chance else 1
+    for seed in range(1, count + 1):
+        _misses(ways, policy.words(moves, seed), lines, found)
+    return found / count

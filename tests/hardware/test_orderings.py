@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_fixture import LINE, means
-from setebench.scenarios.hierarchy.faults import FirstTouches
+from setebench.scenarios.hierarchy import faults
 from setebench.scenarios.hierarchy.line_size import line_size
 from setebench.scenarios.software_prefetch.places import first_touches
 from setebench.scenarios.software_prefetch.trials import Trials
@@ -169,10 +169,7 @@ def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: Nat
 
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
-    found = FirstTouches(Context(machine=native), 4096).cost()
-    if found.cycles is None:
-        pytest.skip(f"this machine is too noisy: {found.reason}")
-    assert found.cycles.value > 0
+    assert faults.first_touches(Context(machine=native), "4k").cycles > 0
 
 
 # -- software prefetches on this CPU ---------------------------------------------------------------------------------

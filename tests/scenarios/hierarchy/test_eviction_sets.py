@@ -41,7 +41,7 @@ def measured(rounds: int, **changes: Any) -> dict[str, Finding]:
     calibration = Calibration(levels=replace(LEVELS, cycles=cycles))
     context = Context(machine=quiet(**changes), calibration=calibration)
     pool = eviction_pool(context)
-    found = findings([measure_eviction(context, pool) for _ in range(rounds)])
+    found = findings([measure_eviction(context, pool)[0] for _ in range(rounds)])
     pool.close()
     return found
 

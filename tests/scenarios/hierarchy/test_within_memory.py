@@ -7,16 +7,15 @@ import pytest
 from bounded_machine import bounded
 from setebench.scenarios.hierarchy.cores.transfers import read_all
 from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
-from setebench.scenarios.hierarchy.faults import FirstTouches
+from setebench.scenarios.hierarchy.faults import first_touches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
 from setebench.scenarios.hierarchy.line_size import line_size
 from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
 
 from setebench.calibration import Calibration, Levels
 from setebench.experiments.chases import Pool
-from setebench.experiments.conflicts import Congruent, sequence_excess
+from setebench.experiments.conflicts import Sets, load_cycles
 from setebench.experiments.size_sweep import SizeSweepParams, WorkingSet
-from setebench.experiments.traversals import lines_in_use
 from setebench.stats.estimate import Interval
 
 SMALL, LARGE = 4096, 2 << 20
@@ -42,24 +41,22 @@ def test_sets(line: int) -> None:
     pool = Pool(context, 40)
     measure_eviction(context, pool)
     first = pool.pages[:12] + SMALL - line
-    sequence_excess(context, [Congruent(first)], [np.tile(np.arange(12), 2)], [12], 4)
+    load_cycles(context, pool.region, Sets(first[None, :], 8), np.tile(np.arange(8), (4, 2)))
     pool.close()
 
 
 @lines_of
 def test_traversals(line: int) -> None:
-    """Lines in use beside a stream, and working sets up to the largest that fits."""
-    context, rng = bounded(line), np.random.default_rng(1)
+    """Working sets up to the largest that fits, lines near flushed ones, and first touches."""
+    context = bounded(line)
     region = context.machine.allocate(MEMORY, SMALL)
-    pages = region.address + rng.permutation(region.size // SMALL) * SMALL
-    lines_in_use(context, region, pages[:16] + line, pages[16:].reshape(-1, 1)[:40], 50)
     for size in (4096.0, 64 << 10, region.size / 8):
         swept = WorkingSet(context, region, size, SizeSweepParams())
         swept.go_round(context, 1)
         swept.flush(context)
         swept.time(context, 20, 64)
     line_size(context, region)
-    FirstTouches(context, SMALL).sample()
+    first_touches(context, "4k")
 
 
 @lines_of
