@@ -67,6 +67,7 @@ class TlbParams:
     sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
     late: float = 0.85  # of where the latest step of any layout begins: earlier ones hide entries
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
+    latest: float = 1.4  # times the entries, where half of a step has risen if these are replaced at random: 2 ln 2
     odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
     large_fraction: float = 0.125  # of the memory on offer
@@ -365,6 +366,9 @@ def _entries(parameter: str, rounds: Sequence[TlbRound], level: int, counted: in
                 return decide.chosen(parameter, entries, "entries", METHOD)
     if counted is not None:
         return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)
+    if not level or high < PARAMS.steep * low:  # sets that fill unevenly, and those that replace at random, end late
+        reason = f"half of the step has risen at {middle:.0f} pages, of {low:.0f} to {high:.0f}, and no table ends so"
+        return decide.at_least(parameter, int(middle / PARAMS.latest), "entries", reason, METHOD)
     blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp"
     return decide.measured(parameter, Interval(round(middle), low, high), "entries", blurred)
 
