@@ -15,8 +15,7 @@ from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.estimate import Estimate, Interval
-from setebench.stats.nodes import robust
+from setebench.stats.rounds import quantile_of_rounds
 from setebench.stats.ticks.location import mean_ticks
 
 PAGE = Base("page")
@@ -35,6 +34,7 @@ class Params:
     )  # the median of theirs is a round's
     memory: float = 0.25  # of the machine's, at most
     unpopulated: float = 0.6  # of the first touch, what a later one costs where that was a fault as well
+    quantile: float = 0.4  # of rounds: what the system does for others (it compacts memory) makes some rounds dear
     bias: float = 0.1  # of a later touch, what a first one may cost more or less beside the fault
 
 
@@ -89,11 +89,8 @@ def fault_finding(pages: str, rounds: Sequence[FaultRound], params: Params = PAR
     if len(given) < 2:
         reason = "a later touch of the same page costs nearly as much; the system gives other pages"
         return decide.unresolved(parameter, "cycles", reason, METHOD)
-    # what the system does for others (it compacts memory) makes some rounds dear: those far off have no weight
-    found = robust.spread(np.array([each.cycles for each in given]))
-    cycles = Estimate(value=found.centre, error=found.spread / found.count**0.5, degrees=found.degrees)
     bias = params.bias * float(np.median([each.later for each in given]))
-    cost = Interval(cycles.value, cycles.low - bias, cycles.high + bias)
+    cost = quantile_of_rounds([each.cycles for each in given], params.quantile, (bias, bias))
     return decide.measured(parameter, cost, "cycles", f"{METHOD}, {len(given)} rounds", "page_faults")
 
 

@@ -43,6 +43,7 @@ def test_rounds_in_which_the_system_gave_other_pages_do_not_count() -> None:
     """Large pages may run out; a later touch then costs as much as the first, and the difference nothing or less."""
     given = [FaultRound(cycles=each, later=10.0) for each in (1000.0, 1010.0)]
     other = [FaultRound(cycles=each, later=1000.0) for each in (-5.0, 3.0)]
-    assert fault_finding("4k", [*given, *other]).value == 1005.0
+    both = fault_finding("4k", [*given, *other])
+    assert 1000.0 <= (both.value or 0.0) <= 1010.0 and "2 rounds" in both.method
     lone = fault_finding("4k", [given[0], *other])
     assert lone.outcome is Outcome.UNRESOLVED and "other pages" in str(lone.reason)
