@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.sim import layout as at
+from setebench.sim import spec
 from setebench.sim.frames import Frames
 
 Ints = NDArray[np.int64]
@@ -44,6 +47,15 @@ class Space:
 def units(cycles: float) -> int:
     """Cycles in the kernel's fixed-point time."""
     return round(cycles * at.UNIT)
+
+
+def fill(words: Any, prefix: str, table: msgspec.Struct, first: int = 0) -> None:
+    """Copy a table's numbers into the words that `layout` has of their names, cycles in fixed-point time."""
+    for name, value in msgspec.structs.asdict(table).items():
+        word = vars(at).get(prefix + name.upper())
+        if word is not None and isinstance(value, int | float):
+            cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
+            words[first + word] = units(value) if cycles else value
 
 
 def lines_of(c: Ints, s: Ints, index: int) -> Ints:

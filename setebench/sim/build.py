@@ -9,9 +9,8 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
-from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
 from setebench.sim.recordings import recording
 from setebench.sim.spec.capacity import all_sets, usable_ways
@@ -49,14 +48,11 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _threads(c, machine, space)
     for index, level in enumerate(machine.levels):
         _level(c, machine, index, level, space)
-    c[at.C_WAY_TAG_BITS] = machine.levels[0].way_tag_bits
-    c[at.C_MISPREDICTED_WAY] = units(machine.levels[0].mispredicted_way_cycles)
     c[at.C_FAR_LEVEL] = _far_level(c)
     _tlbs(c, machine, space)
     _software_prefetch(c, machine)
     lay_out_prefetchers(c, machine, space)
     _coherence(c, machine)
-    _ledger(c, machine, space)
     pages = machine.memory.bytes >> at.PAGE_BITS
     # last, as most of it is never used; a first block for pages without links
     c[at.C_LINKS] = space.take(pages + _remote_pages(machine) + 1 << int(c[at.C_PAGE_LINES_BITS]))
@@ -69,70 +65,40 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
 
 
 def check(machine: spec.Machine) -> None:
-    """Raise `UsageError` for settings that the kernel cannot express."""
-    if not 2 <= len(machine.levels) <= at.MOST_LEVELS:
-        raise UsageError(f"{machine.name}: a machine has two to four cache levels, not {len(machine.levels)}")
-    if machine.line_size_bytes not in (32, 64, 128):
-        raise UsageError(f"{machine.name}: line_size_bytes must be 32, 64 or 128, not {machine.line_size_bytes}")
+    """Raise `UsageError` for what the kernel can't express, of a machine that no file was checked for."""
+    rules = {
+        "a machine has two to four cache levels": 2 <= len(machine.levels) <= at.MOST_LEVELS,
+        "lines have 32, 64 or 128 bytes": machine.line_size_bytes in (32, 64, 128),
+        f"there are at most {at.MAX_PREFETCHERS} prefetchers": len(machine.prefetchers) <= at.MAX_PREFETCHERS,
+        f"brackets are {', '.join(BRACKETS)}": set() < set(machine.clock.brackets) <= set(BRACKETS),
+        "a clock moves on": machine.clock.step_ticks >= 1.0 and machine.clock.ticks_per_cycle > 0.0,
+    }
     for number, level in enumerate(machine.levels, 1):
-        odd = level.sets & (level.sets - 1) and (number == 1 or level.hashed_index)
-        if odd or level.sets < 1 or not 1 <= level.ways <= 32:
-            raise UsageError(f"{machine.name}: level {number} has {level.sets} sets of {level.ways} ways")
-    if len(machine.prefetchers) > at.MAX_PREFETCHERS:
-        raise UsageError(f"{machine.name}: more than {at.MAX_PREFETCHERS} prefetchers")
-    for prefetcher in machine.prefetchers:
-        if FILLS[prefetcher.fills] < prefetcher.level or (prefetcher.fills == "l3" and len(machine.levels) < 3):
-            raise UsageError(f"{machine.name}: a level-{prefetcher.level} prefetcher can't fill {prefetcher.fills}")
-    if not machine.clock.brackets or any(name not in BRACKETS for name in machine.clock.brackets):
-        raise UsageError(f"{machine.name}: clock.brackets takes {', '.join(BRACKETS)}, at least one of them")
-    if machine.clock.step_ticks < 1.0 or machine.clock.ticks_per_cycle <= 0.0 or not 0 <= machine.clock.drift <= 0.2:
-        raise UsageError(f"{machine.name}: clock needs step_ticks >= 1, ticks_per_cycle > 0 and drift of 0 to 0.2")
+        fits = (number > 1 and not level.hashed_index) or not level.sets & (level.sets - 1)
+        rules[f"level {number} has sets, and 1 to 32 ways"] = level.sets > 0 and 1 <= level.ways <= 32
+        rules[f"the sets of level {number} are a power of two"] = fits
+    for each in machine.prefetchers:
+        fits = each.level <= FILLS[each.fills] <= len(machine.levels)
+        rules[f"a prefetcher of level {each.level} fills its own or a further level"] = fits
+    broken = next((rule for rule, holds in rules.items() if not holds), None)
+    if broken is not None:
+        raise UsageError(f"{machine.name}: {broken}")
 
 
 def _core(c: Ints, machine: spec.Machine) -> None:
-    core, noise = machine.core, machine.noise
-    c[at.C_CORES] = core.cores
-    c[at.C_SMT] = core.threads_per_core
+    core, noise, brackets = machine.core, machine.noise, machine.clock.brackets
+    for table in (core, core.vector_load_extra, noise, machine.clock):
+        fill(c, "C_", table)
     c[at.C_LINE_BITS] = machine.line_size_bytes.bit_length() - 1
     c[at.C_PAGE_LINES_BITS] = at.PAGE_BITS - c[at.C_LINE_BITS]
-    c[at.C_OUT_OF_ORDER] = core.out_of_order
     c[at.C_ISSUE] = at.UNIT // core.issue_width
-    c[at.C_WINDOW] = core.reorder_window
-    c[at.C_LOAD_QUEUE] = core.load_queue
-    c[at.C_STORE_QUEUE] = core.store_queue
-    c[at.C_BLOCKING_LOAD] = core.blocking_load
-    c[at.C_BLOCKING_STORE] = core.blocking_store
-    c[at.C_BLOCKING_PREFETCH] = core.blocking_prefetch
-    c[at.C_MULTIPLY] = units(core.multiply_cycles)
     c[at.C_TRANSFER] = units(core.integer_to_vector_cycles + core.vector_to_integer_cycles)
-    c[at.C_VECTOR_TO_INTEGER] = units(core.vector_to_integer_cycles)
-    c[at.C_VECTOR_16] = units(core.vector_load_extra.bytes16)
-    c[at.C_VECTOR_32] = units(core.vector_load_extra.bytes32)
-    c[at.C_VECTOR_64] = units(core.vector_load_extra.bytes64)
-    c[at.C_FLUSH] = units(core.flush_cycles)
-    c[at.C_FLUSH_CACHED] = units(core.flush_cached_extra_cycles)
-    c[at.C_SMT_EXTRA] = units(core.smt_extra_cycles)
-    c[at.C_INTERRUPT_EVERY] = units(noise.interrupt_interval_cycles)
-    c[at.C_INTERRUPT] = units(noise.interrupt_cycles)
-    c[at.C_INTERRUPT_LINES] = noise.interrupt_lines
-    c[at.C_STALL_EVERY] = units(noise.stall_interval_cycles)
-    c[at.C_STALL] = units(noise.stall_cycles)
-    c[at.C_CO_RUNNER_EVERY] = units(noise.co_runner_interval_cycles)
-    c[at.C_CO_RUNNER] = units(noise.co_runner_cycles)
-    c[at.C_CO_RUNNER_ENTRIES] = noise.co_runner_entries
     c[at.C_CO_RUNNER_ISSUE] = round(c[at.C_ISSUE] * noise.co_runner_issue_share / (1 - noise.co_runner_issue_share))
     c[at.C_CO_RUNNER_LINES] = units(noise.co_runner_line_interval_cycles * at.CO_RUNNER_BATCH)
-    c[at.C_STEAL_EVERY] = units(noise.steal_interval_cycles)
-    c[at.C_STEAL] = units(noise.steal_cycles)
-    c[at.C_STEAL_LINES] = noise.steal_lines
-    c[at.C_EPISODE_EVERY] = units(noise.episode_interval_cycles)
-    c[at.C_EPISODE] = units(noise.episode_cycles)
-    c[at.C_LOSS_EVERY] = units(noise.loss_interval_cycles)
     c[at.C_LOSS_SHARE] = round(noise.loss_share * at.LOSS_PARTS)
-    c[at.C_JITTER] = units(machine.clock.jitter_cycles)
-    c[at.C_CPUID] = units(machine.clock.brackets.get("cpuid", SERIALIZE_CYCLES))
+    c[at.C_CPUID] = units(brackets.get("cpuid", SERIALIZE_CYCLES))
     for index, name in enumerate(BRACKETS):
-        c[at.C_BRACKET + index] = units(machine.clock.brackets[name]) if name in machine.clock.brackets else -1
+        c[at.C_BRACKET + index] = units(brackets[name]) if name in brackets else -1
 
 
 def _huge_base(pages: int) -> int:
@@ -159,23 +125,15 @@ def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_FRAME_TABLE] = space.take(total)
     c[at.C_TLB_HINT] = space.take(2 * total)
     c[at.C_LINK_BLOCK] = space.take(total)
-    c[at.C_MEMORY_LATENCY] = units(memory.latency_cycles)
-    c[at.C_MEMORY_SPREAD] = units(memory.spread_cycles)
-    c[at.C_MEMORY_INTERVAL] = units(memory.interval_cycles)
+    fill(c, "C_MEMORY_", memory)
     c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
     if machine.remote_memory is not None:
+        fill(c, "C_REMOTE_", machine.remote_memory)
         c[at.C_REMOTE_LINE] = near << c[at.C_PAGE_LINES_BITS]
-        c[at.C_REMOTE_FURTHER] = units(machine.remote_memory.further_cycles)
-        c[at.C_LINK_INTERVAL] = units(machine.remote_memory.link_interval_cycles)
         c[at.C_LINK_PORT] = space.take(at.PORT_WORDS)
-    c[at.C_BANKS] = memory.banks
-    c[at.C_BANK_BUSY] = units(memory.bank_busy_cycles)
     c[at.C_BANK_PORTS] = space.take(at.PORT_WORDS * memory.banks)
     c[at.C_ROW_LINES] = memory.row_bytes // machine.line_size_bytes * memory.banks
-    c[at.C_ROW_HIT_SAVES] = units(memory.row_hit_saves_cycles)
     c[at.C_OPEN_ROWS] = space.take(memory.banks)
-    c[at.C_FAULT_4K] = units(memory.page_fault_4k_cycles)
-    c[at.C_FAULT_2M] = units(memory.page_fault_2m_cycles)
 
 
 def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
@@ -185,38 +143,30 @@ def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_WINDOW_RING] = space.take(cpus * core.reorder_window)
     c[at.C_LOAD_RING] = space.take(cpus * core.load_queue)
     c[at.C_STORE_RING] = space.take(cpus * core.store_queue)
-    c[at.C_EVENTS] = space.take(core.cores * EVENT_WORDS)
+    c[at.C_EVENTS] = space.take(core.cores * at.EVENT_WORDS)
     c[at.C_OUT] = space.take(2 * at.MAX_OUT)
     c[at.C_WALKERS] = machine.tlb.walkers
     c[at.C_WALK_SLOTS] = space.take(core.cores * machine.tlb.walkers)
-
-
-def _ledger(c: Ints, machine: spec.Machine, space: Space) -> None:
-    """Address space for the cycle ledgers of a machine with a PMU; memory only once events are counted."""
-    if machine.pmu is not None:
-        c[at.C_LEDGER] = space.take(machine.core.cores * machine.core.threads_per_core * at.LG_WORDS)
 
 
 def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: Space) -> None:
     v = at.C_LEVEL + index * at.L_WORDS
     owners = machine.core.cores if index < 2 else 1
     c[at.C_LEVELS] = len(machine.levels)
+    fill(c, "L_", level, v)
+    if index == 0:
+        fill(c, "C_", level)  # what predicts its ways
     c[v + at.L_SETS] = all_sets(level)
     c[v + at.L_WAYS] = usable_ways(level)
-    c[v + at.L_LATENCY] = units(level.latency_cycles)
     c[v + at.L_REPLACEMENT] = REPLACEMENTS[level.replacement]
     c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
     c[v + at.L_INDEX] = _index(index, level)
     c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
     c[v + at.L_SLICE_SETS] = level.sets
-    c[v + at.L_SLICES] = level.slices
     c[v + at.L_PORT] = at.UNIT // level.ports
-    c[v + at.L_FILL] = units(level.fill_interval_cycles)
     limits = (level.mshr_demand_limit, level.mshr_prefetch_limit, level.mshr_hardware_limit)
-    c[v + at.L_ENTRIES] = level.mshr_entries
     for word, limit in zip((at.L_DEMAND, at.L_SOFTWARE, at.L_HARDWARE), limits, strict=True):
         c[v + word] = limit if limit < level.mshr_entries else 0
-    c[v + at.L_SHARED] = level.mshr_shared_by_smt
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
@@ -272,7 +222,6 @@ def _directory(c: Ints, v: int, level: spec.Level, space: Space) -> None:
     if entries:
         c[v + at.L_DIRECTORY] = space.take(2 * entries, at.HOST_LINE_WORDS)
         c[v + at.L_DIRECTORY_BITS] = level.directory_sets.bit_length() - 1
-        c[v + at.L_DIRECTORY_WAYS] = level.directory_ways
 
 
 def _tlbs(c: Ints, machine: spec.Machine, space: Space) -> None:
@@ -304,12 +253,8 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
 
 def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
     rules = machine.software_prefetch
-    c[at.C_PF_TLB1] = rules.on_l1_tlb_miss
-    c[at.C_PF_TLB2] = rules.on_l2_tlb_miss
-    c[at.C_PF_FAULT] = rules.on_page_fault
-    c[at.C_PF_ACROSS] = rules.across_page
+    fill(c, "C_PF_", rules)
     c[at.C_PF_DROPS] = rules.when_full == "drops"
-    c[at.C_PF_TAKES_L1] = rules.lower_hint_takes_l1_entry
     for name, hint in rules.hints.items():
         if name not in HINTS:
             raise UsageError(f"{machine.name}: unknown prefetch hint {name!r}; one of {', '.join(HINTS)}")
@@ -321,11 +266,7 @@ def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
 
 def _coherence(c: Ints, machine: spec.Machine) -> None:
     rules, cores = machine.coherence, machine.core.cores
-    c[at.C_MODIFIED] = units(rules.modified_cycles)
-    c[at.C_EXCLUSIVE] = units(rules.exclusive_cycles)
-    c[at.C_SHARED] = units(rules.shared_cycles)
-    c[at.C_INVALIDATE] = units(rules.invalidate_cycles)
-    c[at.C_PER_SHARER] = units(rules.invalidate_per_sharer_cycles)
+    fill(c, "C_", rules)
     c[at.C_DISTANCE] = at.C_WORDS
     if rules.distance_cycles:
         table = np.array(rules.distance_cycles, dtype=np.float64)
@@ -352,12 +293,8 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
 def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float64]:
     clock, replayed = machine.clock, recording(machine.noise.recorded)
     f = np.zeros(at.F_WORDS)
-    f[at.F_TICKS_PER_CYCLE] = clock.ticks_per_cycle
-    f[at.F_STEP] = clock.step_ticks
-    f[at.F_DRIFT] = clock.drift
-    f[at.F_PERIOD] = clock.drift_period_cycles
-    f[at.F_JUMP] = clock.jump
-    f[at.F_JUMP_PERIOD] = clock.jump_period_cycles
+    for name in ("ticks_per_cycle", "step_ticks", "drift", "drift_period_cycles", "jump", "jump_period_cycles"):
+        f[getattr(at, f"F_{name.upper()}")] = getattr(clock, name)
     f[at.F_PHASE] = rng.uniform(0.0, clock.step_ticks)
     f[at.F_DRIFT_PHASE] = rng.uniform(0.0, 2.0 * np.pi)
     if replayed is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import Space
+from setebench.sim.arrays import Space, fill
 from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS
 
 Words = Any
@@ -30,17 +30,14 @@ def lay_out_prefetchers(c: Words, machine: spec.Machine, space: Space) -> None:
         number = NUMBERS[type(prefetcher)]
         own, words = KINDS[number].settings(prefetcher, page_lines)
         threads = 1 if prefetcher.shared_by_smt or isinstance(prefetcher, BY_KEY) else machine.core.threads_per_core
+        fill(c, "P_", prefetcher, p)
         c[p + at.P_KIND] = number
-        c[p + at.P_LEVEL] = prefetcher.level
         c[p + at.P_FILLS] = FILLS[prefetcher.fills]
         c[p + at.P_TRAINED] = sum(1 << TRAINED_BY[cause] for cause in set(prefetcher.trained_by))
-        c[p + at.P_CROSS] = prefetcher.crosses_4k
-        c[p + at.P_CROSS_HUGE] = prefetcher.crosses_4k_in_2m
         c[p + at.P_OWNED] = not prefetcher.shared_by_smt
         c[p + at.P_DROPS] = prefetcher.when_full == "drops"
         c[p + at.P_THREAD_WORDS] = words if threads > 1 else 0
         c[p + at.P_STATE_WORDS] = words * threads
-        c[p + at.P_ALL_CORES] = prefetcher.shared_by_cores
         c[p + at.P_OFF] = 0
         c[p + at.P_STATE] = space.take(words * threads * machine.core.cores)
         c[p + at.P_OWN : p + at.P_OWN + len(own)] = own

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import lines_of
-from setebench.sim.events import EVENT_WORDS, EVENTS
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.opened import simulation
 
@@ -19,19 +18,13 @@ def spec_of(machine: SimulatedMachine) -> spec.Machine:
 
 
 def counters(machine: SimulatedMachine, core: int | None = None) -> dict[str, int]:
-    """Event counts since the machine was opened, of one core or of all; `events.EVENTS` names them."""
+    """Event counts since the machine was opened, of one core or of all; `layout.EVENTS` names them."""
     arrays = simulation(machine._number).arrays
     first = int(arrays.c[at.C_EVENTS])
     cores = int(arrays.c[at.C_CORES])
-    counts = arrays.s[first : first + cores * EVENT_WORDS].reshape(cores, EVENT_WORDS)
+    counts = arrays.s[first : first + cores * at.EVENT_WORDS].reshape(cores, at.EVENT_WORDS)
     totals = counts.sum(axis=0) if core is None else counts[core]
-    result = {}
-    for name, value in zip(EVENTS, totals, strict=True):
-        if name.endswith("_units"):
-            result[name.removesuffix("_units") + "_cycles"] = int(value) // at.UNIT
-        else:
-            result[name] = int(value)
-    return result
+    return {name: int(totals[word]) for name, word in at.EVENTS.items()}
 
 
 def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int]:

@@ -39,72 +39,72 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
 # -- configuration: scalars -----------------------------------------------------------------------------------------
 (
     C_CORES,
-    C_SMT,
+    C_THREADS_PER_CORE,
     C_LINE_BITS,
     C_PAGE_LINES_BITS,
     C_OUT_OF_ORDER,
     C_ISSUE,
-    C_WINDOW,
+    C_REORDER_WINDOW,
     C_LOAD_QUEUE,
     C_STORE_QUEUE,
     C_BLOCKING_LOAD,
     C_BLOCKING_STORE,
     C_BLOCKING_PREFETCH,
-    C_MULTIPLY,
+    C_MULTIPLY_CYCLES,
     C_TRANSFER,
-    C_VECTOR_TO_INTEGER,
-    C_VECTOR_16,
-    C_VECTOR_32,
-    C_VECTOR_64,
-    C_FLUSH,
-    C_FLUSH_CACHED,
-    C_SMT_EXTRA,
+    C_VECTOR_TO_INTEGER_CYCLES,
+    C_BYTES16,
+    C_BYTES32,
+    C_BYTES64,
+    C_FLUSH_CYCLES,
+    C_FLUSH_CACHED_EXTRA_CYCLES,
+    C_SMT_EXTRA_CYCLES,
     C_LEVELS,
     C_WAY_TAG_BITS,  # of the tags that level 1 chooses a way by, 0 where it compares whole addresses
-    C_MISPREDICTED_WAY,
-    C_MEMORY_LATENCY,
-    C_MEMORY_SPREAD,
-    C_MEMORY_INTERVAL,
+    C_MISPREDICTED_WAY_CYCLES,
+    C_MEMORY_LATENCY_CYCLES,
+    C_MEMORY_SPREAD_CYCLES,
+    C_MEMORY_INTERVAL_CYCLES,
     C_REMOTE_LINE,  # the first physical line of remote memory; 0 where there is none
-    C_REMOTE_FURTHER,
-    C_LINK_INTERVAL,
-    C_BANKS,
-    C_BANK_BUSY,
+    C_REMOTE_FURTHER_CYCLES,
+    C_REMOTE_LINK_INTERVAL_CYCLES,
+    C_MEMORY_BANKS,
+    C_MEMORY_BANK_BUSY_CYCLES,
     C_ROW_LINES,  # lines of an open row in every bank together, 0 where rows make no difference
-    C_ROW_HIT_SAVES,
-    C_FAULT_4K,
-    C_FAULT_2M,
+    C_MEMORY_ROW_HIT_SAVES_CYCLES,
+    C_MEMORY_PAGE_FAULT_4K_CYCLES,
+    C_MEMORY_PAGE_FAULT_2M_CYCLES,
     C_WALKERS,
     C_STORE_TLB,  # whether stores have first-level TLBs of their own
-    C_PF_TLB1,
-    C_PF_TLB2,
-    C_PF_FAULT,
-    C_PF_ACROSS,
+    C_PF_ON_L1_TLB_MISS,
+    C_PF_ON_L2_TLB_MISS,
+    C_PF_ON_PAGE_FAULT,
+    C_PF_ACROSS_PAGE,
     C_PF_DROPS,
-    C_PF_TAKES_L1,
-    C_MODIFIED,
-    C_EXCLUSIVE,
-    C_SHARED,
-    C_INVALIDATE,
-    C_PER_SHARER,
-    C_INTERRUPT_EVERY,
-    C_INTERRUPT,
+    C_PF_LOWER_HINT_TAKES_L1_ENTRY,
+    C_MODIFIED_CYCLES,
+    C_EXCLUSIVE_CYCLES,
+    C_SHARED_CYCLES,
+    C_INVALIDATE_CYCLES,
+    C_INVALIDATE_PER_SHARER_CYCLES,
+    C_INTERRUPT_INTERVAL_CYCLES,
+    C_INTERRUPT_CYCLES,
     C_INTERRUPT_LINES,
-    C_STALL_EVERY,
-    C_STALL,
-    C_CO_RUNNER_EVERY,
-    C_CO_RUNNER,
+    C_STALL_INTERVAL_CYCLES,
+    C_STALL_CYCLES,
+    C_CO_RUNNER_INTERVAL_CYCLES,
+    C_CO_RUNNER_CYCLES,
     C_CO_RUNNER_ENTRIES,
     C_CO_RUNNER_ISSUE,  # what each instruction takes longer meanwhile
     C_CO_RUNNER_LINES,  # time between two batches of CO_RUNNER_BATCH lines that it brings
-    C_STEAL_EVERY,
-    C_STEAL,
+    C_STEAL_INTERVAL_CYCLES,
+    C_STEAL_CYCLES,
     C_STEAL_LINES,
-    C_EPISODE_EVERY,
-    C_EPISODE,
-    C_LOSS_EVERY,
+    C_EPISODE_INTERVAL_CYCLES,
+    C_EPISODE_CYCLES,
+    C_LOSS_INTERVAL_CYCLES,
     C_LOSS_SHARE,  # of a core's private lines that leave at once, in LOSS_PARTS
-    C_JITTER,
+    C_JITTER_CYCLES,
     C_CPUID,
     C_PREFETCHERS,
     C_L1_PREFETCHERS,
@@ -127,19 +127,18 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_TLB_HINT,
     C_LINK_BLOCK,
     C_LINKS,
-    C_LEDGER,
     # offsets into c
     C_DISTANCE,
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
-    C_COUNTING,  # whether events are counted that need the cycle ledger
+    C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(93)
+) = range(92)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
     L_SETS,
     L_WAYS,
-    L_LATENCY,
+    L_LATENCY_CYCLES,
     L_REPLACEMENT,
     L_INCLUSION,
     L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE or BY_REMAINDER
@@ -147,12 +146,12 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_SLICE_SETS,
     L_SLICES,
     L_PORT,
-    L_FILL,
-    L_ENTRIES,
+    L_FILL_INTERVAL_CYCLES,
+    L_MSHR_ENTRIES,
     L_DEMAND,
     L_SOFTWARE,
     L_HARDWARE,
-    L_SHARED,
+    L_MSHR_SHARED_BY_SMT,
     L_SLOTS,
     L_SLOT_WORDS,
     L_LINES,  # offset into s: sets one after the other
@@ -191,13 +190,13 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_LEVEL,
     P_FILLS,
     P_TRAINED,
-    P_CROSS,
-    P_CROSS_HUGE,
+    P_CROSSES_4K,
+    P_CROSSES_4K_IN_2M,
     P_OWNED,
     P_DROPS,
     P_STATE,
     P_STATE_WORDS,
-    P_ALL_CORES,
+    P_SHARED_BY_CORES,
     P_OFF,
     P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it or a record's key tells them apart
     P_OWN,
@@ -267,45 +266,70 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_LOSS,  # when lines leave the private caches by themselves
     T_WAITING,
     T_RUNNING,
+    T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others
+    T_WAITED_FOR,  # what it was before which the latest idle cycles lie
+    T_BUSY_CYCLE,  # the latest of these in which something completed after all
+    T_MISS_CYCLE,  # in which the latest miss of a load began
+    T_L1_FULL_UNTIL,  # ends of the spans counted so far
+    T_L2_FULL_UNTIL,
+    T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(31)
+) = range(38)
 T_WORDS = T_STARTED + MAX_INTERVALS
+FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 
-# The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of two words for each of the latest cycles.
+# what a core counts; cycles of all kinds but the first only while events are counted
 (
-    LG_LAST,  # the end of what was noted, a cycle
-    LG_SETTLED,  # all cycles before this one are in the totals
-    LG_NOW,  # the counts of the cycle that was settled last: two words
-    LG_NOW_SECOND,
-    LG_CYCLES,
-    LG_INSTRUCTIONS,
-    LG_FP_OPS,
-    LG_IN_FLIGHT,  # sum over cycles of level-1 misses of loads in flight
-    LG_IN_FLIGHT_CYCLES,
-    LG_FLOORS,  # sum over cycles of whole fours of them
-    LG_EXECUTING,
-    LG_NOT_EXECUTING,  # kept by nobody: cycles less those executing
-    LG_STALL_L1_MISS,
-    LG_STALL_LOAD,
-    LG_CHAIN_L1_MISS,  # as the two before, and cycles without execution in which instructions wait for each other
-    LG_CHAIN_LOAD,
-    LG_STORES_FULL,
-    LG_FB_FULL,
-    LG_SQ_FULL,
-    LG_RING,
-) = range(20)
-LEDGER_CYCLES = 1 << 16
-LEDGER_MASK = LEDGER_CYCLES - 1
-LG_WORDS = LG_RING + 2 * LEDGER_CYCLES
-LEDGER_FIELDS, LEDGER_FIELD = 4, 15  # counts in a word, and bits of each
-IN_FLIGHT, LOAD_WAITS, EXECUTES, CHAIN_WAITS, STORES_FULL, ENTRY_WAITS_L1, ENTRY_WAITS_L2 = range(7)
+    E_CYCLES,
+    E_INSTRUCTIONS,
+    E_LOADS,
+    E_STORES,
+    E_FP_OPS,
+    E_L1_HITS,
+    E_L1_IN_FLIGHT_HITS,
+    E_L1_MISSES,
+    E_L1_STORE_MISSES,
+    E_L1_PREFETCH_MISSES,
+    E_L1_HARDWARE,  # lines that hardware prefetchers bring into level 1
+    E_L1_WRITEBACKS,
+    E_LOAD_L1_MISSES,
+    E_LOAD_IN_FLIGHT_HITS,
+    E_STORE_UPGRADES,
+    E_L2_MISSES,
+    E_L2_STORE_MISSES,
+    E_L2_FILLS,
+    E_L2_FILLS_HARDWARE,
+    E_L2_WRITEBACKS,
+    E_L3_MISSES,
+    E_MEMORY_READS,
+    E_MEMORY_READS_HARDWARE,
+    E_MEMORY_READS_STORES,
+    E_MEMORY_WRITES,
+    E_REMOTE_READS,
+    E_REMOTE_READS_HARDWARE,
+    E_LOADS_OF_MODIFIED,
+    E_INTERRUPTS,
+    E_IDLE_CYCLES,
+    E_CHAIN_WAIT_CYCLES,
+    E_LOAD_WAIT_CYCLES,
+    E_MISS_WAIT_CYCLES,
+    E_STORES_FULL_CYCLES,
+    E_L1_FULL_CYCLES,
+    E_L2_FULL_CYCLES,
+    E_IN_FLIGHT_SUM,  # over cycles, level-1 misses of loads in flight
+    E_IN_FLIGHT_FOURS,  # whole fours of them
+    E_IN_FLIGHT_CYCLES,
+    EVENT_WORDS,
+) = range(40)
+EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
+"""Words of a core's counts by name."""
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 26 bits, 0: never), five marks. One word for all of it, as a set that spans fewer
+# (counted in uses of all caches, 26 bits, 0: never), three marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is looked through faster.
-DIRTY, OWNED, BY_HARDWARE, BY_SOFTWARE = 1, 2, 4, 8
-WAY_TAG_LOST = 16  # in level 1: another line of the set has the same way tag and was used later
-MARK_BITS, USE_BITS = 5, 26
+DIRTY, OWNED = 1, 2
+WAY_TAG_LOST = 4  # in level 1: another line of the set has the same way tag and was used later
+MARK_BITS, USE_BITS = 3, 26
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used
@@ -317,13 +341,13 @@ FRAME_BITS = 4
 # floating-point settings of the clock
 (
     F_TICKS_PER_CYCLE,
-    F_STEP,
+    F_STEP_TICKS,
     F_DRIFT,
-    F_PERIOD,
+    F_DRIFT_PERIOD_CYCLES,
     F_PHASE,
     F_DRIFT_PHASE,
     F_JUMP,
-    F_JUMP_PERIOD,
+    F_JUMP_PERIOD_CYCLES,
     F_BLOCKS,  # of the recording that is replayed behind these words, 0 for none
     F_GAPS,  # in all of it
     F_BLOCK_CYCLES,  # of a block at the median pace

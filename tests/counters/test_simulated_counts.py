@@ -195,16 +195,16 @@ def ticks(machine: SimulatedMachine, roles: tuple[str, ...]) -> list[int]:
         return machine.run(probe, {LINE_BASE: lines})[:, 0].tolist()
 
 
-def test_stretches_longer_than_the_ledger() -> None:
-    """A first touch that takes longer than the ring of cycles is long: instructions behind it in the program that begin
-    at its begin are noted too late, and don't count as executing."""
+def test_long_stretches_without_an_instruction() -> None:
+    """A first touch takes long, and instructions behind it in the program execute meanwhile."""
     fault = 200_000
     machine = perfect(memory=spec.Memory(page_fault_4k_cycles=fault))
     region = machine.allocate(PAGE, PAGE, populate=False)
     walk = int(spec.Tlb().l2_4k.miss_penalty_cycles)
     found = counted(machine, Probe().load(PAGE_BASE).wait(100), {PAGE_BASE: [region.address]})
-    only(found, cycles=fault + walk + MEMORY + IDLE, l1d_inflight_sum=MEMORY, stall_l1d_miss=MEMORY)
-    assert found["stall_load_any"] == pytest.approx(fault + walk + MEMORY, abs=101)
+    only(found, cycles=fault + walk + MEMORY + IDLE, l1d_inflight_sum=MEMORY)
+    assert found["stall_l1d_miss"] == pytest.approx(MEMORY, abs=110)
+    assert found["stall_load_any"] == pytest.approx(fault + walk + MEMORY, abs=110)
 
 
 # -- the capability ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from quiet_machines import L1, LINE_BASE, MEMORY, PAGE, cycles, quiet, timed
 from setebench.machine import Region
 from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
 
 DISTANCES = ((0.0, 5.0, 9.0), (5.0, 0.0, 3.0), (9.0, 3.0, 0.0))
@@ -73,8 +72,6 @@ def test_a_flush_takes_a_line_from_every_core() -> None:
         machine.run(Probe().load(LINE_BASE).fence(), where, cpu=cpu)
     machine.run(Probe().flush(LINE_BASE).fence(), where, cpu=2)
     assert cycles(machine, timed(LINE_BASE), where, cpu=0) == [MEMORY]
-    assert counters(machine, 2)["flushes"] == 1
-    assert counters(machine, 0)["flushes"] == 0
 
 
 def test_barriers_order_what_cores_do() -> None:

@@ -19,11 +19,12 @@ from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump, example, template
 from setebench.sim.random.machine import random_machine
-from setebench.sim.spec.fields import PREFETCHERS, is_table, table_fields
-from setebench.sim.spec.limits import LIMITS, UNLIMITED
+from setebench.sim.spec.fields import PREFETCHERS, table_fields
 from setebench.sim.truth.parameters import truth
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "machine-files.md"
+TABLES = [each for each in vars(spec).values() if isinstance(each, type) and issubclass(each, spec.Table)]
+TABLES = [each for each in TABLES if each not in (spec.Table, spec.Prefetcher, *PREFETCHERS)]
 NAMES = [name for name, _ in loader.shipped()]
 (TINY,) = re.findall(r"(?ms)^```toml\n(.*?)^```$", DOCS.read_text(encoding="utf-8"))
 
@@ -51,11 +52,10 @@ def test_the_shipped_machines() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("comments", [False, True])
-def test_a_shipped_machine_survives_being_written(name: str, comments: bool) -> None:
+def test_a_shipped_machine_survives_being_written(name: str) -> None:
     machine = loader.load(name)
     assert machine.name == name
-    assert loader.parse(dump(machine, comments=comments), "again") == machine
+    assert loader.parse(dump(machine), "again") == machine
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -91,7 +91,7 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "the field name is missing"),
+        (b"", "missing required field `name`"),
         (b"name = '\xff'\n", ":1: not UTF-8"),
         (b"#" * (loader.MOST_BYTES + 1), "larger than"),
         (b"a = " + b"[" * 900 + b"]" * 900, "longer than|nested too deeply"),
@@ -116,24 +116,24 @@ def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
-    ("ways = 4", "ways = 40", "levels[0].ways: 40 is not allowed; allowed: whole number from 1 to 32"),
-    ("ways = 4", 'ways = "4"', "levels[0].ways: must be whole number from 1 to 32, not text"),
-    ("ways = 4", "way = 4", "levels[0].way: unknown field (did you mean ways?)"),
+    ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32"),
+    ("ways = 4", 'ways = "4"', "levels[0].ways: Expected `int`, got `str`"),
+    ("ways = 4", "way = 4", "levels[0].way: Object contains unknown field `way`"),
     ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 and a hashed index need"),
-    ("sets = 256", "sets = 16", "levels[1].sets: level 2 holds 128 lines"),
-    ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: a number of more than 60 digits is not allowed"),
-    ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: nan is not allowed"),
-    ("latency_cycles = 15", "latency_cycles = 1e999", "levels[1].latency_cycles: inf is not allowed"),
+    ("sets = 256", "sets = 16", "levels[1].sets: level 2 holds 128 lines, not more than the 256 of level 1"),
+    ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: Expected `int` <= 1048576"),
+    ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: Expected `float` >= 0.25"),
+    ("latency_cycles = 15", "latency_cycles = 1e999", "levels[1].latency_cycles: Expected `float` <= 100000"),
     ("latency_cycles = 15", "latency_cycles = 3", "levels[1].latency_cycles: 3 is not more than the 3 of level 1"),
-    ("latency_cycles = 15", "latency_cycles = 1979-05-27", "levels[1].latency_cycles: must be number from"),
-    ("latency_cycles = 180", "latency_cycles = 20", "memory.latency_cycles: 20 less spread_cycles 5"),
-    ('inclusion = "inclusive"', 'inclusion = "both"', 'levels[1].inclusion: "both" is not allowed'),
+    ("latency_cycles = 15", "latency_cycles = 1979-05-27", "levels[1].latency_cycles: Expected `float`, got `date`"),
+    ("latency_cycles = 180", "latency_cycles = 20", "memory.latency_cycles: 20 less spread_cycles"),
+    ('inclusion = "inclusive"', 'inclusion = "both"', "levels[1].inclusion: Invalid enum value 'both'"),
     ('inclusion = "inclusive"', "mshr_demand_limit = 13", "levels[1].mshr_demand_limit: 13 of only 12 mshr_entries"),
-    ('kind = "stream"', 'kind = "streamer"', 'prefetchers[0].kind: "streamer" is not allowed'),
+    ('kind = "stream"', 'kind = "streamer"', "prefetchers[0].kind: Invalid value 'streamer'"),
     ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
-    ('["load", "store"]', "[]", "prefetchers[0].trained_by: 0 elements; allowed: a list of 1 to 4"),
+    ('["load", "store"]', "[]", "prefetchers[0].trained_by: Expected `array` of length >= 1"),
     ('["load", "store"]', '["load", "load"]', "prefetchers[0].trained_by: an element stands there twice"),
-    ('["load", "store"]', '"load"', "prefetchers[0].trained_by: must be a list, not text"),
+    ('["load", "store"]', '"load"', "prefetchers[0].trained_by: Expected `array`, got `str`"),
     ("max_distance = 8", "max_distance = 1", "prefetchers[0].degree: 2 is more than max_distance 1"),
     ("max_distance = 8", "trigger_at_page_edge = [1]", "prefetchers[0].trigger_at_page_edge: needs four numbers"),
     ("max_distance = 8", "crosses_4k = true", "prefetchers[0].crosses_4k_in_2m: false, but crosses_4k is true"),
@@ -145,16 +145,16 @@ MISTAKES = [
     ("[memory]", "[tlb.l1_4k]\nentries = 64\nways = 5\n[memory]", "tlb.l1_4k.ways: 64 entries / 5 ways"),
     ("[memory]", "[tlb.l2_4k]\nentries = 16\nways = 0\n[memory]", "tlb.l2_4k.entries: 16 is less"),
     ("[memory]", "[tlb.l2_4k]\nentries = 9999\nways = 0\n[memory]", "tlb.l2_4k.ways: 0 (fully associative)"),
-    ("[memory]", "[clock.brackets]\n[memory]", "clock.brackets: is empty"),
-    ("[memory]", "[clock.brackets]\nrdtsc = 3\n[memory]", "clock.brackets.rdtsc: unknown key"),
+    ("[memory]", "[clock.brackets]\n[memory]", "clock.brackets: Expected `object` of length >= 1"),
+    ("[memory]", "[clock.brackets]\nrdtsc = 3\n[memory]", "clock.brackets: Invalid enum value 'rdtsc'"),
     ("[memory]", '[software_prefetch.hints.t1]\nfills = "l3"\n[memory]', 'software_prefetch.hints.t1.fills: "l3", but'),
     (
         "[memory]",
         "[software_prefetch.hints.t1]\nbypasses_l2 = true\n[memory]",
         "software_prefetch.hints.t1.bypasses_l2: true",
     ),
-    ("[memory]", "[memories]", "memories: unknown field (did you mean memory?)"),
-    ("[[prefetchers]]", "[prefetchers]", "prefetchers: must be a list, not a table"),
+    ("[memory]", "[memories]", "memories: Object contains unknown field `memories`"),
+    ("[[prefetchers]]", "[prefetchers]", "prefetchers: Expected `array`, got `object`"),
     ('description = "a', 'description = "\\u0007a', "description: "),
 ]
 
@@ -167,8 +167,9 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str) -> None
     place, _, rest = message.partition(": ")
     assert rest.startswith(said)
     line = text.splitlines()[int(place.removeprefix("m.toml:")) - 1]
-    field = said.partition(":")[0].rpartition(".")[2].partition("[")[0]
-    enclosing = said.partition(":")[0].rpartition(".")[0].partition("[")[0].rpartition(".")[2]
+    named = said.partition(":")[0] if ":" in said else ""
+    field = named.rpartition(".")[2].partition("[")[0]
+    enclosing = named.rpartition(".")[0].partition("[")[0].rpartition(".")[2]
     assert field in line or line in (f"[{enclosing}]", f"[[{enclosing}]]")
 
 
@@ -244,22 +245,18 @@ def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine
 
 def test_the_template_explains_every_field() -> None:
     text = " ".join(re.sub(r"(?m)^[# ]+", "", template(loader.load("plain"), "mine")).split())
-    for table in (*LIMITS, *PREFETCHERS):
-        assert " ".join((table.__doc__ or "").split()) in text or table in (spec.Prefetcher, spec.Machine), table
+    for table in (*TABLES, *PREFETCHERS):
+        assert " ".join((table.__doc__ or "").split()) in text or table is spec.Machine, table
         for field in table_fields(table).values():
-            assert " ".join(field.meaning.split()) in text or is_table(field.type), (table, field.name)
+            assert " ".join(field.meaning.split()) in text, (table, field.name)
 
 
 def test_every_field_is_explained_and_limited() -> None:
-    for table in (*LIMITS, *PREFETCHERS):
+    for table in (*TABLES, *PREFETCHERS):
         for field in table_fields(table).values():
             assert len(field.meaning) > 3, (table, field.name)
             if field.type in (int, float):
-                bounded = field.limit.low is not None and field.limit.high is not None
-                assert bounded or field.limit.choices, (table, field.name)
-    for table, limits in LIMITS.items():
-        assert set(limits) <= set(table_fields(table)), table
-    assert UNLIMITED.low is None
+                assert None not in field.limits, (table, field.name)
 
 
 def test_the_example_of_the_page_is_true() -> None:

@@ -18,7 +18,6 @@ from setebench.machine import BindsMemory, Machine, Region
 from setebench.probe import Base, Probe
 from setebench.sim import spec
 from setebench.sim.files.loader import load
-from setebench.sim.frames import Frames
 from setebench.sim.inspect import spec_of
 from setebench.sim.machine import SimulatedMachine, open_machine_file, simulation
 from setebench.sim.memory_map import MemoryMap
@@ -156,20 +155,6 @@ def test_links_go_with_their_region() -> None:
         machine.run(Probe().chase(RING, 2), {RING: [again.address]})
 
 
-# -- physical frames in random order, of which few or nearly all are in use ------------------------------------------
-
-
-def frames(count: int = 1000) -> Frames:
-    return Frames(512, count, 2, np.random.default_rng(1))
-
-
-def test_frames_are_handed_out_once_each_in_random_order() -> None:
-    offered = frames()
-    taken = np.concatenate([offered.take(count) for count in (1, 400, 300, 299)])
-    assert sorted(taken.tolist()) == list(range(512, 512 + 2000, 2))
-    assert abs(np.corrcoef(taken, np.arange(1000))[0, 1]) < 0.2
-
-
 # -- another socket's memory -----------------------------------------------------------------------------------------
 
 
@@ -199,15 +184,6 @@ def test_pages_lie_where_they_were_bound() -> None:
     assert {machine.node_of(near, page * 4096) for page in range(PAGES)} == {0}
     assert {machine.node_of(remote, page * 4096) for page in range(PAGES)} == {1}
     assert [node.number for node in machine.facts.nodes] == [0, 1]
-
-
-def test_remote_memory_ends_and_comes_back() -> None:
-    machine = _machine()
-    regions = [machine.allocate_on(1 << 21, 4096, 1) for _ in range(4)]
-    with pytest.raises(UnsupportedError, match="0 bytes left"):
-        machine.allocate_on(4096, 4096, 1)
-    machine.release(regions[0])
-    assert machine.node_of(machine.allocate_on(1 << 21, max(machine.facts.page_sizes), 1), 0) == 1
 
 
 def test_a_machine_of_one_node_has_none_to_choose() -> None:

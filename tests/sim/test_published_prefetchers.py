@@ -10,6 +10,8 @@ from quiet_machines import HUGE
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
+from setebench.sim.files.dump import dump
+from setebench.sim.files.loader import TABLES, load, parse
 
 
 def came(level: WatchedLevel, lines: Sequence[int], ip: int = 0x40, page: int | None = None) -> list[list[int]]:
@@ -109,25 +111,6 @@ def test_reference_prediction_goes_through_its_states() -> None:
     assert came(early, [0, 5, 10]) == [[], [15], [20]]
 
 
-def test_access_maps_see_strides_in_any_order_and_by_any_instruction() -> None:
-    watched = WatchedLevel(spec.AccessMap(level=2, degree=2))
-    page = watched.fresh_page()
-    fetched = [came(watched, [line], 0x40 + 4 * line, page)[0] for line in (14, 8, 11)]
-    assert fetched == [[], [], []]  # 8, 11, 14, but 11 was last
-    assert came(watched, [17], 0x99, page) == [[20]]
-    assert came(watched, [8, 16, 12, 4], page=watched.fresh_page()) == [[], [], [], [0]]  # downwards too
-
-
-def test_local_deltas_come_from_one_instructions_accesses() -> None:
-    watched = WatchedLevel(spec.LocalDeltas(level=1, fills="l1", history=4, learns_over=16, coverage_percent=80))
-    page = watched.fresh_page()
-    for number in range(16):  # one instruction goes in threes, others lie between
-        came(watched, [3 * number], 0x40, page)
-        came(watched, [(7 * number) % 64], 0x80 + 4 * number, page)
-    assert {3, 6, 9} <= set(came(watched, [0], 0x40)[0])
-    assert came(watched, [0], 0x44) == [[]]
-
-
 def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
     watched = WatchedLevel(spec.FeedbackStream(level=2, start_level=3, interval=32))
     at_first = came(watched, range(8))
@@ -140,21 +123,6 @@ def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
     assert max(len(each) for each in came(watched, range(8))) == 1
 
 
-def test_signature_paths_foresee_a_pattern_of_distances() -> None:
-    watched = WatchedLevel(spec.SignaturePath(level=2, max_depth=4))
-    lines = [line for line in range(64) if line % 5 in (0, 2)]
-    for _ in range(6):
-        came(watched, lines)
-    page = watched.fresh_page()
-    came(watched, [0, 2, 5], page=page)
-    assert came(watched, [7], page=page)[0] == [17] or {10, 12, 15, 17} <= watched_lines(watched, page)
-    assert not {11, 13, 14, 16} & watched_lines(watched, page)
-
-
-def watched_lines(watched: WatchedLevel, page: int) -> set[int]:
-    return {line - page for line in watched.there if page <= line < page + watched.page_lines}
-
-
 def test_complex_instructions_follow_their_distances() -> None:
     watched = WatchedLevel(spec.InstructionClasses(level=1, fills="l1", complex_degree=2))
     lines = [line for line in range(64) if line % 9 in (0, 2)]
@@ -163,11 +131,20 @@ def test_complex_instructions_follow_their_distances() -> None:
     assert came(watched, [0, 2, 9, 11], 0x40)[-1][-1] in (18, 20)
 
 
-def test_the_next_page_comes_near_a_pages_end() -> None:
-    watched = WatchedLevel(spec.NextPage(level=1, fills="l1", trigger=3, reach=4, degree=2))
-    assert came(watched, range(54, 64)) == [[]] * 6 + [[64, 65]] + [[]] * 3
-    assert came(watched, [6, 5, 4, 3, 2]) == [[], [], [], [-2, -1], []]
-    assert came(watched, [20, 40, 62]) == [[], [], []]  # not a run
+def test_a_table_brings_its_lines_by_the_number_of_accesses() -> None:
+    watched = WatchedLevel(spec.LineTable(level=2, trigger=3, lines=((1,), (), (2, -3))))
+    assert came(watched, [20, 21, 22, 25, 27, 28]) == [[], [], [23], [], [24, 29], [30]]
+    assert came(watched, [30, 29, 28, 27, 26]) == [[], [], [27], [], [24]]
+    assert came(watched, [10, 11, 9, 8, 7]) == [[], [], [], [7], []]  # a run begins anew where it turns
+
+
+@pytest.mark.parametrize("kind", sorted(TABLES))
+def test_a_file_that_names_a_kind_of_before_is_a_table(kind: str) -> None:
+    text = dump(load("plain")).replace("prefetchers = []\n", "")
+    old = f'{text}\n[[prefetchers]]\nkind = "{kind}"\nlevel = 1\nfills = "l1"\ndegree = 2\n'
+    (found,) = parse(old, "old").prefetchers
+    assert isinstance(found, spec.LineTable) and found.fills == "l1"
+    assert any(came(WatchedLevel(found), range(40)))
 
 
 def test_what_threads_do_not_share_each_learns_alone() -> None:

@@ -8,17 +8,12 @@ from collections import Counter
 import msgspec
 import pytest
 
-from setebench.judge.document import Answered, constant
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump
-from setebench.sim.random import published as random_published
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.fields import PREFETCHERS
-from setebench.sim.truth import prefetchers as truth_prefetchers
-from setebench.sim.truth.families import identity_of
 from setebench.sim.truth.parameters import demand_in_flight, truth
-from setebench.sim.truth.streams import QuietMachine
 
 SEEDS = range(300)
 
@@ -69,24 +64,8 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
     second, last = (Counter(machine.levels[place].inclusion for machine in machines) for place in (1, -1))
     assert min(levels[2], levels[3], second["inclusive"], second["neither"], last["exclusive"]) > 10
     drawn = Counter(kind for machine in machines for kind in {type(each) for each in machine.prefetchers})
-    published = typing.get_args(spec.Published)
+    published = set(PREFETCHERS) - set(typing.get_args(spec.Known))
     assert [table for table in PREFETCHERS if drawn[table] <= (3 if table in published else 10)] == []
-
-
-def test_no_constant_is_right_of_all_machines(machines: list[spec.Machine], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all parameters but what takes long (leads and descriptions of prefetchers, rates beside them), and events."""
-    monkeypatch.setattr(truth_prefetchers, "lead_of", lambda *_: ())
-    monkeypatch.setattr(QuietMachine, "rates", lambda *_: [])
-    answers = []
-    for machine in machines:
-        named = tuple(each for each in machine.prefetchers if identity_of(each)[3:] != "other")
-        known = truth(msgspec.structs.replace(machine, prefetchers=named, pmu=None))
-        answers.append(Answered(machine=machine.name, findings=[], truths=known))
-    simplified = (".lead", ".other.present")
-    alike = {each["parameter"] for each in constant(answers) if each["alike"] == each["machines"]}
-    assert [name for name in alike if not name.endswith(simplified)] == []
-    asked = {each.parameter for answer in answers for each in answer.truths}
-    assert {"latency.l4", "latency.memory.row_hit", "tlb.walk_cache.miss_penalty", "cache.l4.replacement"} <= asked
 
 
 def test_little_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> None:
@@ -130,16 +109,3 @@ def test_replacement_that_has_no_name_is_other(machines: list[spec.Machine]) -> 
         other = msgspec.structs.replace(machine, levels=(first, *machine.levels[1:]), prefetchers=(), pmu=None)
         (found,) = (each for each in truth(other) if each.parameter == "cache.l1.replacement")
         assert found.value == "other"
-
-
-def test_published_prefetchers_change_nothing_else(
-    machines: list[spec.Machine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They have random numbers of their own; half of the machines have some of them."""
-    monkeypatch.setitem(random_published.PUBLISHED, "machines", (0.0,))
-    without = [random_machine(seed) for seed in SEEDS]
-    alike = {"prefetchers": (), "pmu": None}
-    for one, other in zip(machines, without, strict=True):
-        assert msgspec.structs.replace(one, **alike) == msgspec.structs.replace(other, **alike)
-    kept = sum(one.prefetchers == other.prefetchers for one, other in zip(machines, without, strict=True))
-    assert 0.35 * len(machines) < kept < 0.75 * len(machines)  # and some of the other half keep both levels

@@ -12,16 +12,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-import msgspec
-
 from setebench.errors import UsageError
 from setebench.files import read_bytes
 from setebench.sim import spec
 from setebench.sim.files.origins import Origin, take_origins
 from setebench.sim.files.toml_lines import key_lines, line_of
 from setebench.sim.random.machine import random_machine
-from setebench.sim.spec.check_fields import Problem, field_problems
-from setebench.sim.spec.check_sense import sense_problems
+from setebench.sim.spec.checks import Problem, converted, sense_problems
 
 MOST_BYTES = 1 << 18
 MOST_LINE_CHARACTERS = 1000
@@ -30,6 +27,16 @@ MOST_LINE_CHARACTERS = 1000
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TENANT = re.compile("^tenant_")
 _SEED = re.compile(r"[0-9]{1,18}")
+
+TABLES: dict[str, dict[str, Any]] = {
+    "access_map": {"trigger": 3, "lines": [[1], [1], [1, 2]]},
+    "local_deltas": {"trigger": 16, "lines": [[1, 2, 3, 4]]},
+    "next_page": {"trigger": 3, "lines": [[1]], "crosses_4k": True, "crosses_4k_in_2m": True},
+    "signature_path": {"trigger": 3, "lines": [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]]},
+}
+"""Kinds that there were before 0.2, and the table that does what they do on a run of lines."""
+
+COMMON = frozenset(spec.Prefetcher.__struct_fields__)
 
 
 def load(name: str) -> spec.Machine:
@@ -68,15 +75,17 @@ def shipped_text(name: str) -> str:
 
 def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
-    data = _with_current_names(_parse_toml(text, file))
+    data = with_current_names(_parse_toml(text, file))
     take_origins(data, file)
-    _raise_first(field_problems(data), text, file)
-    try:
-        machine = msgspec.convert(data, spec.Machine)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{file}: {error}") from error
-    _raise_first(sense_problems(machine), text, file)
-    return machine
+    machine = converted(data)
+    problems = [machine] if isinstance(machine, Problem) else sense_problems(machine)
+    if isinstance(machine, spec.Machine) and not problems:
+        return machine
+    lines = key_lines(text)
+    first = min(problems, key=lambda problem: line_of(lines, problem.path))
+    others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    where = f"{first.name}: " if first.name else ""
+    raise UsageError(f"{file}:{line_of(lines, first.path)}: {where}{first.message}{others}")
 
 
 def origins(text: str, file: str) -> dict[str, Origin]:
@@ -122,12 +131,21 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
         raise UsageError(f"{file}: {error}") from error
 
 
-def _with_current_names(data: dict[str, Any]) -> dict[str, Any]:
-    """Older files call an SMT co-runner a tenant."""
-    noise = data.get("noise")
+def with_current_names(data: dict[str, Any]) -> dict[str, Any]:
+    """Older files call an SMT co-runner a tenant, and have kinds of prefetchers that are tables now."""
+    noise, prefetchers = data.get("noise"), data.get("prefetchers")
     if isinstance(noise, dict):
         data["noise"] = {_TENANT.sub("co_runner_", name): value for name, value in noise.items()}
+    if isinstance(prefetchers, list):
+        data["prefetchers"] = [_current(each) if isinstance(each, dict) else each for each in prefetchers]
     return data
+
+
+def _current(prefetcher: dict[str, Any]) -> dict[str, Any]:
+    instead = TABLES.get(prefetcher["kind"]) if isinstance(prefetcher.get("kind"), str) else None
+    if instead is None:
+        return prefetcher
+    return {name: value for name, value in prefetcher.items() if name in COMMON} | {"kind": "table", **instead}
 
 
 def _syntax_message(message: str, text: str, file: str) -> str:
@@ -137,16 +155,6 @@ def _syntax_message(message: str, text: str, file: str) -> str:
     end = (str(text.count("\n") + 1), str(len(text) - text.rfind("\n")))
     line, column = (position[1], position[2]) if position[1] else end
     return f"{file}:{line}:{column}: not TOML: {message[: position.start()]}"
-
-
-def _raise_first(problems: list[Problem], text: str, file: str) -> None:
-    if not problems:
-        return
-    lines = key_lines(text)
-    first = min(problems, key=lambda problem: (problem.missing, line_of(lines, problem.path)))
-    others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    where = f"{first.name}: " if first.path else ""
-    raise UsageError(f"{file}:{line_of(lines, first.path)}: {where}{first.message}{others}")
 
 
 def _plain(path: str) -> str:

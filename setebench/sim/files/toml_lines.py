@@ -4,91 +4,51 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
-from typing import Any
 
 Path = tuple[str | int, ...]
-
-_TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'  # multi-line strings, which may end in up to two more quotes
-    r"|'''.*?'''(?:'{0,2})"
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|'[^'\n]*'"
-    r"|\#[^\n]*"
-    r"|[\[\]{}\n]"
-    r"|[^\"'\#\[\]{}\n]+",
-    re.DOTALL,
-)
+_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=")
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Line number (from 1) of each key of `text`, a valid TOML document, by its path of keys and list indices.
-
-    A table's own path maps to the line of its header, or of the first header inside it. Paths inside a list or inline
-    table map to the line where that value's key stands.
-    """
+    """Line number (from 1) of each key of `text`, by its path of keys and list indices, and of each header that opens a
+    table, by that of the table. What stands within a value is on the line of its key, and has none of its own."""
     found: dict[Path, int] = {}
-    arrays: dict[Path, int] = {}
-    prefix: Path = ()
-    for line, statement in _statements(text):
-        parsed = tomllib.loads(statement)
-        if statement.lstrip().startswith("["):
-            prefix = _header(parsed, arrays)
-            for length in range(1, len(prefix) + 1):
-                found.setdefault(prefix[:length], line)
-            continue
-        for path in _paths(parsed):
-            found.setdefault(prefix + path, line)
+    counts: dict[Path, int] = {}
+    table: Path = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _HEADER.match(line):
+            table = ()
+            keys = _keys(header[2])
+            for depth, key in enumerate(keys, 1):
+                table = (*table, key)
+                if header[1] == "[[" and depth == len(keys):
+                    counts[table] = counts.get(table, -1) + 1
+                if table in counts:
+                    found.setdefault(table, number)
+                    table = (*table, counts[table])
+                found.setdefault(table, number)
+        elif assigned := _KEY.match(line):
+            path = table
+            for part in _keys(assigned[1]):
+                path = (*path, part)
+                found.setdefault(path, number)
     return found
 
 
 def line_of(lines: dict[Path, int], path: Path) -> int:
     """The line of `path` or, where that is not in the text, of the nearest table around it; 1 at worst."""
-    for length in range(len(path), 0, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return 1
+    return next((lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines), 1)
 
 
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, text) of each header and each key with its value, comments aside."""
-    parts: list[str] = []
-    line = first = 1
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if token == "\n" and depth == 0:
-            if "".join(parts).strip():
-                yield first, "".join(parts)
-            parts, first = [], line + 1
-        elif not token.startswith("#"):
-            parts.append(token)
-        depth += (token in "[{") - (token in "]}")
-        line += token.count("\n")
-    if "".join(parts).strip():
-        yield first, "".join(parts)
-
-
-def _header(parsed: dict[str, Any], arrays: dict[Path, int]) -> Path:
-    """The path that a `[table]` or `[[table]]` header opens; `arrays` counts the tables of each list so far."""
-    path: Path = ()
-    node: Any = parsed
-    while isinstance(node, dict) and node:
+def _keys(dotted: str) -> list[str]:
+    """The keys of a dotted one; what is no key by itself, being a line within some text, gives any."""
+    try:
+        node = tomllib.loads(f"{dotted} = 0")
+    except tomllib.TOMLDecodeError:
+        return [dotted]
+    keys = []
+    while isinstance(node, dict):
         ((key, node),) = node.items()
-        path = (*path, key)
-        if isinstance(node, list):
-            arrays[path] = arrays.get(path, -1) + 1
-        if path in arrays:
-            path = (*path, arrays[path])
-    return path
-
-
-def _paths(node: Any) -> Iterator[Path]:
-    """Paths of everything in a parsed value, without recursion (a hostile file may nest deeply)."""
-    pending: list[tuple[Path, Any]] = [((), node)]
-    while pending:
-        path, value = pending.pop()
-        if path:
-            yield path
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        pending.extend(((*path, key), inner) for key, inner in items)
+        keys.append(key)
+    return keys

@@ -6,32 +6,18 @@ import math
 
 import numpy as np
 
-from setebench.sim.events import EVENT_WORDS
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import LANES, Ints, bits_set, compiled, high_product, inlined, small_words
-from setebench.sim.layout import (
-    C_CORES,
-    C_EVENTS,
-    PORT_FACTOR,
-    PORT_FULL_FROM,
-    PORT_FULL_TO,
-    PORT_INTERVAL,
-    PORT_LATEST,
-    PORT_MASK,
-    PORT_SHIFT,
-    PORT_SLOTS,
-    PORT_WALKED,
-    S_RANDOM,
-)
 
 
 @compiled
 def random_bits(s: Ints) -> int:
     """A non-negative 62-bit random number (xorshift64*)."""
-    x = np.uint64(s[S_RANDOM])
+    x = np.uint64(s[lay.S_RANDOM])
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
-    s[S_RANDOM] = int(np.int64(x))
+    s[lay.S_RANDOM] = int(np.int64(x))
     return int(np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(2)))
 
 
@@ -53,15 +39,15 @@ def random_exponential(s: Ints, mean: int) -> int:
 @inlined
 def core_of(c: Ints, cpu: int) -> int:
     """The core of a hardware thread: the remainder of a division by the number of cores, without the division."""
-    while cpu >= c[C_CORES]:
-        cpu -= c[C_CORES]
+    while cpu >= c[lay.C_CORES]:
+        cpu -= c[lay.C_CORES]
     return cpu
 
 
 @inlined
 def count(c: Ints, s: Ints, core: int, event: int, amount: int) -> None:
     """Add to an event count."""
-    s[c[C_EVENTS] + core * EVENT_WORDS + event] += amount
+    s[c[lay.C_EVENTS] + core * lay.EVENT_WORDS + event] += amount
 
 
 @compiled
@@ -80,17 +66,17 @@ def _divide_by(s: Ints, port: int, interval: int) -> None:
         rest <<= 1
     if rest:
         factor += np.uint64(1)
-    s[port + PORT_FACTOR] = int(np.int64(factor))
-    s[port + PORT_SHIFT] = shift
-    s[port + PORT_INTERVAL] = interval
+    s[port + lay.PORT_FACTOR] = int(np.int64(factor))
+    s[port + lay.PORT_SHIFT] = shift
+    s[port + lay.PORT_INTERVAL] = interval
 
 
 @inlined
 def _slot(s: Ints, port: int, t: int, interval: int) -> int:
     """t // interval, exact for times of up to 62 bits, by a multiplication: divisions were a tenth of a miss's time."""
-    if s[port + PORT_INTERVAL] != interval:
+    if s[port + lay.PORT_INTERVAL] != interval:
         _divide_by(s, port, interval)
-    return high_product(t << 1, s[port + PORT_FACTOR]) >> s[port + PORT_SHIFT]
+    return high_product(t << 1, s[port + lay.PORT_FACTOR]) >> s[port + lay.PORT_SHIFT]
 
 
 @compiled
@@ -98,16 +84,16 @@ def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
     """The first time from t on at which a use of the port can begin; `slot` is the one that t lies in."""
     while True:
         begin = slot * interval
-        before = s[port + ((slot - 1) & PORT_MASK)]
+        before = s[port + ((slot - 1) & lay.PORT_MASK)]
         if before > t and before < begin + interval:
             t = before
             continue
-        own = s[port + (slot & PORT_MASK)]
+        own = s[port + (slot & lay.PORT_MASK)]
         if own >= begin + interval and own < begin + 2 * interval:
             t = own
             slot += 1
             continue
-        behind = s[port + ((slot + 1) & PORT_MASK)]
+        behind = s[port + ((slot + 1) & lay.PORT_MASK)]
         if behind >= begin + 2 * interval and behind < begin + 3 * interval and behind - interval < t + interval:
             t = behind
             slot += 2
@@ -119,9 +105,9 @@ def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
 def _gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
     """As `_next_gap`, which is not asked where t itself is free."""
     begin = slot * interval
-    before = s[port + ((slot - 1) & PORT_MASK)]
-    own = s[port + (slot & PORT_MASK)] - begin
-    behind = s[port + ((slot + 1) & PORT_MASK)] - begin
+    before = s[port + ((slot - 1) & lay.PORT_MASK)]
+    own = s[port + (slot & lay.PORT_MASK)] - begin
+    behind = s[port + ((slot + 1) & lay.PORT_MASK)] - begin
     if (
         (before > t and before < begin + interval)
         or (own >= interval and own < 2 * interval)
@@ -138,20 +124,20 @@ def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
     A stretch as long as the calendar would rest on words that are overwritten, so it is cut. A longer one is kept
     until requests beside it have walked as far as it is long: a long one of the past would have all walk for good.
     """
-    first = s[port + PORT_FULL_FROM]
-    last = s[port + PORT_FULL_TO]
-    reach = (PORT_SLOTS - 4) * interval
+    first = s[port + lay.PORT_FULL_FROM]
+    last = s[port + lay.PORT_FULL_TO]
+    reach = (lay.PORT_SLOTS - 4) * interval
     if start >= first and start <= last:
-        s[port + PORT_FULL_FROM] = max(first, end - reach)
-        s[port + PORT_FULL_TO] = end
-        s[port + PORT_WALKED] = 0
+        s[port + lay.PORT_FULL_FROM] = max(first, end - reach)
+        s[port + lay.PORT_FULL_TO] = end
+        s[port + lay.PORT_WALKED] = 0
         return
-    walked = s[port + PORT_WALKED] + end - start
-    s[port + PORT_WALKED] = walked
+    walked = s[port + lay.PORT_WALKED] + end - start
+    s[port + lay.PORT_WALKED] = walked
     if walked >= last - first or end - first > reach or last - start > reach:
-        s[port + PORT_FULL_FROM] = max(start, end - reach)
-        s[port + PORT_FULL_TO] = end
-        s[port + PORT_WALKED] = 0
+        s[port + lay.PORT_FULL_FROM] = max(start, end - reach)
+        s[port + lay.PORT_FULL_TO] = end
+        s[port + lay.PORT_WALKED] = 0
 
 
 @inlined
@@ -169,16 +155,16 @@ def reserve(s: Ints, port: int, t: int, interval: int) -> int:
     if interval == 0:
         return t
     start = t
-    if s[port + PORT_FULL_FROM] <= t and t < s[port + PORT_FULL_TO]:
-        t = s[port + PORT_FULL_TO]
+    if s[port + lay.PORT_FULL_FROM] <= t and t < s[port + lay.PORT_FULL_TO]:
+        t = s[port + lay.PORT_FULL_TO]
     slot = _slot(s, port, t, interval)
-    if t < s[port + PORT_LATEST]:
+    if t < s[port + lay.PORT_LATEST]:
         gap = _gap(s, port, t, slot, interval)
         if gap != t:
             t = gap
             slot = _slot(s, port, t, interval)
-    s[port + PORT_LATEST] = max(s[port + PORT_LATEST], t + interval)
-    s[port + (slot & PORT_MASK)] = t + interval
+    s[port + lay.PORT_LATEST] = max(s[port + lay.PORT_LATEST], t + interval)
+    s[port + (slot & lay.PORT_MASK)] = t + interval
     _note_full(s, port, start, t + interval, interval)
     return t
 

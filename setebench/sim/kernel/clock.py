@@ -4,34 +4,10 @@ from __future__ import annotations
 
 import math
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import random_below, random_bits
 from setebench.sim.kernel.compiler import Floats, Ints, compiled
 from setebench.sim.kernel.disturbances import disturb
-from setebench.sim.layout import (
-    C_BRACKET,
-    C_CPUID,
-    C_JITTER,
-    F_BEGIN,
-    F_BLOCK_CYCLES,
-    F_BLOCK_TICKS,
-    F_BLOCKS,
-    F_DRIFT,
-    F_DRIFT_PHASE,
-    F_GAPS,
-    F_JUMP,
-    F_JUMP_PERIOD,
-    F_PERIOD,
-    F_PHASE,
-    F_STEP,
-    F_TICKS_PER_CYCLE,
-    F_WORDS,
-    T_CLOCK,
-    T_COMPLETE,
-    T_DISTURBED,
-    T_DRAINED,
-    T_STARTED,
-    UNIT,
-)
 
 KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, WORDS = range(11)
 FENCE_M, FENCE_L, FENCE_S, FENCE_SERIALIZE = range(4)
@@ -53,51 +29,51 @@ def _ahead(cycles: float, period: float) -> float:
 def _replayed(f: Floats, cycles: float) -> float:
     """Ticks since the recording's begin: the time in which its core did so many cycles, and the gaps that lie before,
     in which it did none. Blocks are counted by cycles at the median pace; the recording repeats itself."""
-    blocks = int(f[F_BLOCKS])
-    gaps = int(f[F_GAPS])
-    lasting = F_WORDS + 2 * blocks + gaps + 3
-    place = cycles / f[F_BLOCK_CYCLES] + f[F_BEGIN]
+    blocks = int(f[lay.F_BLOCKS])
+    gaps = int(f[lay.F_GAPS])
+    lasting = lay.F_WORDS + 2 * blocks + gaps + 3
+    place = cycles / f[lay.F_BLOCK_CYCLES] + f[lay.F_BEGIN]
     turns = math.floor(place / blocks)
     place -= turns * blocks
     block = min(int(place), blocks - 1)
-    gap = int(f[F_WORDS + blocks + 1 + block])
-    while f[F_WORDS + 2 * blocks + 2 + gap] <= place:
+    gap = int(f[lay.F_WORDS + blocks + 1 + block])
+    while f[lay.F_WORDS + 2 * blocks + 2 + gap] <= place:
         gap += 1
-    at = F_WORDS + block
+    at = lay.F_WORDS + block
     time = f[at] + (place - block) * (f[at + 1] - f[at]) + f[lasting + gap]
-    return f[F_BLOCK_TICKS] * (turns * (f[F_WORDS + blocks] + f[lasting + gaps]) + time)
+    return f[lay.F_BLOCK_TICKS] * (turns * (f[lay.F_WORDS + blocks] + f[lasting + gaps]) + time)
 
 
 @compiled
 def clock_ticks(f: Floats, t: int) -> int:
     """What the time-stamp counter shows at time t."""
-    cycles = t / UNIT
-    ticks = cycles * f[F_TICKS_PER_CYCLE]
-    if f[F_DRIFT] > 0.0:
-        turn = 2.0 * math.pi / f[F_PERIOD]
-        swing = math.cos(f[F_DRIFT_PHASE]) - math.cos(cycles * turn + f[F_DRIFT_PHASE])
-        ticks += f[F_TICKS_PER_CYCLE] * f[F_DRIFT] * swing / turn
-    if f[F_JUMP] > 0.0:
-        ticks += f[F_TICKS_PER_CYCLE] * f[F_JUMP] * _ahead(cycles, f[F_JUMP_PERIOD])
-    if f[F_BLOCKS] > 0.0:
-        ticks += _replayed(f, cycles) - cycles * f[F_TICKS_PER_CYCLE]
-    steps = math.floor((ticks + f[F_PHASE]) / f[F_STEP])
-    return math.floor(steps * f[F_STEP] + 0.5)
+    cycles = t / lay.UNIT
+    ticks = cycles * f[lay.F_TICKS_PER_CYCLE]
+    if f[lay.F_DRIFT] > 0.0:
+        turn = 2.0 * math.pi / f[lay.F_DRIFT_PERIOD_CYCLES]
+        swing = math.cos(f[lay.F_DRIFT_PHASE]) - math.cos(cycles * turn + f[lay.F_DRIFT_PHASE])
+        ticks += f[lay.F_TICKS_PER_CYCLE] * f[lay.F_DRIFT] * swing / turn
+    if f[lay.F_JUMP] > 0.0:
+        ticks += f[lay.F_TICKS_PER_CYCLE] * f[lay.F_JUMP] * _ahead(cycles, f[lay.F_JUMP_PERIOD_CYCLES])
+    if f[lay.F_BLOCKS] > 0.0:
+        ticks += _replayed(f, cycles) - cycles * f[lay.F_TICKS_PER_CYCLE]
+    steps = math.floor((ticks + f[lay.F_PHASE]) / f[lay.F_STEP_TICKS])
+    return math.floor(steps * f[lay.F_STEP_TICKS] + 0.5)
 
 
 @compiled
 def _dither(s: Ints, f: Floats) -> int:
     """A random wait of up to two steps of the clock, triangular, in UNIT parts of a cycle."""
     u = (random_bits(s) & 0xFFFFFFFF) / 4294967296.0 + (random_bits(s) & 0xFFFFFFFF) / 4294967296.0
-    return int(u * f[F_STEP] / f[F_TICKS_PER_CYCLE] * UNIT)
+    return int(u * f[lay.F_STEP_TICKS] / f[lay.F_TICKS_PER_CYCLE] * lay.UNIT)
 
 
 @compiled
 def all_done(s: Ints, th: int, bracket: int) -> int:
     """When everything before a bracket is done; mfence and cpuid wait for stores to be written as well."""
-    t = max(s[th + T_CLOCK], s[th + T_COMPLETE])
+    t = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
     if bracket in (BRACKET_MFENCE, BRACKET_CPUID):
-        t = max(t, s[th + T_DRAINED])
+        t = max(t, s[th + lay.T_DRAINED])
     return t
 
 
@@ -106,29 +82,30 @@ def start(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int) -> None
     t = all_done(s, th, program[row + VARIANT])
     if program[row + DITHER]:
         t += _dither(s, f)
-    s[th + T_STARTED + program[row + INTERVAL]] = clock_ticks(f, t)
-    s[th + T_CLOCK] = t
+    s[th + lay.T_STARTED + program[row + INTERVAL]] = clock_ticks(f, t)
+    s[th + lay.T_CLOCK] = t
 
 
 @compiled
 def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints, first: int) -> None:
-    t = all_done(s, th, program[row + VARIANT]) + c[C_BRACKET + program[row + VARIANT]]
-    if c[C_JITTER]:
-        t = max(all_done(s, th, program[row + VARIANT]), t + random_below(s, 2 * c[C_JITTER] + 1) - c[C_JITTER])
-    if t >= s[th + T_DISTURBED]:
+    done, jitter = all_done(s, th, program[row + VARIANT]), c[lay.C_JITTER_CYCLES]
+    t = done + c[lay.C_BRACKET + program[row + VARIANT]]
+    if jitter:
+        t = max(done, t + random_below(s, 2 * jitter + 1) - jitter)
+    if t >= s[th + lay.T_DISTURBED]:
         t = disturb(c, s, cpu, t)
-    out[first + program[row + INTERVAL]] = clock_ticks(f, t) - s[th + T_STARTED + program[row + INTERVAL]]
-    s[th + T_CLOCK] = t
+    out[first + program[row + INTERVAL]] = clock_ticks(f, t) - s[th + lay.T_STARTED + program[row + INTERVAL]]
+    s[th + lay.T_CLOCK] = t
 
 
 @compiled
 def fence(c: Ints, s: Ints, th: int, kind: int) -> None:
-    t = s[th + T_CLOCK]
+    t = s[th + lay.T_CLOCK]
     if kind == FENCE_S:
         return
-    t = max(t, s[th + T_COMPLETE])
+    t = max(t, s[th + lay.T_COMPLETE])
     if kind in (FENCE_M, FENCE_SERIALIZE):
-        t = max(t, s[th + T_DRAINED])
+        t = max(t, s[th + lay.T_DRAINED])
     if kind == FENCE_SERIALIZE:
-        t += c[C_CPUID]
-    s[th + T_CLOCK] = t
+        t += c[lay.C_CPUID]
+    s[th + lay.T_CLOCK] = t

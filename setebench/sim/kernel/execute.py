@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.basics import core_of
+from setebench.sim import layout as lay
+from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled
 from setebench.sim.kernel.disturbances import arm_noise
-from setebench.sim.kernel.ledger import close_ledger, ledger_of, mark, open_ledger
 from setebench.sim.kernel.rows import fetch_coming, step
-from setebench.sim.layout import (
-    C_COUNTING,
-    C_THREADS,
-    EXECUTES,
-    IDLE_CYCLES,
-    LG_CYCLES,
-    S_ACTIVE,
-    S_FAULT,
-    S_NOW,
-    S_SERVED,
-    T_ADVANCE,
-    T_CHASE_LEFT,
-    T_CHASE_READY,
-    T_CLOCK,
-    T_COMPLETE,
-    T_DISTURBED,
-    T_ROW,
-    T_RUNNING,
-    T_WAITING,
-    T_WORDS,
-    UNIT,
-)
 
 ALL_OF_IT, ONE_STEP = -1, 1
 (D_CPU, D_BEGIN, D_END, D_COLUMN, D_OUT, D_WORDS) = range(6)
@@ -37,7 +15,7 @@ ALL_OF_IT, ONE_STEP = -1, 1
 @compiled
 def _thread(c: Ints, threads: Ints, i: int) -> int:
     """Where the state of the i-th thread of a run lies."""
-    return c[C_THREADS] + threads[i * D_WORDS + D_CPU] * T_WORDS
+    return c[lay.C_THREADS] + threads[i * D_WORDS + D_CPU] * lay.T_WORDS
 
 
 @compiled
@@ -47,9 +25,9 @@ def _next_thread(c: Ints, s: Ints, threads: Ints, number: int) -> int:
     best_time = 0
     for i in range(number):
         th = _thread(c, threads, i)
-        if s[th + T_ROW] >= threads[i * D_WORDS + D_END] or s[th + T_WAITING]:
+        if s[th + lay.T_ROW] >= threads[i * D_WORDS + D_END] or s[th + lay.T_WAITING]:
             continue
-        time = s[th + T_CHASE_READY] if s[th + T_CHASE_LEFT] > 0 else s[th + T_CLOCK]
+        time = s[th + lay.T_CHASE_READY] if s[th + lay.T_CHASE_LEFT] > 0 else s[th + lay.T_CLOCK]
         if best < 0 or time < best_time:
             best = i
             best_time = time
@@ -62,15 +40,14 @@ def _meet(c: Ints, s: Ints, threads: Ints, number: int) -> bool:
     latest = -1
     for i in range(number):
         th = _thread(c, threads, i)
-        if s[th + T_WAITING]:
-            latest = max(latest, s[th + T_CLOCK])
+        if s[th + lay.T_WAITING]:
+            latest = max(latest, s[th + lay.T_CLOCK])
     for i in range(number):
         th = _thread(c, threads, i)
-        if s[th + T_WAITING]:
-            s[th + T_WAITING] = 0
-            if c[C_COUNTING]:  # waiting is a loop of instructions
-                mark(c, s, threads[i * D_WORDS + D_CPU], s[th + T_CLOCK], latest, EXECUTES)
-            s[th + T_CLOCK] = latest
+        if s[th + lay.T_WAITING]:
+            s[th + lay.T_WAITING] = 0
+            s[th + lay.T_CLOCK] = latest
+            s[th + lay.T_COMPLETE] = latest  # waiting is a loop of instructions
     return latest >= 0
 
 
@@ -79,32 +56,23 @@ def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
     """Every thread starts at the same time, after all that the repetition before left to complete."""
     for i in range(number):
         th = _thread(c, threads, i)
-        s[th + T_CLOCK] = s[S_NOW]
-        s[th + T_ROW] = threads[i * D_WORDS + D_BEGIN]
-        s[th + T_ADVANCE] = 0
-        s[th + T_CHASE_LEFT] = 0
-        s[th + T_WAITING] = 0
-
-
-@compiled
-def _count_cycles(c: Ints, s: Ints, cpu: int, own_end: int) -> None:
-    """Add a thread's part of a repetition to its cycles: from the common start to where the thread is done, and the
-    loop around the probe, which executes all the time."""
-    end = own_end + IDLE_CYCLES * UNIT
-    mark(c, s, cpu, own_end, end, EXECUTES)
-    s[ledger_of(c, cpu) + LG_CYCLES] += end // UNIT - s[S_NOW] // UNIT
+        s[th + lay.T_CLOCK] = s[lay.S_NOW]
+        s[th + lay.T_ROW] = threads[i * D_WORDS + D_BEGIN]
+        s[th + lay.T_ADVANCE] = 0
+        s[th + lay.T_CHASE_LEFT] = 0
+        s[th + lay.T_WAITING] = 0
 
 
 @compiled
 def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
-    now = s[S_NOW]
+    now = s[lay.S_NOW]
     for i in range(number):
         th = _thread(c, threads, i)
-        own = max(s[th + T_CLOCK], s[th + T_COMPLETE])
-        if c[C_COUNTING]:
-            _count_cycles(c, s, threads[i * D_WORDS + D_CPU], own)
+        own = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
+        cycles = own // lay.UNIT + lay.IDLE_CYCLES - s[lay.S_NOW] // lay.UNIT
+        count(c, s, core_of(c, threads[i * D_WORDS + D_CPU]), lay.E_CYCLES, cycles)
         now = max(now, own)
-    s[S_NOW] = now + IDLE_CYCLES * UNIT
+    s[lay.S_NOW] = now + lay.IDLE_CYCLES * lay.UNIT
 
 
 @compiled
@@ -142,8 +110,8 @@ def _alone(
     column += threads[D_COLUMN]
     first += threads[D_OUT]
     th = _thread(c, threads, 0)
-    while s[th + T_ROW] < end and not s[th + T_WAITING] and not s[S_FAULT]:
-        if s[S_SERVED] > 2:
+    while s[th + lay.T_ROW] < end and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
+        if s[lay.S_SERVED] > 2:
             fetch_coming(c, s, cpu, program, end, addresses, column)
         step(c, s, f, cpu, program, addresses, column, values, out, first, ALL_OF_IT)
 
@@ -164,7 +132,7 @@ def _repetition(
 ) -> None:
     """Run every thread's rows once: the thread furthest behind does its next operation (all of a chase if alone)."""
     _begin_repetition(c, s, threads, number)
-    while not s[S_FAULT]:
+    while not s[lay.S_FAULT]:
         i = _next_thread(c, s, threads, number) if number > 1 else 0
         if i < 0 or number == 1:
             if number == 1:
@@ -197,21 +165,17 @@ def _run(
     for i in range(number):
         th = _thread(c, threads, i)
         cpu = threads[i * D_WORDS + D_CPU]
-        s[S_ACTIVE] |= 1 << (core_of(c, cpu))
-        s[th + T_RUNNING] = 1
-        if s[th + T_DISTURBED] == 0:
-            s[th + T_CLOCK] = s[S_NOW]
+        s[lay.S_ACTIVE] |= 1 << (core_of(c, cpu))
+        s[th + lay.T_RUNNING] = 1
+        if s[th + lay.T_DISTURBED] == 0:
+            s[th + lay.T_CLOCK] = s[lay.S_NOW]
             arm_noise(c, s, cpu)
-        if c[C_COUNTING]:
-            open_ledger(c, s, cpu, s[S_NOW])
     for k in range(repetitions):
         _repetition(c, s, f, program, threads, number, addresses, k * columns, values, out, k * out_columns)
-        if s[S_FAULT]:
+        if s[lay.S_FAULT]:
             break
     for i in range(number):
-        s[_thread(c, threads, i) + T_RUNNING] = 0
-        if c[C_COUNTING]:
-            close_ledger(c, s, threads[i * D_WORDS + D_CPU], s[S_NOW])
+        s[_thread(c, threads, i) + lay.T_RUNNING] = 0
 
 
 def execute(

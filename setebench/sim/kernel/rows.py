@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from setebench.probe import CHASE_WORK, WORKS, Kind
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of
 from setebench.sim.kernel.clock import (
     AFTER,
@@ -23,47 +24,12 @@ from setebench.sim.kernel.clock import (
 from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
-from setebench.sim.kernel.ledger import begins, mark
 from setebench.sim.kernel.memory.caches import fetch_sets
 from setebench.sim.kernel.memory.software_prefetch import prefetch
 from setebench.sim.kernel.memory.translation import UNMAPPED, page_state
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.stream import stream
-from setebench.sim.layout import (
-    BASE_ADDRESS,
-    C_BLOCKING_LOAD,
-    C_COUNTING,
-    C_LINE_BITS,
-    C_LINK_BLOCK,
-    C_LINKS,
-    C_MULTIPLY,
-    C_PAGE_LINES_BITS,
-    C_PAGE_TABLE,
-    C_PAGES,
-    C_THREADS,
-    C_TRANSFER,
-    C_VECTOR_TO_INTEGER,
-    CHAIN_WAITS,
-    PAGE_BITS,
-    S_FAULT,
-    S_FAULT_ADDRESS,
-    S_SERVED,
-    T_ADVANCE,
-    T_CHAIN,
-    T_CHAIN_MULTIPLY,
-    T_CHAIN_TRANSFER,
-    T_CHASE_ADDRESS,
-    T_CHASE_LEFT,
-    T_CHASE_READY,
-    T_CLOCK,
-    T_DISTURBED,
-    T_LOOP_LEFT,
-    T_LOOP_ROW,
-    T_ROW,
-    T_WAITING,
-    T_WORDS,
-    UNIT,
-)
+from setebench.sim.kernel.waits import note_complete
 
 K_LOAD, K_STORE, K_PREFETCH, K_FLUSH = int(Kind.LOAD), int(Kind.STORE), int(Kind.PREFETCH), int(Kind.FLUSH)
 K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.NOP), int(Kind.MULTIPLY)
@@ -78,27 +44,23 @@ COMING_SETS, COMING_PAGES = 3, 6
 @inlined
 def _link(c: Ints, s: Ints, address: int) -> int:
     """Where in the state the address lies that the line at this one points to."""
-    bits = c[C_PAGE_LINES_BITS]
-    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
-    block = s[c[C_LINK_BLOCK] + (line >> bits)]
-    return c[C_LINKS] + (block << bits) + (line & ((1 << bits) - 1))
+    bits = c[lay.C_PAGE_LINES_BITS]
+    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
+    block = s[c[lay.C_LINK_BLOCK] + (line >> bits)]
+    return c[lay.C_LINKS] + (block << bits) + (line & ((1 << bits) - 1))
 
 
 @compiled
 def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
     """The multiplications between two steps of a chase; returns when the pointer is there that came at `value`."""
-    first = value
     for _ in range(CHASE_WORK):
         t = enter(c, s, cpu)
         if work == CHAINED:
             hold(c, s, cpu, value)
             t = max(t, value)
-            value = t + c[C_MULTIPLY]
-        if c[C_COUNTING]:
-            begins(c, s, cpu, t)
-        complete(c, s, cpu, t + c[C_MULTIPLY])
-    if c[C_COUNTING]:
-        mark(c, s, cpu, first, value, CHAIN_WAITS)
+            value = t + c[lay.C_MULTIPLY_CYCLES]
+            s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_WAITS_FOR] = lay.FOR_CHAIN
+        complete(c, s, cpu, t + c[lay.C_MULTIPLY_CYCLES])
     return value
 
 
@@ -106,30 +68,30 @@ def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
 def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum: int) -> bool:
     """Follow pointers: dependent loads; at most `quantum` of them now. Returns whether the chase is over."""
     while True:
-        address = s[th + T_CHASE_ADDRESS]
+        address = s[th + lay.T_CHASE_ADDRESS]
         following = s[_link(c, s, address)]
         mapped = page_state(c, s, following) != UNMAPPED
-        if mapped and s[S_SERVED] > 2:
+        if mapped and s[lay.S_SERVED] > 2:
             fetch_sets(c, s, core_of(c, cpu), following)
             fetch(s, _link(c, s, following))
         enter(c, s, cpu)
-        done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + T_CHASE_READY])
+        done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + lay.T_CHASE_READY])
         if program[row + SIZE] > 8:
-            done += c[C_VECTOR_TO_INTEGER]
-        hold(c, s, cpu, s[th + T_CHASE_READY])
-        if c[C_BLOCKING_LOAD] and s[S_SERVED] > 1:
+            done += c[lay.C_VECTOR_TO_INTEGER_CYCLES]
+        hold(c, s, cpu, s[th + lay.T_CHASE_READY])
+        if c[lay.C_BLOCKING_LOAD] and s[lay.S_SERVED] > 1:
             block(c, s, cpu, done)
         complete(c, s, cpu, done)
         if program[row + VARIANT]:
             done = _work(c, s, cpu, program[row + VARIANT], done)
-        s[th + T_CHASE_READY] = done
-        s[th + T_CHASE_ADDRESS] = following
-        s[th + T_CHASE_LEFT] -= 1
-        if s[th + T_CHASE_LEFT] == 0:
+        s[th + lay.T_CHASE_READY] = done
+        s[th + lay.T_CHASE_ADDRESS] = following
+        s[th + lay.T_CHASE_LEFT] -= 1
+        if s[th + lay.T_CHASE_LEFT] == 0:
             return True
         if not mapped:
-            s[S_FAULT] = s[th + T_ROW] + 1
-            s[S_FAULT_ADDRESS] = following
+            s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+            s[lay.S_FAULT_ADDRESS] = following
             return True
         quantum -= 1
         if quantum == 0:
@@ -142,14 +104,14 @@ def _load_row(
 ) -> None:
     """A load, the operation that most rows are."""
     operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
-    address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+    address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
     if page_state(c, s, address) == UNMAPPED:
-        s[S_FAULT] = s[th + T_ROW] + 1
-        s[S_FAULT_ADDRESS] = address
+        s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+        s[lay.S_FAULT_ADDRESS] = address
         return
     value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
     # an address is made in integer registers, so one that waits for a vector waits for its way there as well
-    values[s[th + T_ROW]] = value + (c[C_VECTOR_TO_INTEGER] if program[row + SIZE] > 8 else 0)
+    values[s[th + lay.T_ROW]] = value + (c[lay.C_VECTOR_TO_INTEGER_CYCLES] if program[row + SIZE] > 8 else 0)
 
 
 @compiled
@@ -168,10 +130,10 @@ def _memory_row(
     """An operation with an operand. Returns whether it is finished (a chase may take several calls)."""
     kind = program[row + KIND]
     operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
-    if kind == K_CHASE and s[th + T_CHASE_LEFT] > 0:
-        address = s[th + T_CHASE_ADDRESS]
+    if kind == K_CHASE and s[th + lay.T_CHASE_LEFT] > 0:
+        address = s[th + lay.T_CHASE_ADDRESS]
     else:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
     if kind == K_PREFETCH:
         prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
         return True
@@ -184,15 +146,15 @@ def _memory_row(
         if kind == K_FLUSH:
             flush(c, s, cpu, address, program[row + VARIANT], operand)
             return True
-        if s[th + T_CHASE_LEFT] == 0:
-            s[th + T_CHASE_ADDRESS] = address
-            s[th + T_CHASE_LEFT] = program[row + COUNT]
-            s[th + T_CHASE_READY] = max(s[th + T_CLOCK], operand)
+        if s[th + lay.T_CHASE_LEFT] == 0:
+            s[th + lay.T_CHASE_ADDRESS] = address
+            s[th + lay.T_CHASE_LEFT] = program[row + COUNT]
+            s[th + lay.T_CHASE_READY] = max(s[th + lay.T_CLOCK], operand)
         finished = _chase(c, s, cpu, th, program, row, quantum)
-        values[s[th + T_ROW]] = s[th + T_CHASE_READY]
+        values[s[th + lay.T_ROW]] = s[th + lay.T_CHASE_READY]
         return finished
-    s[S_FAULT] = s[th + T_ROW] + 1
-    s[S_FAULT_ADDRESS] = address
+    s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+    s[lay.S_FAULT_ADDRESS] = address
     return True
 
 
@@ -202,17 +164,17 @@ def _arithmetic_row(c: Ints, s: Ints, cpu: int, program: Ints, row: int) -> None
     kind = program[row + KIND]
     count = program[row + COUNT]
     if kind == K_WAIT:
-        chain(c, s, cpu, count, UNIT, -1)
+        chain(c, s, cpu, count, lay.UNIT, -1)
     elif kind == K_ADD:
-        chain(c, s, cpu, count, UNIT, T_CHAIN)
+        chain(c, s, cpu, count, lay.UNIT, lay.T_CHAIN)
     elif kind == K_TRANSFER:
-        chain(c, s, cpu, count, c[C_TRANSFER], T_CHAIN_TRANSFER)
+        chain(c, s, cpu, count, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
     elif kind == K_NOP:
         free_instructions(c, s, cpu, count, 0)
     elif kind == K_MULTIPLY and program[row + VARIANT]:
-        chain(c, s, cpu, count, c[C_MULTIPLY], T_CHAIN_MULTIPLY)
+        chain(c, s, cpu, count, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
     elif kind == K_MULTIPLY:
-        free_instructions(c, s, cpu, count, c[C_MULTIPLY])
+        free_instructions(c, s, cpu, count, c[lay.C_MULTIPLY_CYCLES])
 
 
 @compiled
@@ -226,35 +188,35 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
     elif kind == K_STOP:
         stop(c, s, f, cpu, th, program, row, out, first)
     elif kind == K_REPEAT:
-        s[th + T_LOOP_ROW] = s[th + T_ROW]
-        s[th + T_LOOP_LEFT] = program[row + COUNT]
-        s[th + T_ADVANCE] = 0
+        s[th + lay.T_LOOP_ROW] = s[th + lay.T_ROW]
+        s[th + lay.T_LOOP_LEFT] = program[row + COUNT]
+        s[th + lay.T_ADVANCE] = 0
     elif kind == K_BARRIER:
-        s[th + T_WAITING] = 1
-        s[th + T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
+        s[th + lay.T_WAITING] = 1
+        s[th + lay.T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
     else:
         _arithmetic_row(c, s, cpu, program, row)
         return
-    if c[C_COUNTING] and kind != K_REPEAT:
-        begins(c, s, cpu, s[th + T_CLOCK])
+    if c[lay.C_COUNTING] and kind != K_REPEAT:
+        note_complete(c, s, cpu, 1, s[th + lay.T_CLOCK])
 
 
 @compiled
 def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, end: int, addresses: Ints, column: int) -> None:
     """Have the host bring near what rows a little further on will look at."""
-    th = c[C_THREADS] + cpu * T_WORDS
-    coming = s[th + T_ROW] + COMING_SETS
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    coming = s[th + lay.T_ROW] + COMING_SETS
     row = coming * WORDS
     if coming < end and program[row + BASE] >= 0:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
         fetch_sets(c, s, core_of(c, cpu), address)
     coming += COMING_PAGES - COMING_SETS
     row = coming * WORDS
     if coming < end and program[row + BASE] >= 0:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
-        page = (address - BASE_ADDRESS) >> PAGE_BITS
-        if page >= 0 and page < c[C_PAGES]:
-            fetch(s, c[C_PAGE_TABLE] + page)
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
+        page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
+        if page >= 0 and page < c[lay.C_PAGES]:
+            fetch(s, c[lay.C_PAGE_TABLE] + page)
 
 
 @inlined
@@ -273,24 +235,24 @@ def step(
 ) -> None:
     """One operation of a thread (one step of a chase where `quantum` is 1). The thread's addresses of this repetition
     begin at `column`, its ticks at `first`."""
-    th = c[C_THREADS] + cpu * T_WORDS
-    at = s[th + T_ROW]
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    at = s[th + lay.T_ROW]
     row = at * WORDS
-    clock = s[th + T_CLOCK]
-    if clock >= s[th + T_DISTURBED]:
-        s[th + T_CLOCK] = disturb(c, s, cpu, clock)
+    clock = s[th + lay.T_CLOCK]
+    if clock >= s[th + lay.T_DISTURBED]:
+        s[th + lay.T_CLOCK] = disturb(c, s, cpu, clock)
     if program[row + KIND] == K_LOAD:
         _load_row(c, s, cpu, th, program, row, addresses, column, values)
     elif program[row + BASE] >= 0:
         if not _memory_row(c, s, cpu, th, program, row, addresses, column, values, quantum):
             return
     elif program[row + KIND] == K_END:
-        s[th + T_LOOP_LEFT] -= 1
-        if s[th + T_LOOP_LEFT] > 0:
-            at = s[th + T_LOOP_ROW]
-            s[th + T_ADVANCE] += program[at * WORDS + OFFSET]
+        s[th + lay.T_LOOP_LEFT] -= 1
+        if s[th + lay.T_LOOP_LEFT] > 0:
+            at = s[th + lay.T_LOOP_ROW]
+            s[th + lay.T_ADVANCE] += program[at * WORDS + OFFSET]
         else:
-            s[th + T_ADVANCE] = 0
+            s[th + lay.T_ADVANCE] = 0
     else:
         _plain_row(c, s, f, cpu, th, program, row, out, first)
-    s[th + T_ROW] = at + 1
+    s[th + lay.T_ROW] = at + 1

@@ -9,39 +9,15 @@ access of a block and turns once a block; a rolled one has an address for each a
 from __future__ import annotations
 
 from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
-from setebench.sim.events import E_MEMORY_WRITES, E_STORES
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count, reserve
 from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.ledger import begin_chain, begins, ledger_of
 from setebench.sim.kernel.memory.caches import purge
 from setebench.sim.kernel.memory.software_prefetch import prefetch
 from setebench.sim.kernel.memory.translation import UNMAPPED, page_state, translate
-from setebench.sim.kernel.operations import load, note_store, store
-from setebench.sim.layout import (
-    BASE_ADDRESS,
-    C_COUNTING,
-    C_LINE_BITS,
-    C_MEMORY_INTERVAL,
-    C_MEMORY_PORT,
-    C_MULTIPLY,
-    C_STORE_QUEUE,
-    C_STORE_RING,
-    C_THREADS,
-    LG_FP_OPS,
-    S_FAULT,
-    S_FAULT_ADDRESS,
-    T_CHASE_ADDRESS,
-    T_CHASE_LEFT,
-    T_CHASE_READY,
-    T_CLOCK,
-    T_DRAINED,
-    T_ROW,
-    T_STORE_POS,
-    T_WORDS,
-    UNIT,
-)
+from setebench.sim.kernel.operations import load, store
 
 DESCRIPTION, SPACING = INTERVAL, DITHER
 """Columns of a row that streams have no other use for."""
@@ -65,24 +41,23 @@ def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -
     """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
     join it in a write-combining buffer."""
     core = core_of(c, cpu)
-    th = c[C_THREADS] + cpu * T_WORDS
-    count(c, s, core, E_STORES, 1)
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    count(c, s, core, lay.E_STORES, 1)
     entered = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, entered)
+    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, entered)
     ready = max(t, operand)
-    if c[C_COUNTING]:
-        note_store(c, s, cpu, entered, t, ready)
+    count(c, s, core, lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
     written = translate(c, s, cpu, core, address, ready)
-    place = address - BASE_ADDRESS
-    line = place >> c[C_LINE_BITS]
-    if place == line << c[C_LINE_BITS]:
+    place = address - lay.BASE_ADDRESS
+    line = place >> c[lay.C_LINE_BITS]
+    if place == line << c[lay.C_LINE_BITS]:
         purge(c, s, line)
-        count(c, s, core, E_MEMORY_WRITES, 1)
-        written = reserve(s, c[C_MEMORY_PORT], written, c[C_MEMORY_INTERVAL])
-    s[th + T_DRAINED] = max(s[th + T_DRAINED], written)
+        count(c, s, core, lay.E_MEMORY_WRITES, 1)
+        written = reserve(s, c[lay.C_MEMORY_PORT], written, c[lay.C_MEMORY_INTERVAL_CYCLES])
+    s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], written)
     hold(c, s, cpu, ready)
-    complete(c, s, cpu, ready + UNIT)
-    queue_leave(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, written)
+    complete(c, s, cpu, ready + lay.UNIT)
+    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, written)
 
 
 @compiled
@@ -94,10 +69,10 @@ def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, 
             ready = max(ready, load(c, s, cpu, address + array * spacing, width, ip + array, 0))
     for _ in range((word >> FLOPS_AT) & 15):
         hold(c, s, cpu, ready)
-        ready = max(ready, enter(c, s, cpu)) + c[C_MULTIPLY]
-        if c[C_COUNTING]:
-            s[ledger_of(c, cpu) + LG_FP_OPS] += width // ELEMENT
-            begin_chain(c, s, cpu, ready - c[C_MULTIPLY], 1, c[C_MULTIPLY])
+        ready = max(ready, enter(c, s, cpu)) + c[lay.C_MULTIPLY_CYCLES]
+        if c[lay.C_COUNTING]:
+            count(c, s, core_of(c, cpu), lay.E_FP_OPS, width // ELEMENT)
+            s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_WAITS_FOR] = lay.FOR_CHAIN
         complete(c, s, cpu, ready)
     for array in range(ARRAYS):
         if (word >> (WRITES_AT + array)) & 1:
@@ -112,9 +87,7 @@ def _turn(c: Ints, s: Ints, cpu: int) -> None:
     """The end of a loop's round: a subtraction and a branch."""
     for _ in range(2):
         t = enter(c, s, cpu)
-        if c[C_COUNTING]:
-            begins(c, s, cpu, t)
-        complete(c, s, cpu, t + UNIT)
+        complete(c, s, cpu, t + lay.UNIT)
 
 
 @compiled
@@ -151,14 +124,14 @@ def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: 
     """One block of a stream whose first array begins at `first`. Returns whether the stream is over."""
     word, spacing, width = program[row + DESCRIPTION], program[row + SPACING], max(program[row + SIZE], 1)
     size = program[row + COUNT]
-    if s[th + T_CHASE_LEFT] == 0:
-        s[th + T_CHASE_LEFT] = size // BLOCK_BYTES
-        s[th + T_CHASE_ADDRESS] = first
-    address = s[th + T_CHASE_ADDRESS]
+    if s[th + lay.T_CHASE_LEFT] == 0:
+        s[th + lay.T_CHASE_LEFT] = size // BLOCK_BYTES
+        s[th + lay.T_CHASE_ADDRESS] = first
+    address = s[th + lay.T_CHASE_ADDRESS]
     missing = _unmapped(c, s, first if (word >> RANDOM_AT) & 1 else address, word, spacing)
     if missing >= 0:
-        s[S_FAULT] = s[th + T_ROW] + 1
-        s[S_FAULT_ADDRESS] = missing
+        s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+        s[lay.S_FAULT_ADDRESS] = missing
         return True
     rolled = (word >> ROLLED_AT) & 1
     for number in range(BLOCK_BYTES // CHUNK_BYTES):
@@ -171,7 +144,7 @@ def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: 
             address += CHUNK_BYTES
     if not rolled:
         _turn(c, s, cpu)
-    s[th + T_CHASE_ADDRESS] = address
-    s[th + T_CHASE_LEFT] -= 1
-    s[th + T_CHASE_READY] = s[th + T_CLOCK]
-    return s[th + T_CHASE_LEFT] == 0
+    s[th + lay.T_CHASE_ADDRESS] = address
+    s[th + lay.T_CHASE_LEFT] -= 1
+    s[th + lay.T_CHASE_READY] = s[th + lay.T_CLOCK]
+    return s[th + lay.T_CHASE_LEFT] == 0

@@ -29,11 +29,11 @@ class OpenEvents:
         """See `Counting.read`; behind the context what was counted until its end."""
         if self._last is not None:
             return self._last
-        return simulation(self._machine).pmu.read(self._number)
+        return simulation(self._machine).pmu.read(self._number, self._roles)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pmu = simulation(self._machine).pmu
-        self._last = pmu.read(self._number)
+        self._last = pmu.read(self._number, self._roles)
         pmu.close(self._number)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from setebench.counters.roles import ROLES, Quantity, Scope
 from setebench.sim import spec
 from setebench.sim.spec.in_flight import demand_in_flight
-from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault
+from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault, Role
 
 READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Lines inwards, of which prefetchers bring some."""
@@ -20,8 +20,6 @@ READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 REMOTE = ("remote_read", "link_flit")
 """Of another socket's memory."""
 
-ASKED_BY_STORES = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read")
-STALLS = ("stall_l1d_miss", "stall_load_any")
 MISTAKEN_FOR = (
     (READS, ("l1d_fill", "l2_fill", "mem_read")),
     (("l2_rfo", "l2_rfo_miss"), ("l2_rfo", "l2_rfo_miss")),
@@ -34,37 +32,38 @@ LEARNING = (spec.Region, *spec.SHORT_RUNS_UNSURE)
 
 EVERYWHERE = ("zero", "scaled", "wraps", "multiplexed", "nonlinear", "no_counter")
 FLOOR = 4
+AMOUNTS = {
+    "scaled": (0.001, 1000.0),
+    "wraps": (0.01, 1.0),
+    "multiplexed": (0.01, 0.99),
+    "undercounts_smt": (0.01, 1.0),
+    "background": (0.001, 100.0),
+    "nonlinear": (0.1, 2.0),
+}
+"""Faults of a size, and which sizes; the others have none."""
 
 
 def possible_faults(role: str) -> tuple[str, ...]:
-    """Kinds of fault that an event of this role can have on some machine."""
-    own = [*EVERYWHERE]
+    """Kinds of fault that an event of this role can have on some machine. Events of what a thread does with memory are
+    known to lose some beside a sibling thread (Haswell's errata HSD29 and HSM30)."""
+    known = ROLES[role]
+    of_memory = known.quantity in (Quantity.INSTRUCTIONS, Quantity.LINES) and known.level != ""
     rules = {
         "background": role not in ("cycles", "instructions"),  # there is no time without these
         "floor_per_cycle": role == "l1d_inflight_sum",
         "other_level": bool(mistaken_for(role)),
         "misses_prefetches": role in READS + REMOTE,
-        "includes_other_stalls": role in STALLS,
-        "undercounts_smt": _of_a_thread(role),
-        "no_stores": role in ASKED_BY_STORES,
+        "includes_other_stalls": role in ("stall_l1d_miss", "stall_load_any"),
+        "undercounts_smt": of_memory and known.scope is Scope.THREAD and role != "hitm_local",
+        "no_stores": role in READS and role != "home_read",
     }
-    return tuple(own + [kind for kind, holds in rules.items() if holds])
-
-
-def _of_a_thread(role: str) -> bool:
-    """Whether it counts what one thread does with memory, which is what events are known to lose beside a sibling
-    thread (Haswell's errata HSD29 and HSM30: retired loads and stores, and where their lines were)."""
-    known = ROLES[role]
-    counts = known.quantity in (Quantity.INSTRUCTIONS, Quantity.LINES) and known.level != ""
-    return counts and known.scope is Scope.THREAD and role != "hitm_local"
+    return (*EVERYWHERE, *(kind for kind, holds in rules.items() if holds))
 
 
 def mistaken_for(role: str) -> tuple[str, ...]:
     """Other roles of the same direction, at other levels, that an event may count instead."""
-    for roles, others in MISTAKEN_FOR:
-        if role in roles:
-            return tuple(other for other in others if ROLES[other].level != ROLES[role].level)
-    return ()
+    others = next((others for roles, others in MISTAKEN_FOR if role in roles), ())
+    return tuple(other for other in others if ROLES[other].level != ROLES[role].level)
 
 
 def level_of(machine: spec.Machine, role: str) -> str:
@@ -82,7 +81,7 @@ def other_levels(machine: spec.Machine, role: str) -> tuple[str, ...]:
     return tuple(other for other in others if not {role, other} <= alike)
 
 
-def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
+def roles_that_count(machine: spec.Machine) -> tuple[Role, ...]:
     """Roles that something on this machine can make count at all."""
     core = machine.core
     several = not core.blocking_load

@@ -1,7 +1,7 @@
 """The simulated performance monitoring unit: counting the runs of a machine, by event and with the faults of each.
 
 It watches runs from outside and changes nothing that they do; what is random about its faults comes from a generator of
-its own. Faults themselves are in `pmu_faults.py`.
+its own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,12 +18,26 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
-from setebench.sim.pmu.faults import Reading, Watched
-from setebench.sim.pmu.roles import COUNT_WORDS, Sums, counts_so_far, forget_rest
+from setebench.sim.pmu.events import Reading, Sums
 from setebench.sim.spec.pmu import SIMULATED_ROLES
 
 ABSENT = "this machine has no performance monitoring unit"
 NO_REGISTER = "no counter was free for it: the read returned 0 bytes"
+
+
+def _none() -> Sums:
+    return np.zeros(at.EVENT_WORDS, dtype=np.int64)
+
+
+@dataclass
+class _Counting:
+    """Events that are open, and all that was counted since: by lone threads, by those beside a running sibling thread,
+    and how long they ran, all together."""
+
+    readings: dict[str, Reading]
+    alone: Sums = field(default_factory=_none)
+    beside: Sums = field(default_factory=_none)
+    nanoseconds: int = 0
 
 
 class SimulatedPmu:
@@ -32,7 +47,7 @@ class SimulatedPmu:
         self._machine = machine
         self._arrays = arrays
         self._rng = np.random.default_rng((seed, 0x9A17))
-        self._open: dict[int, SimulatedCounting] = {}
+        self._open: dict[int, _Counting] = {}
         self._numbers = itertools.count(1)
 
     def event_roles(self) -> dict[str, str]:
@@ -47,20 +62,24 @@ class SimulatedPmu:
         return tuple(wanted[first : first + size] for first in range(0, len(wanted), size))
 
     def open(self, roles: Sequence[str]) -> int:
-        """Count these roles from now on; returns the number of this counting."""
-        number = next(self._numbers)
-        self._open[number] = SimulatedCounting(self._machine, self.checked(roles), self._rng)
-        self._switch_ledger()
+        """Count these roles from now on; returns the number of this counting. More roles than the PMU has registers
+        take turns."""
+        number, pmu = next(self._numbers), self._machine.pmu
+        turns = 1.0 if pmu is None else min(1.0, pmu.registers / max(len(roles), 1))
+        faults: dict[str, tuple[spec.Fault, ...]] = {} if pmu is None else {str(k): v for k, v in pmu.events.items()}
+        readings = {role: Reading(role, faults[role], turns, self._rng) for role in roles if faults}
+        self._open[number] = _Counting(readings)
+        self._arrays.c[at.C_COUNTING] = pmu is not None
         return number
 
-    def read(self, number: int) -> dict[str, Count]:
+    def read(self, number: int, roles: Sequence[str]) -> dict[str, Count]:
         """What was counted so far."""
-        return self._open[number].read()
+        return {role: self._count(self._open[number], role) for role in roles}
 
     def close(self, number: int) -> None:
         """Count no more."""
         del self._open[number]
-        self._switch_ledger()
+        self._arrays.c[at.C_COUNTING] = bool(self._open) and self._machine.pmu is not None
 
     @contextmanager
     def watching(self, cpus: Collection[int]) -> Iterator[None]:
@@ -68,29 +87,21 @@ class SimulatedPmu:
         if not self._open or self._machine.pmu is None:
             yield
             return
-        cores = self._machine.core.cores
-        shared = {cpu for cpu in cpus if any(other % cores == cpu % cores and other != cpu for other in cpus)}
-        parts = (tuple(set(cpus) - shared), tuple(shared))
-        before = [counts_so_far(self._arrays, part) for part in parts]
+        cores, clock = self._machine.core.cores, self._machine.clock
+        shared = {cpu % cores for cpu in cpus if any(other % cores == cpu % cores and other != cpu for other in cpus)}
+        parts = ({cpu % cores for cpu in cpus} - shared, shared)
+        before = [self._so_far(part) for part in parts]
         began = int(self._arrays.s[at.S_NOW])
         try:
             yield
         finally:
-            alone, beside = (counts_so_far(self._arrays, part) - old for part, old in zip(parts, before, strict=True))
-            nanoseconds = self._nanoseconds(int(self._arrays.s[at.S_NOW]) - began) * len(cpus)
+            alone, beside = (self._so_far(part) - old for part, old in zip(parts, before, strict=True))
+            cycles = (int(self._arrays.s[at.S_NOW]) - began) / at.UNIT
+            nanoseconds = round(cycles * clock.ticks_per_cycle / clock.ticks_per_second * 1e9) * len(cpus)
             for counting in self._open.values():
-                counting.note(alone, beside, nanoseconds)
-
-    def _nanoseconds(self, units: int) -> int:
-        clock = self._machine.clock
-        return round(units / at.UNIT * clock.ticks_per_cycle / clock.ticks_per_second * 1e9)
-
-    def _switch_ledger(self) -> None:
-        """Keep the cycle ledger while something open needs it."""
-        needed = self._machine.pmu is not None and any(each.needs_ledger for each in self._open.values())
-        if needed and not self._arrays.c[at.C_COUNTING]:
-            forget_rest(self._arrays)
-        self._arrays.c[at.C_COUNTING] = needed
+                counting.alone += alone
+                counting.beside += beside
+                counting.nanoseconds += nanoseconds
 
     def checked(self, roles: Iterable[str]) -> tuple[str, ...]:
         """These roles, each once. Raises `UsageError` for one that there is no event for."""
@@ -101,42 +112,18 @@ class SimulatedPmu:
                 raise UsageError(f"{self._machine.name} has no event for {role!r}; it has {', '.join(known)}")
         return wanted
 
+    def _so_far(self, cores: Collection[int]) -> Sums:
+        """Everything that was counted until now on these cores."""
+        first = int(self._arrays.c[at.C_EVENTS])
+        counts = self._arrays.s[first : first + self._machine.core.cores * at.EVENT_WORDS].reshape(-1, at.EVENT_WORDS)
+        total: Sums = counts[sorted(cores)].sum(axis=0)
+        return total
 
-class SimulatedCounting:
-    """Events that are open: `setebench.counters.protocol.Counting`. Events that have more roles than the PMU has
-    registers take turns."""
-
-    def __init__(self, machine: spec.Machine, roles: tuple[str, ...], rng: np.random.Generator) -> None:
-        self.roles = roles
-        self._alone = np.zeros(COUNT_WORDS, dtype=np.int64)
-        self._beside = np.zeros(COUNT_WORDS, dtype=np.int64)
-        self._nanoseconds = 0
-        events = {} if machine.pmu is None else machine.pmu.events
-        turns = 1.0 if machine.pmu is None else min(1.0, machine.pmu.registers / max(len(roles), 1))
-        self._readings = {role: Reading(role, events[role], turns, rng) if events else None for role in roles}
-
-    @property
-    def needs_ledger(self) -> bool:
-        """Whether counting these roles takes the cycle ledger."""
-        return any(reading is not None and reading.needs_ledger for reading in self._readings.values())
-
-    def note(self, alone: Sums, beside: Sums, nanoseconds: int) -> None:
-        """Add a run: what its lone threads counted, what those beside a sibling thread did, and how long it took all
-        threads together."""
-        self._alone += alone
-        self._beside += beside
-        self._nanoseconds += nanoseconds
-
-    def read(self) -> dict[str, Count]:
-        """See `Counting.read`."""
-        watched = Watched(alone=self._alone, beside=self._beside)
-        return {role: self._count(role, reading, watched) for role, reading in self._readings.items()}
-
-    def _count(self, role: str, reading: Reading | None, watched: Watched) -> Count:
-        if reading is None:
+    def _count(self, counting: _Counting, role: str) -> Count:
+        if role not in counting.readings:
             return Count(role=role, reason=ABSENT)
-        value = reading.value(watched)
+        reading = counting.readings[role]
+        value, enabled = reading.value(counting.alone, counting.beside), counting.nanoseconds
         if value is None:
-            return Count(role=role, reason=NO_REGISTER, enabled=self._nanoseconds)
-        running = round(self._nanoseconds * reading.fraction)
-        return Count(role=role, value=value, enabled=self._nanoseconds, running=running)
+            return Count(role=role, reason=NO_REGISTER, enabled=enabled)
+        return Count(role=role, value=value, enabled=enabled, running=round(enabled * reading.fraction))

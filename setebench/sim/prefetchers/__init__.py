@@ -1,7 +1,7 @@
 """Hardware prefetchers.
 
-Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its fields and its source, in the union of its
-file, and its ranges in `limits.py`; (2) a module here with `..._settings(kind, page_lines) -> (configuration words,
+Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its fields, their ranges and its source, in the
+union of its file; (2) a module here with `..._settings(kind, page_lines) -> (configuration words,
 words of state)` and a Numba function `train_...(c, s, p, q, n)`; (3) a row in `KINDS` below.
 
 `train_...` is shown one access, which the words `S_SEEN_...` describe. Its prefetcher's configuration begins at `p` of
@@ -23,22 +23,19 @@ from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import P_KIND
 from setebench.sim.prefetchers.next_line import next_line_settings, pair_settings, train_next_line, train_pair
-from setebench.sim.prefetchers.published.access_map import access_map_settings, train_access_map
 from setebench.sim.prefetchers.published.best_offset import best_offset_settings, train_best_offset
 from setebench.sim.prefetchers.published.feedback_stream import feedback_stream_settings, train_feedback_stream
 from setebench.sim.prefetchers.published.ip_classes import ip_classes_settings, train_ip_classes
-from setebench.sim.prefetchers.published.local_deltas import local_deltas_settings, train_local_deltas
-from setebench.sim.prefetchers.published.next_page import next_page_settings, train_next_page
 from setebench.sim.prefetchers.published.reference_prediction import (
     reference_prediction_settings,
     train_reference_prediction,
 )
-from setebench.sim.prefetchers.published.signature_path import signature_path_settings, train_signature_path
 from setebench.sim.prefetchers.published.spatial import spatial_settings, train_spatial
 from setebench.sim.prefetchers.published.stream_buffer import stream_buffer_settings, train_stream_buffer
 from setebench.sim.prefetchers.region import region_settings, train_region
 from setebench.sim.prefetchers.streamer import silence_streamer, streamer_settings, train_streamer
 from setebench.sim.prefetchers.stride import stride_settings, train_stride
+from setebench.sim.prefetchers.table import table_settings, train_table
 from setebench.sim.prefetchers.up_down import train_up_down, up_down_settings
 
 Train = Callable[[Ints, Ints, int, int, int], int]
@@ -64,17 +61,14 @@ KINDS = (
     Kind(spec.BestOffset, best_offset_settings, train_best_offset),
     Kind(spec.SpatialPattern, spatial_settings, train_spatial),
     Kind(spec.ReferencePrediction, reference_prediction_settings, train_reference_prediction),
-    Kind(spec.AccessMap, access_map_settings, train_access_map),
-    Kind(spec.LocalDeltas, local_deltas_settings, train_local_deltas),
     Kind(spec.FeedbackStream, feedback_stream_settings, train_feedback_stream),
-    Kind(spec.SignaturePath, signature_path_settings, train_signature_path),
     Kind(spec.InstructionClasses, ip_classes_settings, train_ip_classes),
-    Kind(spec.NextPage, next_page_settings, train_next_page),
+    Kind(spec.LineTable, table_settings, train_table),
 )
 NUMBERS = {kind.table: number for number, kind in enumerate(KINDS)}
 STREAM = NUMBERS[spec.Streamer]
 
-BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.UpDown)
+BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.UpDown, spec.LineTable)
 
 
 def _among(number: int, rest: Train | None) -> Train:

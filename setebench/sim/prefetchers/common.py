@@ -16,8 +16,8 @@ from setebench.sim.layout import (
     HUGE,
     HUGE_BITS,
     MAX_OUT,
-    P_CROSS,
-    P_CROSS_HUGE,
+    P_CROSSES_4K,
+    P_CROSSES_4K_IN_2M,
     P_LEVEL,
     PAGE_BITS,
     S_SEEN_OWNER,
@@ -89,10 +89,10 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
         return True
     if target < 0:
         return False
-    if c[p + P_CROSS]:
+    if c[p + P_CROSSES_4K]:
         return True
     huge_bits = bits + HUGE_BITS - PAGE_BITS
-    if not c[p + P_CROSS_HUGE] or line >> huge_bits != target >> huge_bits:
+    if not c[p + P_CROSSES_4K_IN_2M] or line >> huge_bits != target >> huge_bits:
         return False
     return (_page_word(c, s, p, line >> bits) & HUGE) != 0
 

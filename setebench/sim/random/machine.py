@@ -216,7 +216,7 @@ def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memo
 def _software_prefetch(draw: Draw, levels: tuple[spec.Level, ...]) -> spec.SoftwarePrefetch:
     nta: Any = draw.one("hints.nta")
     bypasses = nta == "l1" and levels[1].inclusion != "inclusive" and draw.chance("hints.nta_bypasses_l2")
-    hints = {
+    hints: dict[Any, spec.Hint] = {
         "t0": spec.Hint(fills=draw.one("hints.t0")),
         "t1": spec.Hint(fills=_lower_hint(draw, levels)),
         "t2": spec.Hint(fills=_lower_hint(draw, levels)),

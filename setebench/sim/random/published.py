@@ -8,13 +8,13 @@ other. The generator is one of its own, so that all else of a seed's machine is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from setebench.sim import spec
+from setebench.sim.random.ranges import Draw
 from setebench.sim.truth.families import identity_of
 
 PUBLISHED: dict[str, tuple[Any, ...]] = {
@@ -58,66 +58,28 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {
     "prediction.entries": (64, 256, 512),
     "prediction.lookahead": (1, 2, 4, 8),
     "prediction.starts": ("transient", "steady"),
-    # access maps: 52 of them in the paper
-    "map.maps": (16, 32, 52),
-    "map.degree": (1, 2, 4),
-    "map.max_stride": (8, 16, 31),
-    # local deltas: the paper's counts of 16 accesses, 16 instructions, 65 %
-    "deltas.instructions": (8, 16),
-    "deltas.history": (8, 16),
-    "deltas.not_before": (1, 2, 3),
-    "deltas.coverage_percent": (50, 65),
-    "deltas.degree": (2, 4, 8),
     # feedback: the paper's thresholds; intervals that a training run can fill
     "feedback.streams": (16, 32, 64),
     "feedback.start_level": (1, 2, 3),
     "feedback.interval": (64, 128, 512),
-    # signature path: the paper's tables, thresholds from 25 %
-    "path.pages": (64, 256),
-    "path.patterns": (512, 1024),
-    "path.threshold_percent": (25, 40, 50),
-    "path.trust_percent": (80, 90),
-    "path.max_depth": (4, 8, 12),
     # instruction classes: the paper's 64 entries, 8 regions, degrees 6 and 3
     "classes.instructions": (64, 128),
     "classes.stream_degree": (4, 6),
     "classes.stride_degree": (2, 3, 4),
     "classes.complex_degree": (0, 2, 3),
-    "page.trigger": (3, 4),
-    "page.reach": (2, 4, 8),
-    "page.degree": (1, 2),
+    # tables: what runs up or down show of prefetchers that learn distances, maps or paths
+    "table.trigger": (2, 3, 4, 8),
+    "table.lines": (((1,),), ((1, 2),), ((2,), (2, 4)), ((1,), (1, 2), (1, 2, 3)), ((1, 2, 3, 4),), ((3,),)),
+    "table.pages": (16, 32, 64),
 }
 
 STREAM = 0x200
 """Of the seed's random numbers, which stream these are drawn from."""
 
 
-class _Draw:
-    """Draws by name from `PUBLISHED`."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng((seed, 0x5E7E, STREAM))
-
-    def one(self, name: str) -> Any:
-        """One of the listed values."""
-        return self.of(PUBLISHED[name])
-
-    def of(self, values: Sequence[Any]) -> Any:
-        """One of these."""
-        return values[int(self.rng.integers(len(values)))]
-
-    def fields(self, kind: str) -> dict[str, Any]:
-        """One of the listed values of every field of that kind."""
-        return {name.partition(".")[2]: self.one(name) for name in PUBLISHED if name.startswith(f"{kind}.")}
-
-    def chance(self, name: str) -> bool:
-        """True for the given share."""
-        return bool(self.rng.random() < PUBLISHED[name][0])
-
-
 def with_published(seed: int, machine: spec.Machine) -> spec.Machine:
     """The machine of `seed`, half of them with other prefetchers."""
-    draw = _Draw(seed)
+    draw = Draw(seed, STREAM, ranges=PUBLISHED)
     if not draw.chance("machines"):
         return machine
     levels = (_level_one(draw, machine), _level_two(draw, machine))
@@ -127,7 +89,7 @@ def with_published(seed: int, machine: spec.Machine) -> spec.Machine:
 Maker = Callable[[], Any]
 
 
-def _level_one(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
+def _level_one(draw: Draw, machine: spec.Machine) -> tuple[Any, ...]:
     common = {"level": 1, "fills": draw.one("fills.l1"), "trained_by": draw.one("trained_by")}
     makers: tuple[Maker, ...] = (
         lambda: _next_line(draw, common),
@@ -135,16 +97,16 @@ def _level_one(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
         lambda: _streamer(draw, common),
         lambda: _spatial(draw, common, machine),
         lambda: spec.ReferencePrediction(**common, **draw.fields("prediction")),
-        lambda: spec.LocalDeltas(**common, **draw.fields("deltas")),
+        lambda: spec.LineTable(**common, **draw.fields("table")),
         lambda: spec.InstructionClasses(**common, **draw.fields("classes")),
-        lambda: spec.NextPage(**common, **draw.fields("page")),
+        lambda: spec.LineTable(**common, **draw.fields("table")),
         # it waits for misses: filling level 2 it would be one of that level to everybody
         lambda: _stream_buffer(draw, {**common, "fills": "l1"}),
     )
     return _at_level(draw, machine, 1, makers)
 
 
-def _level_two(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
+def _level_two(draw: Draw, machine: spec.Machine) -> tuple[Any, ...]:
     common = {"level": 2, "fills": "l2", "trained_by": draw.one("trained_by")}
     makers: tuple[Maker, ...] = (
         lambda: _next_line(draw, common),
@@ -152,15 +114,15 @@ def _level_two(draw: _Draw, machine: spec.Machine) -> tuple[Any, ...]:
         lambda: _streamer(draw, common),  # the kind that real second levels have most often
         lambda: _stream_buffer(draw, common),
         lambda: spec.BestOffset(**common, **draw.fields("offset")),
-        lambda: spec.AccessMap(**common, **draw.fields("map")),
+        lambda: spec.LineTable(**common, **draw.fields("table")),
         lambda: spec.FeedbackStream(**common, **draw.fields("feedback")),
-        lambda: spec.SignaturePath(**common, **draw.fields("path")),
+        lambda: spec.LineTable(**common, **draw.fields("table")),
         lambda: _spatial(draw, common, machine),
     )
     return _at_level(draw, machine, 2, makers)
 
 
-def _at_level(draw: _Draw, machine: spec.Machine, level: int, makers: tuple[Maker, ...]) -> tuple[Any, ...]:
+def _at_level(draw: Draw, machine: spec.Machine, level: int, makers: tuple[Maker, ...]) -> tuple[Any, ...]:
     """What the level had, or one new kind, beside neighbour lines that it had now and then."""
     had = tuple(each for each in machine.prefetchers if each.level == level)
     if draw.chance("level.kept"):
@@ -172,11 +134,11 @@ def _at_level(draw: _Draw, machine: spec.Machine, level: int, makers: tuple[Make
     return (*(each for each in neighbours if identity_of(each) != identity_of(new)), new)
 
 
-def _placed(draw: _Draw, prefetcher: Any, machine: spec.Machine) -> Any:
+def _placed(draw: Draw, prefetcher: Any, machine: spec.Machine) -> Any:
     """The prefetcher with what depends on pages and threads, by the rules of `random_prefetchers.py`."""
     pages = machine.memory
     huge = 2097152 in pages.page_sizes and (prefetcher.level == 1 or pages.huge_pages_contiguous)
-    follows = not isinstance(prefetcher, spec.NextLine | spec.LinePair | spec.SpatialPattern | spec.AccessMap)
+    follows = not isinstance(prefetcher, spec.NextLine | spec.LinePair | spec.SpatialPattern)
     crosses = follows and huge and draw.chance("crosses.2m")
     small = follows and prefetcher.level == 1 and draw.chance("crosses.4k")
     return msgspec.structs.replace(
@@ -191,12 +153,12 @@ def _placed(draw: _Draw, prefetcher: Any, machine: spec.Machine) -> Any:
 Common = dict[str, Any]
 
 
-def _next_line(draw: _Draw, common: Common) -> spec.NextLine:
+def _next_line(draw: Draw, common: Common) -> spec.NextLine:
     degree, only_misses = draw.one("next_line.degree"), draw.chance("next_line.only_misses")
     return spec.NextLine(**common, degree=degree, only_misses=only_misses)
 
 
-def _streamer(draw: _Draw, common: Common) -> spec.Streamer:
+def _streamer(draw: Draw, common: Common) -> spec.Streamer:
     degree, directions = draw.one("stream.degree"), draw.one("stream.directions")
     return spec.Streamer(
         **common,
@@ -210,7 +172,7 @@ def _streamer(draw: _Draw, common: Common) -> spec.Streamer:
     )
 
 
-def _stream_buffer(draw: _Draw, common: Common) -> spec.StreamBuffer:
+def _stream_buffer(draw: Draw, common: Common) -> spec.StreamBuffer:
     return spec.StreamBuffer(
         **common,
         buffers=draw.one("buffer.buffers"),
@@ -220,7 +182,7 @@ def _stream_buffer(draw: _Draw, common: Common) -> spec.StreamBuffer:
     )
 
 
-def _spatial(draw: _Draw, common: Common, machine: spec.Machine) -> spec.SpatialPattern:
+def _spatial(draw: Draw, common: Common, machine: spec.Machine) -> spec.SpatialPattern:
     return spec.SpatialPattern(
         **common,
         region_size_bytes=min(draw.one("spatial.region_lines") * machine.line_size_bytes, 4096),

@@ -8,7 +8,7 @@ policies by nanoBench: Abel and Reineke, ISPASS 2020), chipsandcheese.com, the v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -364,37 +364,44 @@ RANGES: dict[str, tuple[Any, ...]] = {
 
 
 class Draw:
-    """Draws by name from `RANGES`, deterministic in the seed."""
+    """Draws by name from `RANGES`, or from other ranges, deterministic in the seed."""
 
-    def __init__(self, seed: int, *stream: int) -> None:
+    def __init__(self, seed: int, *stream: int, ranges: dict[str, tuple[Any, ...]] = RANGES) -> None:
         """`stream` names numbers of their own, so that what is drawn from them changes nothing else of the seed."""
         self.rng = np.random.default_rng((seed, 0x5E7E, *stream))
+        self._ranges = ranges
 
     def real(self, name: str, digits: int = 2) -> float:
         """Uniform in a range of two numbers, rounded so that files stay readable."""
-        low, high = RANGES[name]
+        low, high = self._ranges[name]
         return round(float(self.rng.uniform(low, high)), digits)
 
     def whole(self, name: str) -> int:
         """A whole number, uniform from low to high inclusive."""
-        low, high = RANGES[name]
+        low, high = self._ranges[name]
         return int(self.rng.integers(low, high + 1))
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """One of these."""
+        return values[int(self.rng.integers(len(values)))]
 
     def one(self, name: str) -> Any:
         """One of the listed values."""
-        values = RANGES[name]
-        return values[int(self.rng.integers(len(values)))]
+        return self.of(self._ranges[name])
+
+    def fields(self, kind: str) -> dict[str, Any]:
+        """One of the listed values of every field of that kind."""
+        return {name.partition(".")[2]: self.one(name) for name in self._ranges if name.startswith(f"{kind}.")}
 
     def fitting(self, name: str, fits: Callable[[Any], bool]) -> Any:
         """One of those listed values that fit; there must be one."""
-        values = [value for value in RANGES[name] if fits(value)]
-        return values[int(self.rng.integers(len(values)))]
+        return self.of([value for value in self._ranges[name] if fits(value)])
 
     def most(self, name: str) -> Any:
         """The only value of a range that is a limit; nothing is drawn."""
-        (value,) = RANGES[name]
+        (value,) = self._ranges[name]
         return value
 
     def chance(self, name: str) -> bool:
         """True for the given share of machines."""
-        return bool(self.rng.random() < RANGES[name][0])
+        return bool(self.rng.random() < self._ranges[name][0])

@@ -127,7 +127,7 @@ def _table(draw: Draw, prefetcher: spec.Streamer | spec.Stride, machine: spec.Ma
 def _crossing(draw: Draw, prefetcher: spec.AnyPrefetcher, machine: spec.Machine) -> dict[str, Any]:
     """Next lines past a page's end, as others; and at level 2 into the physically next page, where that mostly is the
     next one: what it says of a page's end can't be seen elsewhere."""
-    if isinstance(prefetcher, spec.LinePair | spec.Region | spec.SpatialPattern | spec.AccessMap):
+    if isinstance(prefetcher, spec.LinePair | spec.Region | spec.SpatialPattern):
         return {}  # those stay in an aligned block of lines
     memory = machine.memory
     huge = 2097152 in memory.page_sizes

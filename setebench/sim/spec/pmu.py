@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from setebench.sim.spec.table import Table
+from setebench.sim.spec.table import Table, between, says, several
 
 FaultKind = Literal[
     "zero",
@@ -23,20 +23,10 @@ FaultKind = Literal[
     "nonlinear",
     "no_counter",
 ]
-
 OtherRole = Literal[
-    "",
-    "l1d_fill",
-    "l2_fill",
-    "mem_read",
-    "l2_rfo",
-    "l2_rfo_miss",
-    "l1d_writeback",
-    "l2_writeback",
-    "mem_write",
+    "", "l1d_fill", "l2_fill", "mem_read", "l2_rfo", "l2_rfo_miss", "l1d_writeback", "l2_writeback", "mem_write"
 ]
-
-SIMULATED_ROLES = (
+Role = Literal[
     "cycles",
     "instructions",
     "load",
@@ -66,7 +56,8 @@ SIMULATED_ROLES = (
     "sq_full",
     "remote_read",
     "link_flit",
-)
+]
+SIMULATED_ROLES: tuple[Role, ...] = get_args(Role)
 """Roles of which the simulator counts the ideal event; names of `setebench.counters.roles.ROLES`."""
 
 
@@ -83,18 +74,20 @@ class Fault(Table, frozen=True, kw_only=True):
     the power of `amount`. `no_counter`: there is never a register for it.
     """
 
-    kind: FaultKind
-    amount: float = 0.0  # see above; 0 for kinds that need none
-    role: OtherRole = ""  # what `other_level` counts
+    kind: Annotated[FaultKind, says("what is wrong")]
+    amount: Annotated[float, between(0, 1000, "see above; 0 for kinds that need none")] = 0.0
+    role: Annotated[OtherRole, says("what `other_level` counts")] = ""
 
 
-def _every_event() -> dict[str, tuple[Fault, ...]]:
+def _every_event() -> dict[Role, tuple[Fault, ...]]:
     return dict.fromkeys(SIMULATED_ROLES, ())
 
 
 class Pmu(Table, frozen=True, kw_only=True):
     """The performance monitoring unit. An empty table is a perfect one: every role, without any fault."""
 
-    registers: int = 8  # events that can be counted at once; more of them take turns
-    events: dict[str, tuple[Fault, ...]] = msgspec.field(default_factory=_every_event)
-    # the roles that it has an event for, each with the faults of that event
+    registers: Annotated[int, between(1, 64, "events that can be counted at once; more of them take turns")] = 8
+    events: Annotated[
+        dict[Role, Annotated[tuple[Fault, ...], several(0, 4, "faults of the event")]],
+        says("the roles that it has an event for, each with the faults of that event"),
+    ] = msgspec.field(default_factory=_every_event)

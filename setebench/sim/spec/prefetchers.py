@@ -1,32 +1,45 @@
-"""The schema of a machine file's `[[prefetchers]]`: what all kinds have in common, and the kinds that scenarios name.
+"""The schema of a machine file's `[[prefetchers]]`: what all kinds have in common, and each kind with its source.
 
-Kinds after further publications, which no scenario has a name for, are in `spec_published.py`.
+What a publication leaves to timing (when a prefetch arrives, when a block leaves a cache) is put in numbers of accesses
+here, as prefetchers of this simulator see accesses and no times.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from setebench.sim.spec.table import Table as Table
+from setebench.sim.spec.table import Table, between, says, several
 
 AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 """What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""
 
+Directions = Literal["up", "down", "both"]
 TableReplacement = Literal["lru", "fifo"]
 WhenFull = Literal["stalls", "drops"]
+IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
+REGION = between(64, 8192, "2 to 64 lines", power_of_two=True)
 
 
 class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
     """What all hardware prefetchers have in common."""
 
-    level: Literal[1, 2]  # sees the accesses to this level: level 1 virtual addresses, level 2 physical ones
-    fills: Literal["l1", "l2", "l3"] = "l2"  # nearest level that gets the lines (not above `level`)
-    trained_by: tuple[AccessKind, ...] = ("load",)
-    crosses_4k: bool = False  # goes past a 4 KiB boundary (at level 2: to the physically next page)
-    crosses_4k_in_2m: bool = False  # goes past a 4 KiB boundary inside a 2 MiB page
-    shared_by_smt: bool = True  # False: each SMT thread trains entries of its own
-    shared_by_cores: bool = False  # True: all cores train one table, as beside a shared cache; level 2 only
-    when_full: WhenFull = "drops"  # a prefetch that finds no miss entry free is dropped or waits for one
+    level: Annotated[
+        Literal[1, 2], says("sees the accesses to this level: level 1 virtual addresses, level 2 physical ones")
+    ]
+    fills: Annotated[Literal["l1", "l2", "l3"], says("nearest level that gets the lines (not above `level`)")] = "l2"
+    trained_by: Annotated[
+        tuple[AccessKind, ...],
+        several(1, 4, "what trains it; l1_prefetcher, requests of level-1 prefetchers, only at level 2"),
+    ] = ("load",)
+    crosses_4k: Annotated[bool, says("goes past a 4 KiB boundary (at level 2: to the physically next page)")] = False
+    crosses_4k_in_2m: Annotated[bool, says("goes past a 4 KiB boundary inside a 2 MiB page")] = False
+    shared_by_smt: Annotated[bool, says("false: each SMT thread trains entries of its own")] = True
+    shared_by_cores: Annotated[
+        bool, says("true: all cores train one table, as beside a shared cache; level 2 only")
+    ] = False
+    when_full: Annotated[WhenFull, says("a prefetch that finds no miss entry free is dropped or waits for one")] = (
+        "drops"
+    )
 
 
 class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
@@ -35,10 +48,12 @@ class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
     With a degree above 1 it is next-N-line prefetching (Smith, ACM Computing Surveys 14(3), 1982).
     """
 
-    trigger: int = 1  # accesses to the same line, in a row or not, before the next line is fetched; 1 to 16
-    only_misses: bool = False  # only accesses that miss this level count
-    streams: int = 8  # lines watched at once (LRU), 1 to 64; matters for trigger > 1 only
-    degree: int = 1  # lines fetched after it, 1 to 8
+    trigger: Annotated[
+        int, between(1, 16, "accesses to the same line, in a row or not, before the next line is fetched")
+    ] = 1
+    only_misses: Annotated[bool, says("only accesses that miss this level count")] = False
+    streams: Annotated[int, between(1, 64, "lines watched at once (LRU); matters for trigger > 1 only")] = 8
+    degree: Annotated[int, between(1, 8, "lines fetched after it")] = 1
 
 
 class LinePair(Prefetcher, frozen=True, kw_only=True, tag="pair"):
@@ -57,54 +72,200 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     lines ahead of the loads). With a ramp of 1, 2 and a degree of 3 such a one goes from one line per access to three.
     """
 
-    trigger: int = 3  # misses in one direction before the first batch; 1 to 16
-    trigger_at_page_edge: tuple[int, ...] = ()
-    # misses needed when a run starts at line 0, 1, last but one, last of a page; empty = `trigger` everywhere
-    trigger_by_l1_prefetcher: int = 0  # misses needed when they come from a level-1 prefetcher; 0 = as any other
-    degree: int = 4  # lines per batch in steady state, 1 to 16
-    ramp: tuple[int, ...] = ()  # lines of the first batches of a stream, before `degree` holds; at most 4
-    max_distance: int = 16  # lines, see above; 1 to 256
-    directions: Literal["up", "down", "both"] = "both"
-    streams: int = 16  # streams followed at once, 1 to 128
-    replacement: TableReplacement = "lru"  # which stream a new one replaces: unused longest, or followed longest
-    streams_per_page: Literal[1, 2] = 1  # 2 = one upwards and one downwards
-    leads_by: Literal["batch", "new_line", "access"] = "batch"
-    # what makes a stream fetch on: an access near enough to its end, one to a line that the run had not reached, or any
-    silenced_by_software: bool = False
-    # True: a software prefetch of a line that a stream fetched, or would fetch before long, ends that stream
+    trigger: Annotated[int, between(1, 16, "misses in one direction before the first batch")] = 3
+    trigger_at_page_edge: Annotated[
+        tuple[Annotated[int, between(1, 16, "misses")], ...],
+        several(
+            0, 4, "misses needed when a run starts at line 0, 1, last but one, last of a page; empty = `trigger` there"
+        ),
+    ] = ()
+    trigger_by_l1_prefetcher: Annotated[
+        int, between(0, 16, "misses needed when they come from a level-1 prefetcher; 0 = as any other")
+    ] = 0
+    degree: Annotated[int, between(1, 16, "lines per batch in steady state")] = 4
+    ramp: Annotated[
+        tuple[Annotated[int, between(1, 16, "lines")], ...],
+        several(0, 4, "lines of the first batches of a stream, before `degree` holds"),
+    ] = ()
+    max_distance: Annotated[int, between(1, 256, "lines, see above")] = 16
+    directions: Annotated[Directions, says("which runs it follows")] = "both"
+    streams: Annotated[int, between(1, 128, "streams followed at once")] = 16
+    replacement: Annotated[
+        TableReplacement, says("which stream a new one replaces: unused longest, or followed longest")
+    ] = "lru"
+    streams_per_page: Annotated[Literal[1, 2], says("2 = one upwards and one downwards")] = 1
+    leads_by: Annotated[
+        Literal["batch", "new_line", "access"],
+        says(
+            "what makes a stream fetch on: an access near enough to its end, one to a line that the run had not "
+            "reached, or any"
+        ),
+    ] = "batch"
+    silenced_by_software: Annotated[
+        bool,
+        says("true: a software prefetch of a line that a stream fetched, or would fetch before long, ends that stream"),
+    ] = False
 
 
 class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
     """Equal distances between the accesses of one instruction (or page)."""
 
-    trigger: int = 3  # accesses at equal distances before the first prefetch; 2 to 16
-    degree: int = 1  # prefetches per access at most, 1 to 16
-    max_distance: int = 1  # furthest prefetch, in strides ahead of the access, >= degree; 1 to 64
-    min_stride_bytes: int = 1  # smaller strides are not followed
-    max_stride_bytes: int = 2048
-    directions: Literal["up", "down", "both"] = "both"
-    entries: int = 8  # table size, 1 to 256
-    replacement: TableReplacement = "lru"  # which entry a new one replaces: unused longest, or there longest
-    indexed_by: Literal["ip", "page", "ip+page"] = "ip"
-    ip_bits: int = 8  # low bits of the instruction address that distinguish entries, 1 to 26
+    trigger: Annotated[int, between(2, 16, "accesses at equal distances before the first prefetch")] = 3
+    degree: Annotated[int, between(1, 16, "prefetches per access at most")] = 1
+    max_distance: Annotated[
+        int, between(1, 64, "furthest prefetch, in strides ahead of the access, at least the degree")
+    ] = 1
+    min_stride_bytes: Annotated[int, between(1, 1 << 21, "smaller strides are not followed")] = 1
+    max_stride_bytes: Annotated[int, between(1, 1 << 21, "larger strides are not followed")] = 2048
+    directions: Annotated[Directions, says("which strides it follows")] = "both"
+    entries: Annotated[int, between(1, 256, "table size")] = 8
+    replacement: Annotated[
+        TableReplacement, says("which entry a new one replaces: unused longest, or there longest")
+    ] = "lru"
+    indexed_by: Annotated[Literal["ip", "page", "ip+page"], says("what selects the entry an access trains")] = "ip"
+    ip_bits: Annotated[int, IP_BITS] = 8
 
 
 class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
     """The lines of a region that earlier visits by the same key had touched, on the first access to a new region."""
 
-    region_size_bytes: int = 2048  # power of two, at most 64 lines
-    trigger: int = 1  # visits that must have touched a line before it is fetched, 1 to 3
-    active_regions: int = 16  # regions whose footprint is recorded at once (LRU), 1 to 128
-    entries: int = 64  # footprints remembered (LRU), 1 to 1024
-    indexed_by: Literal["ip", "ip+offset", "offset"] = "ip+offset"  # of the first access to the region
-    ip_bits: int = 12  # 1 to 26
+    region_size_bytes: Annotated[int, REGION] = 2048
+    trigger: Annotated[int, between(1, 3, "visits that must have touched a line before it is fetched")] = 1
+    active_regions: Annotated[int, between(1, 128, "regions whose footprint is recorded at once (LRU)")] = 16
+    entries: Annotated[int, between(1, 1024, "footprints remembered (LRU)")] = 64
+    indexed_by: Annotated[Literal["ip", "ip+offset", "offset"], says("of the first access to the region")] = "ip+offset"
+    ip_bits: Annotated[int, IP_BITS] = 12
 
 
 class UpDown(Prefetcher, frozen=True, kw_only=True, tag="up_down"):
     """The next or the previous line on every miss, whichever way the page's latest accesses went."""
 
-    streams: int = 32  # pages whose direction is remembered (LRU), 1 to 128
+    streams: Annotated[int, between(1, 128, "pages whose direction is remembered (LRU)")] = 32
+
+
+class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
+    """Stream buffers (Jouppi, ISCA 1990; the filter after Palacharla and Kessler, ISCA 1994), filling a cache.
+
+    A miss that no buffer holds takes a buffer and has the lines after it fetched. An access to the first line of a
+    buffer moves it on by that line, and so many lines are fetched that it is full again.
+    """
+
+    buffers: Annotated[int, between(1, 32, "buffers (LRU)")] = 4
+    depth: Annotated[int, between(1, 16, "lines in a buffer")] = 4
+    head_only: Annotated[
+        bool, says("false: an access to any of its lines moves a buffer on, past the lines before")
+    ] = True
+    filter: Annotated[
+        bool, says("true: a buffer is taken at the second of two misses to neighbouring lines, not at any")
+    ] = False
+
+
+class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
+    """Best-offset prefetching (Michaud, HPCA 2016): the line at one learned distance after every access.
+
+    Learning goes on all the time: an offset scores when the line so far before an access was accessed not long ago.
+    Until it ends for the first time the next line is fetched. Offsets have no prime factors but 2, 3 and 5.
+    """
+
+    max_offset: Annotated[int, between(1, 63, "largest offset in lines")] = 63
+    score_max: Annotated[int, between(2, 63, "learning ends when an offset has this score")] = 31
+    round_max: Annotated[int, between(2, 100, "or when every offset was tried so often")] = 100
+    bad_score: Annotated[int, between(0, 31, "the best offset is used if it scored more")] = 1
+    recent_entries: Annotated[int, between(16, 1024, "addresses remembered", power_of_two=True)] = 256
+    arrives_after: Annotated[
+        int, between(0, 31, "accesses until what was fetched is there, before which it counts for nothing")
+    ] = 0
+
+
+class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
+    """Spatial patterns (SMS, Somogyi et al., ISCA 2006), by two events (Bingo, Bakhshalipour et al., HPCA 2019).
+
+    The first access to a region searches earlier visits that began with the same instruction at the same address, else
+    with the same instruction at the same place of a region; lines come that enough of these visits touched.
+    """
+
+    region_size_bytes: Annotated[int, REGION] = 2048
+    active_regions: Annotated[int, between(1, 128, "regions whose visit is recorded at once (LRU)")] = 16
+    entries: Annotated[int, between(1, 1024, "visits remembered (LRU)")] = 64
+    vote_percent: Annotated[int, between(1, 100, "a line comes if so many of the visits found touched it")] = 20
+    ip_bits: Annotated[int, IP_BITS] = 12
+
+
+class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_prediction"):
+    """The reference prediction table (Chen and Baer, IEEE Transactions on Computers 44(5), 1995), by instruction.
+
+    An entry is initial, transient, steady, or without prediction. Two equal distances make it steady, from where one
+    other distance leads back to initial, keeping the old one; two different ones end at no prediction.
+    """
+
+    entries: Annotated[int, between(1, 1024, "directly mapped by instruction address", power_of_two=True)] = 64
+    lookahead: Annotated[int, between(1, 16, "strides ahead of the access")] = 1
+    starts: Annotated[Literal["transient", "steady"], says("the first state that prefetches")] = "transient"
+
+
+class FeedbackStream(Prefetcher, frozen=True, kw_only=True, tag="feedback_stream"):
+    """Feedback-directed prefetching (Srinath et al., HPCA 2007): a streamer whose use decides how far it goes.
+
+    Five levels of distance and degree, in lines: 4 and 1, 8 and 1, 16 and 2, 32 and 4, 64 and 4. After `interval`
+    lines fetched the fraction of them that was accessed in time raises the level by one or lowers it.
+    """
+
+    streams: Annotated[int, between(1, 64, "streams followed at once (LRU)")] = 32
+    trigger: Annotated[
+        int, between(2, 8, "misses in one direction, at most 16 lines apart, before the first prefetch")
+    ] = 3
+    start_level: Annotated[int, between(1, 5, "at first")] = 3
+    interval: Annotated[int, between(16, 8192, "lines fetched between two decisions")] = 128
+    low_percent: Annotated[int, between(0, 100, "fewer accessed: one level down")] = 40
+    high_percent: Annotated[int, between(0, 100, "more accessed: one level up")] = 75
+
+
+class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"):
+    """Instruction-pointer classifier prefetching (Pakalapati and Panda, ISCA 2020), without its next-line fallback.
+
+    An instruction that touches dense regions belongs to the global stream, else one with equal distances is of constant
+    stride, else one whose distances follow a pattern is complex; its class says what is fetched.
+    """
+
+    instructions: Annotated[int, between(1, 1024, "directly mapped", power_of_two=True)] = 64
+    regions: Annotated[int, between(1, 64, "regions watched for being dense (LRU)")] = 8
+    dense_percent: Annotated[int, between(10, 100, "lines of a region of 2 KiB that make it dense")] = 75
+    stream_degree: Annotated[int, between(1, 16, "lines per access of the global stream")] = 6
+    stride_degree: Annotated[int, between(1, 16, "strides per access")] = 3
+    complex_degree: Annotated[int, between(0, 16, "predicted distances per access; 0 = no such class")] = 3
+
+
+class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
+    """Lines by the number of accesses: what a curve of presence shows of a prefetcher that no other kind is.
+
+    Accesses to new lines of a page are counted for as long as they go one way. At number `trigger` the lines of the
+    first row come, at the next one those of the second row, and so on; the last row holds for all after it.
+    """
+
+    trigger: Annotated[int, between(1, 16, "accesses of a run until the first row holds")] = 2
+    lines: Annotated[
+        tuple[
+            Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")],
+            ...,
+        ],
+        several(1, 4, "rows of distances from the access, in the direction of the run"),
+    ] = ((1,),)
+    pages: Annotated[int, between(1, 256, "pages whose run is remembered (LRU)")] = 32
 
 
 Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 """Kinds that scenarios have names for."""
+
+AnyPrefetcher = (
+    Known
+    | StreamBuffer
+    | BestOffset
+    | SpatialPattern
+    | ReferencePrediction
+    | FeedbackStream
+    | InstructionClasses
+    | LineTable
+)
+
+SHORT_RUNS_UNSURE = (SpatialPattern, BestOffset)
+"""Kinds of which a short run shows nothing, or what was learned elsewhere."""

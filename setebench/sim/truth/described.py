@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -123,7 +123,8 @@ def level_of(
     entries that prefetches may have, by level (0, or none given: no limit)."""
     plain = spec.Level(sets=64, ways=8, latency_cycles=4.0)
     alone = tuple(msgspec.structs.replace(each, shared_by_smt=True) for each in prefetchers)
-    machine = spec.Machine(name="", levels=(plain, plain), line_size_bytes=line_size, prefetchers=alone)
+    line: Any = line_size
+    machine = spec.Machine(name="", levels=(plain, plain), line_size_bytes=line, prefetchers=alone)
     c, space = [0] * at.C_WORDS, Space()
     c[at.C_LINE_BITS] = line_size.bit_length() - 1
     c[at.C_PAGE_LINES_BITS] = at.PAGE_BITS - c[at.C_LINE_BITS]

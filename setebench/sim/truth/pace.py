@@ -47,7 +47,7 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     if whole.slowest == whole.fastest:
         return whole
     settings = sim.arrays.f.copy()
-    settings[at.F_STEP] = 1.0
+    settings[at.F_STEP_TICKS] = 1.0
     if settings[at.F_BLOCKS]:  # gaps are no pace
         settings[-int(settings[at.F_GAPS]) - 1 :] = 0.0
     moments = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.spec.limits import LIMITS
+from setebench.sim.spec.fields import table_fields
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings, computed, narrowest
 
@@ -51,7 +51,7 @@ def cores(readings: Readings, draft: Draft) -> None:
 
 def _at_most(field: str, number: int) -> int:
     """The number, or the most that a machine file may say."""
-    most = LIMITS[spec.Core][field].high
+    most = table_fields(spec.Core)[field].limits[1]
     return number if most is None else min(number, int(most))
 
 

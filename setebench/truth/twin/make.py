@@ -14,10 +14,8 @@ from setebench.sim import spec
 from setebench.sim.files.loader import origins, parse
 from setebench.sim.files.origins import Origin, field_name
 from setebench.sim.files.toml_lines import Path
-from setebench.sim.spec.check_fields import Problem, field_problems
-from setebench.sim.spec.check_sense import sense_problems
+from setebench.sim.spec.checks import Problem, field_problems, sense_problems
 from setebench.sim.spec.fields import table_fields
-from setebench.sim.spec.limits import LIMITS
 from setebench.text import visible
 from setebench.truth.twin import caches, core, memory, prefetchers, tlbs
 from setebench.truth.twin.draft import Draft
@@ -92,12 +90,17 @@ def _draft(readings: Readings) -> Draft:
 def _names(readings: Readings, draft: Draft) -> None:
     document = readings.document
     name = visible(f"twin of {readings.fact('name') or document.machine.name}")
-    draft.assume(("name",), name[: LIMITS[spec.Machine]["name"].most], "a name")
+    draft.assume(("name",), name[: _most("name")], "a name")
     description = visible(f"made of findings of {document.started} by {document.tool.name} {document.tool.version}")
-    draft.assume(("description",), description[: LIMITS[spec.Machine]["description"].most], "which result it is from")
+    draft.assume(("description",), description[: _most("description")], "which result it is from")
     line = readings.get("cache.l1.line_size")
     if not draft.put(("line_size_bytes",), line):
         draft.assume(("line_size_bytes",), readings.line, core.SYSTEM)
+
+
+def _most(field: str) -> int:
+    """Characters that a field of a machine may have."""
+    return int(table_fields(spec.Machine)[field].limits[1] or 0)
 
 
 def _behind(problem: Problem, draft: Draft) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.spec.fields import table_fields
-from setebench.sim.spec.limits import LIMITS
 from setebench.truth.twin.caches import levels
 from setebench.truth.twin.core import SYSTEM
 from setebench.truth.twin.draft import Draft
@@ -47,8 +46,8 @@ def memory(readings: Readings, draft: Draft) -> None:
 def _size(readings: Readings, draft: Draft) -> None:
     total = readings.fact("memory_bytes")
     if total:
-        limit = LIMITS[spec.Memory]["bytes"]
-        size = min(max(int(total), int(limit.low or 0)), int(limit.high or total)) // HUGE * HUGE
+        least, most = table_fields(spec.Memory)["bytes"].limits
+        size = min(max(int(total), int(least or 0)), int(most or total)) // HUGE * HUGE
         draft.assume(("memory", "bytes"), size, SYSTEM)
     sizes = [size for size in readings.fact("page_sizes") or () if size in (4096, HUGE)]
     if 4096 in sizes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from setebench.sim import spec
 from setebench.sim.spec.fields import PREFETCHERS, kind_of, table_fields
-from setebench.sim.spec.limits import Table
+from setebench.sim.spec.fields import TableType as Table
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 

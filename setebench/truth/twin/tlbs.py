@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from setebench.sim import spec
-from setebench.sim.spec.check_sense import MOST_TLB_WAYS
+from setebench.sim.spec.checks import MOST_TLB_WAYS
 from setebench.sim.spec.fields import table_fields
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from setebench.sim.events import (
-    E_INVALIDATIONS,
-    E_L3_HITS,
-    E_L3_MISSES,
-    E_L3_PF_HITS,
-    E_L3_PF_MISSES,
-    E_LOADS_OF_MODIFIED,
-    E_MEMORY_HARDWARE,
-    E_MEMORY_READS,
-    E_MEMORY_STORES,
-    E_OTHER_CORE,
-    E_REMOTE_HARDWARE,
-    E_REMOTE_READS,
-)
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.caches import (
@@ -32,48 +19,6 @@ from setebench.sim.kernel.memory.caches import (
 from setebench.sim.kernel.memory.directory import enter_directory
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
-from setebench.sim.layout import (
-    C_BANK_BUSY,
-    C_BANK_PORTS,
-    C_BANKS,
-    C_CORES,
-    C_DISTANCE,
-    C_EXCLUSIVE,
-    C_INVALIDATE,
-    C_LEVEL,
-    C_LEVELS,
-    C_LINK_INTERVAL,
-    C_LINK_PORT,
-    C_MEMORY_INTERVAL,
-    C_MEMORY_LATENCY,
-    C_MEMORY_PORT,
-    C_MEMORY_SPREAD,
-    C_MODIFIED,
-    C_OPEN_ROWS,
-    C_PER_SHARER,
-    C_REMOTE_FURTHER,
-    C_REMOTE_LINE,
-    C_ROW_HIT_SAVES,
-    C_ROW_LINES,
-    C_SHARED,
-    DEMAND,
-    DIRTY,
-    EXCLUSIVE,
-    HARDWARE,
-    L_DIRECTORY_WAYS,
-    L_FILL,
-    L_FILLS,
-    L_INCLUSION,
-    L_LATENCY,
-    L_PORT,
-    L_PORTS,
-    L_WORDS,
-    OWNED,
-    PORT_WORDS,
-    S_ACTIVE,
-    S_FOUND_META,
-    S_SERVED,
-)
 
 MEMORY, LEVEL_FOUR = 4, 6
 """S_SERVED of a line that memory or its cache delivered."""
@@ -82,15 +27,17 @@ MEMORY, LEVEL_FOUR = 4, 6
 @inlined
 def port(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
     """When an access that comes at t may start at a level."""
-    v = C_LEVEL + level * L_WORDS
-    return reserve(s, c[v + L_PORTS] + PORT_WORDS * (core if level < 2 else 0), t, c[v + L_PORT])
+    v = lay.C_LEVEL + level * lay.L_WORDS
+    return reserve(s, c[v + lay.L_PORTS] + lay.PORT_WORDS * (core if level < 2 else 0), t, c[v + lay.L_PORT])
 
 
 @inlined
 def arrive(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
     """When a line that could come into a level at t really does, given the fills before it."""
-    v = C_LEVEL + level * L_WORDS
-    return reserve(s, c[v + L_FILLS] + PORT_WORDS * (core if level < 2 else 0), t, c[v + L_FILL])
+    v = lay.C_LEVEL + level * lay.L_WORDS
+    return reserve(
+        s, c[v + lay.L_FILLS] + lay.PORT_WORDS * (core if level < 2 else 0), t, c[v + lay.L_FILL_INTERVAL_CYCLES]
+    )
 
 
 @compiled
@@ -109,12 +56,12 @@ def _make_shared(c: Ints, s: Ints, core: int, line: int) -> None:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            s[at] &= ~(DIRTY | OWNED)
+            s[at] &= ~(lay.DIRTY | lay.OWNED)
 
 
 @compiled
 def _others(s: Ints, core: int) -> int:
-    return s[S_ACTIVE] & ~(1 << core)
+    return s[lay.S_ACTIVE] & ~(1 << core)
 
 
 @compiled
@@ -122,7 +69,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
     holders = 0
     others = _others(s, core)
-    for other in range(c[C_CORES]):
+    for other in range(c[lay.C_CORES]):
         if (others >> other) & 1:
             upper = drop(c, s, 0, other, line)
             lower = drop(c, s, 1, other, line)
@@ -130,14 +77,13 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
                 holders += 1
     if holders == 0:
         return 0
-    count(c, s, core, E_INVALIDATIONS, holders)
-    return c[C_INVALIDATE] + (holders - 1) * c[C_PER_SHARER]
+    return c[lay.C_INVALIDATE_CYCLES] + (holders - 1) * c[lay.C_INVALIDATE_PER_SHARER_CYCLES]
 
 
 @compiled
 def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writes: bool) -> tuple[int, int]:
     """(when another core's copy arrives or -1, how many other cores hold the line). Sharing takes ownership away."""
-    cores = c[C_CORES]
+    cores = c[lay.C_CORES]
     others = _others(s, core)
     holders = 0
     latency = -1
@@ -148,18 +94,18 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
         if bits < 0:
             continue
         holders += 1
-        own = c[C_SHARED]
-        if bits & DIRTY:
-            own = c[C_MODIFIED]
-        elif bits & OWNED:
-            own = c[C_EXCLUSIVE]
+        own = c[lay.C_SHARED_CYCLES]
+        if bits & lay.DIRTY:
+            own = c[lay.C_MODIFIED_CYCLES]
+        elif bits & lay.OWNED:
+            own = c[lay.C_EXCLUSIVE_CYCLES]
         if own > 0:
             own += distance(c, core, other)
             latency = own if latency < 0 else min(latency, own)
-        if bits & DIRTY:
-            write_back_to_l3(c, s, core, line, DIRTY, t)
-            if cause == DEMAND and not writes:
-                count(c, s, core, E_LOADS_OF_MODIFIED, 1)
+        if bits & lay.DIRTY:
+            write_back_to_l3(c, s, core, line, lay.DIRTY, t)
+            if cause == lay.DEMAND and not writes:
+                count(c, s, core, lay.E_LOADS_OF_MODIFIED, 1)
         if not writes:
             _make_shared(c, s, other, line)
     return (t + latency if latency >= 0 else -1), holders
@@ -168,16 +114,16 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
 @compiled
 def distance(c: Ints, a: int, b: int) -> int:
     """Extra interconnect time between two cores."""
-    return c[c[C_DISTANCE] + a * c[C_CORES] + b]
+    return c[c[lay.C_DISTANCE] + a * c[lay.C_CORES] + b]
 
 
 @compiled
 def _row_hit(c: Ints, s: Ints, where: int, bank: int) -> int:
     """What an access to memory saves by the row that its bank has open, which is the line's from now on."""
-    row = where // c[C_ROW_LINES] + 1
-    opened = c[C_OPEN_ROWS] + bank
+    row = where // c[lay.C_ROW_LINES] + 1
+    opened = c[lay.C_OPEN_ROWS] + bank
     if s[opened] == row:
-        return c[C_ROW_HIT_SAVES]
+        return c[lay.C_MEMORY_ROW_HIT_SAVES_CYCLES]
     s[opened] = row
     return 0
 
@@ -186,46 +132,46 @@ def _row_hit(c: Ints, s: Ints, where: int, bank: int) -> int:
 def _from_bank(c: Ints, s: Ints, line: int, t: int) -> int:
     """As an access at t to memory in banks; returns when it would have begun in a memory without."""
     where = physical_line(c, s, line)
-    bank = (where ^ (where >> 7) ^ (where >> 15)) % c[C_BANKS]
-    saved = _row_hit(c, s, where, bank) if c[C_ROW_LINES] > 0 else 0
-    return reserve(s, c[C_BANK_PORTS] + PORT_WORDS * bank, t, c[C_BANK_BUSY]) - saved
+    bank = (where ^ (where >> 7) ^ (where >> 15)) % c[lay.C_MEMORY_BANKS]
+    saved = _row_hit(c, s, where, bank) if c[lay.C_ROW_LINES] > 0 else 0
+    return reserve(s, c[lay.C_BANK_PORTS] + lay.PORT_WORDS * bank, t, c[lay.C_MEMORY_BANK_BUSY_CYCLES]) - saved
 
 
 @inlined
 def _remote(c: Ints, s: Ints, line: int) -> bool:
     """Whether a line lies in another socket's memory."""
-    return c[C_REMOTE_LINE] > 0 and physical_line(c, s, line) >= c[C_REMOTE_LINE]
+    return c[lay.C_REMOTE_LINE] > 0 and physical_line(c, s, line) >= c[lay.C_REMOTE_LINE]
 
 
 @compiled
 def _over_link(c: Ints, s: Ints, core: int, t: int) -> int:
     """As a read that begins at t of another socket's memory; returns when it would have begun in near memory."""
-    count(c, s, core, E_REMOTE_READS, 1)
-    return reserve(s, c[C_LINK_PORT], t, c[C_LINK_INTERVAL]) + c[C_REMOTE_FURTHER]
+    count(c, s, core, lay.E_REMOTE_READS, 1)
+    return reserve(s, c[lay.C_LINK_PORT], t, c[lay.C_REMOTE_LINK_INTERVAL_CYCLES]) + c[lay.C_REMOTE_FURTHER_CYCLES]
 
 
 @compiled
 def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
     """When memory, or the cache that it has, delivers a line that was asked for at t."""
-    if c[C_LEVELS] > 3:
+    if c[lay.C_LEVELS] > 3:
         first = first_way(c, s, 3, core, line)
         at = find(c, s, 3, line, first)
         if at >= 0:
             touch(c, s, 3, first, at)
-            s[S_SERVED] = LEVEL_FOUR
-            return max(t + c[C_LEVEL + 3 * L_WORDS + L_LATENCY], s[ready_at(c, 3, at)])
-    count(c, s, core, E_MEMORY_READS, 1)
-    s[S_SERVED] = MEMORY
-    start = _from_bank(c, s, line, t) if c[C_BANKS] > 0 else t
+            s[lay.S_SERVED] = LEVEL_FOUR
+            return max(t + c[lay.C_LEVEL + 3 * lay.L_WORDS + lay.L_LATENCY_CYCLES], s[ready_at(c, 3, at)])
+    count(c, s, core, lay.E_MEMORY_READS, 1)
+    s[lay.S_SERVED] = MEMORY
+    start = _from_bank(c, s, line, t) if c[lay.C_MEMORY_BANKS] > 0 else t
     if _remote(c, s, line):
         start = _over_link(c, s, core, start)
     else:
-        start = reserve(s, c[C_MEMORY_PORT], start, c[C_MEMORY_INTERVAL])
-    spread = c[C_MEMORY_SPREAD]
+        start = reserve(s, c[lay.C_MEMORY_PORT], start, c[lay.C_MEMORY_INTERVAL_CYCLES])
+    spread = c[lay.C_MEMORY_SPREAD_CYCLES]
     if spread > 0:
         start += random_below(s, 2 * spread + 1) - spread
-    done = start + c[C_MEMORY_LATENCY]
-    if c[C_LEVELS] > 3:
+    done = start + c[lay.C_MEMORY_LATENCY_CYCLES]
+    if c[lay.C_LEVELS] > 3:
         put_l4(c, s, core, line, 0, done)
     return done
 
@@ -233,24 +179,24 @@ def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
 @compiled
 def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, keep: bool) -> int:
     """When level 3 or memory delivers a line; level 3 keeps a copy if it isn't for victims or `keep` says so."""
-    v = C_LEVEL + 2 * L_WORDS
+    v = lay.C_LEVEL + 2 * lay.L_WORDS
     start = port(c, s, 2, core, t)
     first = first_way(c, s, 2, core, line)
     at = find(c, s, 2, line, first)
     if at >= 0:
-        count(c, s, core, E_L3_HITS if cause == DEMAND else E_L3_PF_HITS, 1)
-        s[S_SERVED] = 3
-        done = max(start + c[v + L_LATENCY], s[ready_at(c, 2, at)])
-        if c[v + L_INCLUSION] == EXCLUSIVE and not keep:
-            s[S_FOUND_META] |= remove(s, at) & DIRTY
+        s[lay.S_SERVED] = 3
+        done = max(start + c[v + lay.L_LATENCY_CYCLES], s[ready_at(c, 2, at)])
+        if c[v + lay.L_INCLUSION] == lay.EXCLUSIVE and not keep:
+            s[lay.S_FOUND_META] |= remove(s, at) & lay.DIRTY
         else:
             touch(c, s, 2, first, at)
         return done
-    count(c, s, core, E_L3_MISSES if cause == DEMAND else E_L3_PF_MISSES, 1)
+    if cause == lay.DEMAND:
+        count(c, s, core, lay.E_L3_MISSES, 1)
     start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
     done = arrive(c, s, 2, core, memory(c, s, core, line, start))
     keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
-    if c[v + L_INCLUSION] < EXCLUSIVE or keep:
+    if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
         put_l3(c, s, core, line, 0, done)
     return done
 
@@ -258,12 +204,12 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
 @compiled
 def _note_memory(c: Ints, s: Ints, core: int, line: int, cause: int, writes: bool) -> None:
     """Count for whom a line came from memory, where it was not for a load."""
-    if cause == HARDWARE:
-        count(c, s, core, E_MEMORY_HARDWARE, 1)
+    if cause == lay.HARDWARE:
+        count(c, s, core, lay.E_MEMORY_READS_HARDWARE, 1)
         if _remote(c, s, line):
-            count(c, s, core, E_REMOTE_HARDWARE, 1)
-    elif cause == DEMAND and writes:
-        count(c, s, core, E_MEMORY_STORES, 1)
+            count(c, s, core, lay.E_REMOTE_READS_HARDWARE, 1)
+    elif cause == lay.DEMAND and writes:
+        count(c, s, core, lay.E_MEMORY_READS_STORES, 1)
 
 
 @compiled
@@ -275,27 +221,26 @@ def fetch_below_l2(
     Sets S_FOUND_META to the line's DIRTY and OWNED bits and S_SERVED to who delivered it. `writes` takes the line away
     from other cores.
     """
-    s[S_FOUND_META] = 0
+    s[lay.S_FOUND_META] = 0
     holders = 0
     done = -1
     if _others(s, core):
         done, holders = _read_other(c, s, core, line, cause, t, writes)
         if done >= 0:
-            count(c, s, core, E_OTHER_CORE, 1)
-            s[S_SERVED] = 5
-    if done < 0 and c[C_LEVELS] > 2:
+            s[lay.S_SERVED] = 5
+    if done < 0 and c[lay.C_LEVELS] > 2:
         done = _from_l3(c, s, core, cpu, line, cause, t, keep)
     elif done < 0:
         done = memory(c, s, core, line, t)
-    if s[S_SERVED] == MEMORY:
+    if s[lay.S_SERVED] == MEMORY:
         _note_memory(c, s, core, line, cause, writes)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
-        if s[S_SERVED] != 5 or holders > 1:
+        if s[lay.S_SERVED] != 5 or holders > 1:
             done += extra
         holders = 0
     if holders == 0:
-        s[S_FOUND_META] |= OWNED
-    if c[C_LEVEL + 2 * L_WORDS + L_DIRECTORY_WAYS] > 0 and not keep:
+        s[lay.S_FOUND_META] |= lay.OWNED
+    if c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_DIRECTORY_WAYS] > 0 and not keep:
         enter_directory(c, s, core, line, done)
     return done

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import BY_REMAINDER, BY_SLICE, L_INDEX, L_SET_BITS, L_SLICE_SETS, L_SLICES
 
 SLICE_MASKS = (0x1B5F575440 >> 6, 0x2EB5FAA880 >> 6, 0x3CCCC93100 >> 6)
 """Bits of a line number whose parity is one bit of the slice's number, for 2, 4 and 8 slices (Maurice et al., RAID
@@ -39,10 +39,10 @@ def slice_of(line: int, slices: int) -> int:
 @compiled
 def hashed_set(c: Ints, v: int, line: int) -> int:
     """The set of a physical line in a level whose record begins at v, its slices' sets one slice after the other."""
-    bits = c[v + L_SET_BITS]
+    bits = c[v + lay.L_SET_BITS]
     mask = (1 << bits) - 1
-    own = c[v + L_SLICE_SETS]
-    if c[v + L_INDEX] >= BY_SLICE:
+    own = c[v + lay.L_SLICE_SETS]
+    if c[v + lay.L_INDEX] >= lay.BY_SLICE:
         inside = line % own if own & (own - 1) else line & mask
-        return inside if c[v + L_INDEX] == BY_REMAINDER else slice_of(line, c[v + L_SLICES]) * own + inside
+        return inside if c[v + lay.L_INDEX] == lay.BY_REMAINDER else slice_of(line, c[v + lay.L_SLICES]) * own + inside
     return (line ^ (line >> bits) ^ (line >> (2 * bits))) & mask

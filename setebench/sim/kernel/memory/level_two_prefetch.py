@@ -2,93 +2,54 @@
 
 from __future__ import annotations
 
-from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3, E_L2_FILLS, E_L2_FILLS_HARDWARE
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2
 from setebench.sim.kernel.memory.caches import find, first_way, put_l2
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
-from setebench.sim.layout import (
-    BY_HARDWARE,
-    BY_PREFETCH,
-    C_CORES,
-    C_FRAME_TABLE,
-    C_LEVEL,
-    C_LEVELS,
-    C_LINE_BITS,
-    C_OUT,
-    C_PAGE_LINES_BITS,
-    C_PAGE_TABLE,
-    C_PAGES,
-    C_PREFETCHER,
-    C_PREFETCHERS,
-    EXCLUSIVE,
-    FRAME_BITS,
-    HARDWARE,
-    L_INCLUSION,
-    L_WORDS,
-    P_ALL_CORES,
-    P_DROPS,
-    P_FILLS,
-    P_LEVEL,
-    P_OFF,
-    P_OWNED,
-    P_STATE,
-    P_STATE_WORDS,
-    P_THREAD_WORDS,
-    P_TRAINED,
-    P_WORDS,
-    PRESENT,
-    S_FOUND_META,
-    S_SEEN_ADDRESS,
-    S_SEEN_IP,
-    S_SEEN_LINE,
-    S_SEEN_MISSES,
-    S_SEEN_OWNER,
-    S_SEEN_SOURCE,
-)
 from setebench.sim.prefetchers import silence, train
 
-L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
+L1, L2, L3 = lay.C_LEVEL, lay.C_LEVEL + lay.L_WORDS, lay.C_LEVEL + 2 * lay.L_WORDS
 
 
 @compiled
 def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int, n: int) -> int:
     """Show an access to every prefetcher of a level; returns how many lines they ask for, fill levels beside them."""
     core = core_of(c, cpu)
-    s[S_SEEN_ADDRESS] = address
-    s[S_SEEN_LINE] = address >> c[C_LINE_BITS]
-    s[S_SEEN_IP] = ip
-    s[S_SEEN_MISSES] = misses
-    s[S_SEEN_SOURCE] = source
-    for i in range(c[C_PREFETCHERS]):
-        p = C_PREFETCHER + i * P_WORDS
-        if c[p + P_LEVEL] != level or (c[p + P_OFF] >> core) & 1:
+    s[lay.S_SEEN_ADDRESS] = address
+    s[lay.S_SEEN_LINE] = address >> c[lay.C_LINE_BITS]
+    s[lay.S_SEEN_IP] = ip
+    s[lay.S_SEEN_MISSES] = misses
+    s[lay.S_SEEN_SOURCE] = source
+    for i in range(c[lay.C_PREFETCHERS]):
+        p = lay.C_PREFETCHER + i * lay.P_WORDS
+        if c[p + lay.P_LEVEL] != level or (c[p + lay.P_OFF] >> core) & 1:
             continue
-        owner = cpu // c[C_CORES] if c[p + P_OWNED] else 0
-        table = 0 if c[p + P_ALL_CORES] else core
-        q = c[p + P_STATE] + table * c[p + P_STATE_WORDS] + owner * c[p + P_THREAD_WORDS]
-        s[S_SEEN_OWNER] = owner
-        if source == BY_PREFETCH:
+        owner = cpu // c[lay.C_CORES] if c[p + lay.P_OWNED] else 0
+        table = 0 if c[p + lay.P_SHARED_BY_CORES] else core
+        q = c[p + lay.P_STATE] + table * c[p + lay.P_STATE_WORDS] + owner * c[p + lay.P_THREAD_WORDS]
+        s[lay.S_SEEN_OWNER] = owner
+        if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
-        if not (c[p + P_TRAINED] >> source) & 1:
+        if not (c[p + lay.P_TRAINED] >> source) & 1:
             continue
         before = n
         n = train(c, s, p, q, n)
         for k in range(before, n):
-            s[c[C_OUT] + k] = s[c[C_OUT] + k] * 8 + c[p + P_FILLS] * 2 + c[p + P_DROPS]
+            s[c[lay.C_OUT] + k] = s[c[lay.C_OUT] + k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_DROPS]
     return n
 
 
 @compiled
 def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
     """Virtual number of a physical line, -1 for memory that nobody has."""
-    bits = c[C_PAGE_LINES_BITS]
+    bits = c[lay.C_PAGE_LINES_BITS]
     frame = physical >> bits
-    if frame < 0 or frame >= c[C_PAGES]:
+    if frame < 0 or frame >= c[lay.C_PAGES]:
         return -1
-    page = s[c[C_FRAME_TABLE] + frame] - 1
-    if page < 0 or not s[c[C_PAGE_TABLE] + page] & PRESENT:
+    page = s[c[lay.C_FRAME_TABLE] + frame] - 1
+    if page < 0 or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
         return -1
     return (page << bits) | (physical & ((1 << bits) - 1))
 
@@ -97,13 +58,11 @@ def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
 def prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, drops: bool, t: int) -> None:
     """A hardware prefetch that only level 3 gets."""
     core = core_of(c, cpu)
-    if c[C_LEVELS] < 3 or find(c, s, 2, line, first_way(c, s, 2, core, line)) >= 0:
+    if c[lay.C_LEVELS] < 3 or find(c, s, 2, line, first_way(c, s, 2, core, line)) >= 0:
         return
-    if drops and not entry_free(c, s, 2, cpu, HARDWARE, t):
-        count(c, s, core, E_HARDWARE_FULL, 1)
+    if drops and not entry_free(c, s, 2, cpu, lay.HARDWARE, t):
         return
-    count(c, s, core, E_HARDWARE_L3, 1)
-    fetch_below_l2(c, s, core, cpu, line, HARDWARE, t, False, True)
+    fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, t, False, True)
 
 
 @compiled
@@ -117,26 +76,24 @@ def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
     if (word >> 1) & 3 == 3:
         prefetch_l3(c, s, cpu, line, drops, t)
         return
-    if c[L2 + L_INCLUSION] == EXCLUSIVE and find(c, s, 0, line, first_way(c, s, 0, core, line)) >= 0:
+    if c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE and find(c, s, 0, line, first_way(c, s, 0, core, line)) >= 0:
         return
-    if drops and not entry_free(c, s, 1, cpu, HARDWARE, t):
-        count(c, s, core, E_HARDWARE_FULL, 1)
+    if drops and not entry_free(c, s, 1, cpu, lay.HARDWARE, t):
         return
-    count(c, s, core, E_HARDWARE_L2, 1)
-    count(c, s, core, E_L2_FILLS, 1)
-    count(c, s, core, E_L2_FILLS_HARDWARE, 1)
-    start, entry_at, limited = take_entry(c, s, 1, cpu, HARDWARE, t)
-    done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, HARDWARE, start, False, False))
-    keep_entry(c, s, 1, cpu, HARDWARE, entry_at, limited, done)
-    put_l2(c, s, core, line, s[S_FOUND_META] | BY_HARDWARE, done)
+    count(c, s, core, lay.E_L2_FILLS, 1)
+    count(c, s, core, lay.E_L2_FILLS_HARDWARE, 1)
+    start, entry_at, limited = take_entry(c, s, 1, cpu, lay.HARDWARE, t)
+    done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, start, False, False))
+    keep_entry(c, s, 1, cpu, lay.HARDWARE, entry_at, limited, done)
+    put_l2(c, s, core, line, s[lay.S_FOUND_META], done)
 
 
 @compiled
 def train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, source: int, t: int) -> None:
-    bits = c[C_PAGE_LINES_BITS]
-    frame = s[c[C_PAGE_TABLE] + (line >> bits)] >> FRAME_BITS
+    bits = c[lay.C_PAGE_LINES_BITS]
+    frame = s[c[lay.C_PAGE_TABLE] + (line >> bits)] >> lay.FRAME_BITS
     physical = (frame << bits) | (line & ((1 << bits) - 1))
-    n = ask(c, s, cpu, 2, physical << c[C_LINE_BITS], ip, misses, source, 0)
-    first = c[C_OUT]
+    n = ask(c, s, cpu, 2, physical << c[lay.C_LINE_BITS], ip, misses, source, 0)
+    first = c[lay.C_OUT]
     for k in range(n):
         _prefetch_l2(c, s, cpu, s[first + k], t)

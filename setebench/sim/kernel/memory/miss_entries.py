@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from setebench.sim.events import E_L1_FULL
-from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry
+from setebench.sim import layout as lay
+from setebench.sim.kernel.basics import core_of, free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.ledger import mark
-from setebench.sim.layout import (
-    C_COUNTING,
-    C_LEVEL,
-    DEMAND,
-    ENTRY_WAITS_L1,
-    ENTRY_WAITS_L2,
-    L_DEMAND,
-    L_ENTRIES,
-    L_HARDWARE,
-    L_SHARED,
-    L_SLOT_WORDS,
-    L_SLOTS,
-    L_SOFTWARE,
-    L_WORDS,
-    SOFTWARE,
-)
+from setebench.sim.kernel.waits import span
 
 
 @inlined
 def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, int]:
     """Base and number of a level's miss entries, and of those of them that the cause may use (0: all)."""
-    v = C_LEVEL + level * L_WORDS
+    v = lay.C_LEVEL + level * lay.L_WORDS
     owner = 0
     if level < 2:
-        owner = core_of(c, cpu) if c[v + L_SHARED] else cpu
-    base = c[v + L_SLOTS] + owner * c[v + L_SLOT_WORDS]
-    entries = c[v + L_ENTRIES]
+        owner = core_of(c, cpu) if c[v + lay.L_MSHR_SHARED_BY_SMT] else cpu
+    base = c[v + lay.L_SLOTS] + owner * c[v + lay.L_SLOT_WORDS]
+    entries = c[v + lay.L_MSHR_ENTRIES]
     own = base + entries
-    if cause == DEMAND:
-        return base, entries, own, c[v + L_DEMAND]
-    own += c[v + L_DEMAND]
-    if cause == SOFTWARE:
-        return base, entries, own, c[v + L_SOFTWARE]
-    return base, entries, own + c[v + L_SOFTWARE], c[v + L_HARDWARE]
+    if cause == lay.DEMAND:
+        return base, entries, own, c[v + lay.L_DEMAND]
+    own += c[v + lay.L_DEMAND]
+    if cause == lay.SOFTWARE:
+        return base, entries, own, c[v + lay.L_SOFTWARE]
+    return base, entries, own + c[v + lay.L_SOFTWARE], c[v + lay.L_HARDWARE]
 
 
 @inlined
@@ -55,10 +39,8 @@ def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tu
         start = max(start, s[limited])
     entry = free_entry(s, base, entries, start)
     start = max(start, s[entry])
-    if start > t:
-        count(c, s, core_of(c, cpu), E_L1_FULL + level, start - t)
-        if c[C_COUNTING] and level < 2:
-            mark(c, s, cpu, t, start, ENTRY_WAITS_L2 if level else ENTRY_WAITS_L1)
+    if start > t and c[lay.C_COUNTING] and level < 2:
+        span(c, s, cpu, lay.E_L1_FULL_CYCLES + level, lay.T_L1_FULL_UNTIL + level, t, start)
     return start, entry, limited
 
 

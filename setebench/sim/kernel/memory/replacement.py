@@ -8,44 +8,11 @@ so uses are numbered anew before they outgrow it. Bits and ages of lines take th
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import random_below
 from setebench.sim.kernel.compiler import LANES, Ints, compiled, inlined, smallest_word
-from setebench.sim.layout import (
-    AGES,
-    BIMODAL,
-    BIT_PLRU,
-    C_CORES,
-    C_LEVEL,
-    C_LEVELS,
-    EMPTY,
-    FIFO,
-    L_HIT_AGE_2,
-    L_HIT_AGE_3,
-    L_INSERT_AGE,
-    L_INSERT_ONE_IN,
-    L_LINES,
-    L_REPLACEMENT,
-    L_SET_WORDS,
-    L_SETS,
-    L_TREE,
-    L_TREE_WAYS,
-    L_UPDATE,
-    L_UPDATE_ON_MISS,
-    L_VICTIM,
-    L_WAYS,
-    L_WORDS,
-    LAST_USE,
-    LRU,
-    MARK_BITS,
-    MOST_WAYS,
-    NEVER,
-    NRU,
-    RANDOM,
-    S_USES,
-    TREE_PLRU,
-)
 
-WAY_BITS = (MOST_WAYS - 1).bit_length()
+WAY_BITS = (lay.MOST_WAYS - 1).bit_length()
 OLDEST = 3  # the highest age
 FILLS_FROM_LAST = 2  # of `Ages.victim`: R2
 
@@ -87,15 +54,15 @@ def _tree_victim(s: Ints, tree: int, size: int, ways: int) -> int:
 @inlined
 def _used(word: int) -> int:
     """When a line was used last."""
-    return (word >> MARK_BITS) & LAST_USE
+    return (word >> lay.MARK_BITS) & lay.LAST_USE
 
 
 @inlined
 def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
-    oldest = NEVER
+    oldest = lay.NEVER
     for way in range(0, ways, LANES):
-        part = smallest_word(s, first + way, ways - way, WAY_BITS - MARK_BITS, LAST_USE << WAY_BITS)
+        part = smallest_word(s, first + way, ways - way, WAY_BITS - lay.MARK_BITS, lay.LAST_USE << WAY_BITS)
         oldest = min(oldest, part | way)
     return oldest & ((1 << WAY_BITS) - 1)
 
@@ -114,40 +81,40 @@ def _oldest_after(s: Ints, first: int, ways: int, rank: int) -> int:
 @compiled
 def _renumber_uses(c: Ints, s: Ints) -> None:
     """Number the uses of every set's lines from 1 on, in the order they had."""
-    for level in range(c[C_LEVELS]):
-        v = C_LEVEL + level * L_WORDS
-        if c[v + L_REPLACEMENT] > FIFO and c[v + L_REPLACEMENT] != BIMODAL:
+    for level in range(c[lay.C_LEVELS]):
+        v = lay.C_LEVEL + level * lay.L_WORDS
+        if c[v + lay.L_REPLACEMENT] > lay.FIFO and c[v + lay.L_REPLACEMENT] != lay.BIMODAL:
             continue
-        owners = c[C_CORES] if level < 2 else 1
-        ways = c[v + L_WAYS]
-        for number in range(owners * c[v + L_SETS]):
-            first = c[v + L_LINES] + number * c[v + L_SET_WORDS]
+        owners = c[lay.C_CORES] if level < 2 else 1
+        ways = c[v + lay.L_WAYS]
+        for number in range(owners * c[v + lay.L_SETS]):
+            first = c[v + lay.L_LINES] + number * c[v + lay.L_SET_WORDS]
             for rank in range(1, ways + 1):
                 at = _oldest_after(s, first, ways, rank)
                 if at >= 0:
-                    s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (rank << MARK_BITS)
-    s[S_USES] = MOST_WAYS
+                    s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (rank << lay.MARK_BITS)
+    s[lay.S_USES] = lay.MOST_WAYS
 
 
 @inlined
 def _stamp(c: Ints, s: Ints, at: int) -> None:
     """Note that the line at `at` was used later than all others."""
-    if s[S_USES] == LAST_USE:
+    if s[lay.S_USES] == lay.LAST_USE:
         _renumber_uses(c, s)
-    s[S_USES] += 1
-    _set_used(s, at, s[S_USES])
+    s[lay.S_USES] += 1
+    _set_used(s, at, s[lay.S_USES])
 
 
 @inlined
 def _set_used(s: Ints, at: int, use: int) -> None:
-    s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (use << MARK_BITS)
+    s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (use << lay.MARK_BITS)
 
 
 @compiled
 def _set_bit(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """Bit-PLRU: set the line's bit; when all are set, clear the others."""
     _set_used(s, at, 1)
-    ways = c[v + L_WAYS]
+    ways = c[v + lay.L_WAYS]
     for other in range(first, first + ways):
         if not _used(s[other]):
             return
@@ -159,13 +126,13 @@ def _set_bit(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 @compiled
 def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """Raise the ages of a full set without a line of the oldest; `at` is the line just used, -1 for none."""
-    ways = c[v + L_WAYS]
+    ways = c[v + lay.L_WAYS]
     oldest = 0
     for way in range(first, first + ways):
-        oldest = max(oldest, OLDEST if s[way] == EMPTY else _used(s[way]))
+        oldest = max(oldest, OLDEST if s[way] == lay.EMPTY else _used(s[way]))
     if oldest == OLDEST:
         return
-    rule = c[v + L_UPDATE]
+    rule = c[v + lay.L_UPDATE]
     step = OLDEST - oldest if rule < 2 else 1
     for way in range(first, first + ways):
         if way != at or not rule & 1:
@@ -176,31 +143,31 @@ def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 def _young(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
     """Give the line at `at` an age after its use, and raise the others' where that is due."""
     _set_used(s, at, age)
-    if not c[v + L_UPDATE_ON_MISS]:
+    if not c[v + lay.L_UPDATE_ON_MISS]:
         _raise_ages(c, s, v, first, at)
 
 
 @compiled
 def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """As `touch`, for policies that keep no numbers of uses."""
-    kind = c[v + L_REPLACEMENT]
-    if kind == TREE_PLRU:
-        _tree_touch(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], at - first)
-    elif kind in (BIT_PLRU, NRU):
+    kind = c[v + lay.L_REPLACEMENT]
+    if kind == lay.TREE_PLRU:
+        _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
+    elif kind in (lay.BIT_PLRU, lay.NRU):
         _set_bit(c, s, v, first, at)
-    elif kind == BIMODAL:
+    elif kind == lay.BIMODAL:
         _stamp(c, s, at)
-    elif kind == AGES:
+    elif kind == lay.AGES:
         age = _used(s[at])
-        age = c[v + L_HIT_AGE_3] if age == OLDEST else (c[v + L_HIT_AGE_2] if age == OLDEST - 1 else 0)
+        age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
         _young(c, s, v, first, at, age)
 
 
 @inlined
 def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     """Note that the line at `at`, in the set at `first`, was used."""
-    v = C_LEVEL + level * L_WORDS
-    if c[v + L_REPLACEMENT] <= RANDOM:
+    v = lay.C_LEVEL + level * lay.L_WORDS
+    if c[v + lay.L_REPLACEMENT] <= lay.RANDOM:
         _stamp(c, s, at)
     else:
         _touch_others(c, s, v, first, at)
@@ -209,13 +176,13 @@ def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
 @compiled
 def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """As `fill`, for policies for which a new line isn't one that was just used."""
-    if c[v + L_REPLACEMENT] < BIMODAL:
+    if c[v + lay.L_REPLACEMENT] < lay.BIMODAL:
         _touch_others(c, s, v, first, at)
         return
-    usual = c[v + L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + L_INSERT_ONE_IN]) == 0
-    if c[v + L_REPLACEMENT] == AGES:
-        _young(c, s, v, first, at, c[v + L_INSERT_AGE] if usual else OLDEST)
-    elif usual and c[v + L_INSERT_ONE_IN]:
+    usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
+    if c[v + lay.L_REPLACEMENT] == lay.AGES:
+        _young(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
+    elif usual and c[v + lay.L_INSERT_ONE_IN]:
         _stamp(c, s, at)
     else:
         _set_used(s, at, 0)
@@ -224,8 +191,8 @@ def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 @inlined
 def fill(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     """Note that the line at `at`, in the set at `first`, is a new one."""
-    v = C_LEVEL + level * L_WORDS
-    if c[v + L_REPLACEMENT] <= FIFO:
+    v = lay.C_LEVEL + level * lay.L_WORDS
+    if c[v + lay.L_REPLACEMENT] <= lay.FIFO:
         _stamp(c, s, at)
     else:
         _fill_others(c, s, v, first, at)
@@ -236,7 +203,7 @@ def _empty_way(s: Ints, first: int, ways: int, from_last: bool) -> int:
     """An empty way of a set, the first or the last one, -1 if there is none."""
     found = -1
     for at in range(first, first + ways):
-        if s[at] == EMPTY and (found < 0 or from_last):
+        if s[at] == lay.EMPTY and (found < 0 or from_last):
             found = at
     return found
 
@@ -265,29 +232,29 @@ def _random_unused(s: Ints, first: int, ways: int) -> int:
 @compiled
 def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
     """As `victim_way`, for policies that keep no numbers of uses."""
-    v = C_LEVEL + level * L_WORDS
-    ways = c[v + L_WAYS]
-    kind = c[v + L_REPLACEMENT]
-    empty = _empty_way(s, first, ways, kind == AGES and c[v + L_VICTIM] == FILLS_FROM_LAST)
+    v = lay.C_LEVEL + level * lay.L_WORDS
+    ways = c[v + lay.L_WAYS]
+    kind = c[v + lay.L_REPLACEMENT]
+    empty = _empty_way(s, first, ways, kind == lay.AGES and c[v + lay.L_VICTIM] == FILLS_FROM_LAST)
     if empty >= 0:
         return empty
-    if kind == TREE_PLRU:
-        return first + _tree_victim(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], ways)
-    if kind == BIT_PLRU:
+    if kind == lay.TREE_PLRU:
+        return first + _tree_victim(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], ways)
+    if kind == lay.BIT_PLRU:
         return _first_used(s, first, ways, 0)
-    if kind == AGES:
-        if c[v + L_UPDATE_ON_MISS]:
+    if kind == lay.AGES:
+        if c[v + lay.L_UPDATE_ON_MISS]:
             _raise_ages(c, s, v, first, -1)
         return _first_used(s, first, ways, OLDEST)
-    if kind == BIMODAL:
+    if kind == lay.BIMODAL:
         return first + _oldest_way(s, first, ways)
-    return _random_unused(s, first, ways) if kind == NRU else first + random_below(s, ways)
+    return _random_unused(s, first, ways) if kind == lay.NRU else first + random_below(s, ways)
 
 
 @inlined
 def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
     """The way to replace: an empty one, else as the replacement says."""
-    kind = c[C_LEVEL + level * L_WORDS + L_REPLACEMENT]
-    if kind in (LRU, FIFO):
-        return first + _oldest_way(s, first, c[C_LEVEL + level * L_WORDS + L_WAYS])
+    kind = c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_REPLACEMENT]
+    if kind in (lay.LRU, lay.FIFO):
+        return first + _oldest_way(s, first, c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_WAYS])
     return _victim_of_others(c, s, level, first)

@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-from setebench.sim.events import (
-    E_DROPPED_FAULT,
-    E_DROPPED_FULL,
-    E_DROPPED_PAGE,
-    E_DROPPED_TLB,
-    E_L1_PREFETCH_MISSES,
-    E_PREFETCHES,
-)
+from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.ledger import begins
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others
 from setebench.sim.kernel.memory.caches import find, first_way, put_l1, ready_at
 from setebench.sim.kernel.memory.hierarchy import fetch_l2, own_l2, own_line, train_l1
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.kernel.memory.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
-from setebench.sim.layout import (
-    BASE_ADDRESS,
-    BY_PREFETCH,
-    BY_SOFTWARE,
-    C_BLOCKING_PREFETCH,
-    C_COUNTING,
-    C_HINT,
-    C_L1_PREFETCHERS,
-    C_LEVELS,
-    C_LINE_BITS,
-    C_LOAD_QUEUE,
-    C_LOAD_RING,
-    C_PF_ACROSS,
-    C_PF_DROPS,
-    C_PF_FAULT,
-    C_PF_TAKES_L1,
-    C_PF_TLB1,
-    C_PF_TLB2,
-    C_THREADS,
-    H_BYPASS,
-    H_EXCLUSIVE,
-    H_FILLS,
-    H_WORDS,
-    OWNED,
-    PAGE_BITS,
-    S_ACTIVE,
-    S_ENTRY,
-    S_FOUND_META,
-    SOFTWARE,
-    T_LOAD_POS,
-    T_PAGE,
-    T_WORDS,
-)
 
 
 @compiled
 def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusive: bool, bypass: bool, t: int) -> int:
     """A software prefetch into level 1; returns when it got its miss entry (t if it needed none)."""
     core = core_of(c, cpu)
-    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
     entry = t
@@ -69,20 +28,22 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
             ready = ready_at(c, 0, at)
             s[ready] = max(s[ready], t + own_line(c, s, core, at, line))
     else:
-        count(c, s, core, E_L1_PREFETCH_MISSES, 1)
-        entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
+        count(c, s, core, lay.E_L1_PREFETCH_MISSES, 1)
+        entry, entry_at, limited = take_entry(c, s, 0, cpu, lay.SOFTWARE, t)
         keep = -1 if bypass else 0
-        done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, keep))
-        found = s[S_FOUND_META]
-        if exclusive and not found & OWNED:
-            if s[S_ACTIVE] & ~(1 << core):
+        done = arrive(
+            c, s, 0, core, fetch_l2(c, s, cpu, line, ip, lay.SOFTWARE, lay.BY_PREFETCH, entry, exclusive, keep)
+        )
+        found = s[lay.S_FOUND_META]
+        if exclusive and not found & lay.OWNED:
+            if s[lay.S_ACTIVE] & ~(1 << core):
                 done += invalidate_others(c, s, core, line)
             own_l2(c, s, core, line)
-            found |= OWNED
-        keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
-        put_l1(c, s, core, line, found | BY_SOFTWARE, done)
-    if c[C_L1_PREFETCHERS]:
-        train_l1(c, s, cpu, address - BASE_ADDRESS, ip, at < 0, BY_PREFETCH, entry)
+            found |= lay.OWNED
+        keep_entry(c, s, 0, cpu, lay.SOFTWARE, entry_at, limited, done)
+        put_l1(c, s, core, line, found, done)
+    if c[lay.C_L1_PREFETCHERS]:
+        train_l1(c, s, cpu, address - lay.BASE_ADDRESS, ip, at < 0, lay.BY_PREFETCH, entry)
     return entry
 
 
@@ -90,15 +51,15 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
 def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusive: bool, takes_l1: bool, t: int) -> int:
     """A software prefetch into level 2; returns when it got its miss entry (t if it needed none)."""
     core = core_of(c, cpu)
-    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     if find(c, s, 0, line, first_way(c, s, 0, core, line)) >= 0:
         return t
     if not takes_l1:
-        fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, t, exclusive, 1)
-        return s[S_ENTRY]
-    entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
-    done = fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, 1)
-    keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
+        fetch_l2(c, s, cpu, line, ip, lay.SOFTWARE, lay.BY_PREFETCH, t, exclusive, 1)
+        return s[lay.S_ENTRY]
+    entry, entry_at, limited = take_entry(c, s, 0, cpu, lay.SOFTWARE, t)
+    done = fetch_l2(c, s, cpu, line, ip, lay.SOFTWARE, lay.BY_PREFETCH, entry, exclusive, 1)
+    keep_entry(c, s, 0, cpu, lay.SOFTWARE, entry_at, limited, done)
     return entry
 
 
@@ -106,11 +67,11 @@ def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
 def soft_prefetch_l3(c: Ints, s: Ints, cpu: int, address: int, exclusive: bool, t: int) -> int:
     """A software prefetch into level 3 only."""
     core = core_of(c, cpu)
-    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     for level in range(3):
         if find(c, s, level, line, first_way(c, s, level, core, line)) >= 0:
             return t
-    fetch_below_l2(c, s, core, cpu, line, SOFTWARE, t, exclusive, True)
+    fetch_below_l2(c, s, core, cpu, line, lay.SOFTWARE, t, exclusive, True)
     return t
 
 
@@ -118,24 +79,20 @@ def soft_prefetch_l3(c: Ints, s: Ints, cpu: int, address: int, exclusive: bool, 
 def _prefetch_dropped(c: Ints, s: Ints, cpu: int, address: int, level: int) -> bool:
     """Whether translation rules drop a software prefetch, and count why."""
     core = core_of(c, cpu)
-    page = (address - BASE_ADDRESS) >> PAGE_BITS
+    page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
     state = page_state(c, s, address)
     if state == UNMAPPED or level == 0:
         return True
-    last = s[c[C_THREADS] + cpu * T_WORDS + T_PAGE]
-    if not c[C_PF_ACROSS] and last >= 0 and last != page:
-        count(c, s, core, E_DROPPED_PAGE, 1)
+    last = s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_PAGE]
+    if not c[lay.C_PF_ACROSS_PAGE] and last >= 0 and last != page:
         return True
     if state == ABSENT:
-        if not c[C_PF_FAULT]:
-            count(c, s, core, E_DROPPED_FAULT, 1)
+        if not c[lay.C_PF_ON_PAGE_FAULT]:
             return True
         make_present(c, s, page)
-    if not (c[C_PF_TLB1] and c[C_PF_TLB2]):
+    if not (c[lay.C_PF_ON_L1_TLB_MISS] and c[lay.C_PF_ON_L2_TLB_MISS]):
         missed = tlb_misses(c, s, core, address)
-        if (missed > 0 and not c[C_PF_TLB1]) or (missed > 1 and not c[C_PF_TLB2]):
-            count(c, s, core, E_DROPPED_TLB, 1)
-            return True
+        return (missed > 0 and not c[lay.C_PF_ON_L1_TLB_MISS]) or (missed > 1 and not c[lay.C_PF_ON_L2_TLB_MISS])
     return False
 
 
@@ -143,38 +100,37 @@ def _prefetch_dropped(c: Ints, s: Ints, cpu: int, address: int, level: int) -> b
 def _prefetch_finds_full(c: Ints, s: Ints, cpu: int, address: int, level: int, t: int) -> bool:
     """Whether a software prefetch would need a miss entry of the level it fills and find none."""
     core = core_of(c, cpu)
-    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     for upper in range(level):
         if find(c, s, upper, line, first_way(c, s, upper, core, line)) >= 0:
             return False
-    if level > 1 and c[C_PF_TAKES_L1] and not entry_free(c, s, 0, cpu, SOFTWARE, t):
+    if level > 1 and c[lay.C_PF_LOWER_HINT_TAKES_L1_ENTRY] and not entry_free(c, s, 0, cpu, lay.SOFTWARE, t):
         return True
-    return not entry_free(c, s, level - 1, cpu, SOFTWARE, t)
+    return not entry_free(c, s, level - 1, cpu, lay.SOFTWARE, t)
 
 
 @compiled
 def _prefetch_entry(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, t: int) -> int:
     """Carry a software prefetch out; returns when it has its miss entry, which is when it is complete."""
     core = core_of(c, cpu)
-    h = C_HINT + hint * H_WORDS
-    level = c[h + H_FILLS]
-    if level == 3 and c[C_LEVELS] < 3:
+    h = lay.C_HINT + hint * lay.H_WORDS
+    level = c[h + lay.H_FILLS]
+    if level == 3 and c[lay.C_LEVELS] < 3:
         level = 2
     if _prefetch_dropped(c, s, cpu, address, level):
         return t
-    th = c[C_THREADS] + cpu * T_WORDS
-    page = s[th + T_PAGE]
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    page = s[th + lay.T_PAGE]
     t = translate(c, s, cpu, core, address, t)
-    if not c[C_PF_ACROSS]:
-        s[th + T_PAGE] = page
-    if c[C_PF_DROPS] and _prefetch_finds_full(c, s, cpu, address, level, t):
-        count(c, s, core, E_DROPPED_FULL, 1)
+    if not c[lay.C_PF_ACROSS_PAGE]:
+        s[th + lay.T_PAGE] = page
+    if c[lay.C_PF_DROPS] and _prefetch_finds_full(c, s, cpu, address, level, t):
         return t
-    exclusive = c[h + H_EXCLUSIVE] != 0
+    exclusive = c[h + lay.H_EXCLUSIVE] != 0
     if level == 1:
-        return soft_prefetch_l1(c, s, cpu, address, ip, exclusive, c[h + H_BYPASS] != 0, t)
+        return soft_prefetch_l1(c, s, cpu, address, ip, exclusive, c[h + lay.H_BYPASS] != 0, t)
     if level == 2:
-        return soft_prefetch_l2(c, s, cpu, address, ip, exclusive, c[C_PF_TAKES_L1] != 0, t)
+        return soft_prefetch_l2(c, s, cpu, address, ip, exclusive, c[lay.C_PF_LOWER_HINT_TAKES_L1_ENTRY] != 0, t)
     return soft_prefetch_l3(c, s, cpu, address, exclusive, t)
 
 
@@ -192,16 +148,13 @@ def _line_ready(c: Ints, s: Ints, core: int, line: int) -> int:
 def prefetch(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, operand: int) -> None:
     """One software prefetch. It is complete once it has a miss entry (or needs none)."""
     core = core_of(c, cpu)
-    count(c, s, core, E_PREFETCHES, 1)
     t = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, t)
+    t = queue_wait(c, s, cpu, c[lay.C_LOAD_RING], c[lay.C_LOAD_QUEUE], lay.T_LOAD_POS, t)
     ready = max(t, operand)
-    if c[C_COUNTING]:
-        begins(c, s, cpu, ready)
     done = _prefetch_entry(c, s, cpu, address, hint, ip, ready)
     hold(c, s, cpu, done)
-    if c[C_BLOCKING_PREFETCH]:
-        line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    if c[lay.C_BLOCKING_PREFETCH]:
+        line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
         block(c, s, cpu, max(done, _line_ready(c, s, core, line)))
     left = complete(c, s, cpu, done)
-    queue_leave(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, left)
+    queue_leave(c, s, cpu, c[lay.C_LOAD_RING], c[lay.C_LOAD_QUEUE], lay.T_LOAD_POS, left)

@@ -1,0 +1,48 @@
+"""Lines by the number of accesses: see `spec.LineTable`."""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import P_OWN, S_SEEN_LINE
+from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, page_key, use
+
+(N_TRIGGER, N_PAGES, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 4)
+(R_LAST, R_STEP, R_RUN, R_WORDS) = range(2, 6)
+IN_ROW = 4
+
+
+def table_settings(kind: spec.LineTable, _page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs. A row is filled up with zeros."""
+    lines = [([*row] + [0] * IN_ROW)[:IN_ROW] for row in kind.lines]
+    own = [kind.trigger, kind.pages, len(lines), *(line for row in lines for line in row)]
+    return own, kind.pages * R_WORDS
+
+
+@compiled
+def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """The lines of the row that the run of accesses to the page has come to."""
+    line = s[S_SEEN_LINE]
+    key = page_key(c, s, line)
+    record = find_record(s, q, c[p + N_PAGES], R_WORDS, key)
+    if record < 0:
+        record = claim(s, q, c[p + N_PAGES], R_WORDS, key)
+        s[record + R_STEP] = 1
+    elif line == s[record + R_LAST]:
+        return n
+    else:
+        step = 1 if line > s[record + R_LAST] else -1
+        if step != s[record + R_STEP] and s[record + R_RUN] > 1:
+            s[record + R_RUN] = 1
+        s[record + R_STEP] = step
+    use(s, record)
+    s[record + R_RUN] += 1
+    s[record + R_LAST] = line
+    row = min(s[record + R_RUN] - c[p + N_TRIGGER], c[p + N_ROWS] - 1)
+    if row < 0:
+        return n
+    for k in range(IN_ROW):
+        ahead = c[p + N_LINES + row * IN_ROW + k] * s[record + R_STEP]
+        if ahead != 0 and may_go(c, s, p, line, line + ahead):
+            n = hand_out(c, s, n, line + ahead)
+    return n
