@@ -10,7 +10,7 @@ after further such accesses, which leave what was learned for good: whoever asks
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,11 +45,6 @@ MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407
 """Of the linear congruential generator that scatters (Knuth, MMIX)."""
 
 SEQUENCE_IP = 0x4000
-FOOTPRINT = (0, 5, 11, 3, 14)
-"""Lines of a block of 16 in an order without a stride; each is accessed by an instruction of its own. Five of them, and
-an odd number of alternating distances, because a best-offset prefetcher tests its 7, 12, 19 or 26 offsets in turn: they
-must not meet the same places of every page."""
-
 Access = tuple[int, int]
 """(line, instruction address)."""
 
@@ -175,45 +170,22 @@ def _stride(page: int, lines: int) -> list[Access]:
     return [(page + line, SEQUENCE_IP + 4) for line in range(0, lines, 3)]
 
 
-def _deltas(page: int, lines: int) -> list[Access]:
-    chosen = [line for line in range(lines) if line % 5 in (0, 2)]
-    return [(page + line, SEQUENCE_IP + 8) for line in chosen[: len(chosen) - 1 + len(chosen) % 2]]
-
-
-def _footprint(page: int, _lines: int) -> list[Access]:
-    return [(page + line, SEQUENCE_IP + 16 * (1 + number)) for number, line in enumerate(FOOTPRINT)]
-
-
-def _single(page: int, lines: int) -> list[Access]:
-    return [(page + lines // 2, SEQUENCE_IP + 12)]
-
-
 SEQUENCES = {
     "up": _up,
     "down": _down,
     "stride": _stride,
-    "deltas": _deltas,
-    "footprint": _footprint,
-    "single": _single,
 }
-"""Sequences of accesses to a page: lines up or down to its end, every third line, steps of two and three lines in turn,
-some lines in no order (the same ones in every page), and one line alone."""
+"""Sequences of accesses to a page by one instruction: lines up or down to its end, and every third line."""
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One sequence in a page: which accesses found their line there, and for each access where the lines lay that came
-    by it, in lines from it. `came`: any came; `crossed`: into another page."""
+    """One sequence in a page: which accesses found their line there, for each access where the lines lay that came by
+    it, in lines from it, and whether any came into another page."""
 
     found: tuple[bool, ...]
     brought: tuple[tuple[int, ...], ...]
     crossed: bool
-    into_next: bool
-
-    @property
-    def came(self) -> bool:
-        """Whether any access brought a line."""
-        return any(self.brought)
 
     def furthest(self, step: int) -> int:
         """How many lines ahead of an access the furthest line came, where the sequence goes up (1) or down (-1)."""
@@ -234,7 +206,7 @@ def visit(level: Accessed, sequence: Sequence[Access], page: int) -> Visit:
         fresh = level.access(line, ip)
         brought.append(tuple(each - line for each in fresh))
         crossed = crossed or any(each // level.page_lines != page // level.page_lines for each in fresh)
-    return Visit(tuple(found), tuple(brought), crossed, page + level.page_lines in level.there)
+    return Visit(tuple(found), tuple(brought), crossed)
 
 
 def practised(level: Level, name: str) -> Visit:
@@ -274,10 +246,8 @@ class Description:
 
     patterns: tuple[str, ...]
     lead: tuple[int, ...]
-    lead_after_runs: tuple[int, ...]
     max_distance: int
     crosses_4k: bool
-    stopped_by: tuple[str, ...] | None
 
     @property
     def directions(self) -> str | None:
@@ -288,10 +258,7 @@ class Description:
     @property
     def trigger(self) -> int | None:
         """The access of a run by which the first line comes, None where none does."""
-        for led in (self.lead, self.lead_after_runs):
-            if any(led):
-                return next(number for number, lines in enumerate(led, 1) if lines)
-        return None
+        return next((number for number, lines in enumerate(self.lead, 1) if lines), None)
 
 
 @functools.lru_cache(maxsize=512)
@@ -305,59 +272,16 @@ def described(
     for name in SEQUENCES:
         after[name] = start.copy()
         seen[name] = practised(after[name], name)
-    patterns = list(_patterns(seen))
+    patterns = tuple(name for name, visited in seen.items() if visited.covered)
     step = -1 if "up" not in patterns and "down" in patterns else 1
     way = "up" if step > 0 else "down"
-    later, far = lead(after[way].copy(), step)
-    first, near = lead(scatter(after[way].copy(), AGAIN), step)
-    whole = seen[way]
+    first, furthest = lead(scatter(after[way], AGAIN), step)
     return Description(
-        patterns=tuple(patterns),
+        patterns=patterns,
         lead=tuple(first),
-        lead_after_runs=tuple(later),
-        max_distance=max(near, far, whole.furthest(step)),
+        max_distance=max(furthest, seen[way].furthest(step)),
         crosses_4k=any(each.crossed for each in seen.values()),
-        stopped_by=_stopped_by(after["up"]) if "up" in patterns else None,
     )
-
-
-def _patterns(seen: dict[str, Visit]) -> Iterator[str]:
-    """Sequences whose lines come before they are accessed; a single access has any line come, and after a run to a
-    page's end the next page's first line is there."""
-    for name in ("up", "down", "stride", "deltas", "footprint"):
-        if seen[name].covered:
-            yield name
-    if seen["up"].into_next:
-        yield "next_page"
-    if seen["single"].came:
-        yield "single"
-
-
-STOPS = ("skip", "repeat", "other_instruction", "page")
-
-
-def _stopped_by(level: Level) -> tuple[str, ...] | None:
-    """After what a run's next two accesses bring nothing, where otherwise they do: a line left out, its last line
-    accessed twice again, a change of instruction, the page's end."""
-    if not goes_on(level.copy(), ""):
-        return None
-    return tuple(event for event in STOPS if not goes_on(level.copy(), event))
-
-
-def goes_on(level: Accessed, event: str) -> bool:
-    """Whether the two accesses after an event (one of STOPS, "" for none) bring lines."""
-    page = level.fresh_page()
-    run = _up(page, level.page_lines)
-    reached = len(run) if event == "page" else 8
-    for line, ip in run[:reached]:
-        level.access(line, ip)
-    line, ip = run[reached - 1]
-    if event == "repeat":
-        level.access(line, ip)
-        level.access(line, ip)
-    line += 1 if event == "skip" else 0
-    ip += 4096 if event == "other_instruction" else 0
-    return any([level.access(line + 1, ip), level.access(line + 2, ip)])
 
 
 @functools.lru_cache(maxsize=512)

@@ -3,8 +3,8 @@
 Some mechanisms after publications do to all accesses that a family's rules speak of what these rules say. Nobody who
 times loads could call them anything else, so they are that family, and what its rules leave open about them has no
 truth: a stream buffer that any miss takes brings the next lines; with a filter it follows runs of neighbouring lines;
-a reference prediction table follows equal distances of one instruction, and so do instruction classes where theirs for
-other distances learn nothing of any sequence; a streamer with feedback is a stream whose degree and distance go by what
+a reference prediction table follows equal distances of one instruction, and so do instruction classes without one for
+other distances; a streamer with feedback is a stream whose degree and distance go by what
 was of use.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 
 from setebench.sim import spec
 from setebench.sim.spec.fields import kind_of
-from setebench.sim.truth.described import described
 
 PREFETCHER_IDS = (
     "l1.next_line",
@@ -37,9 +36,6 @@ OF_PAGES = ("streams_per_page", "trigger_at_page_edge")
 OF_STRIDES = ("min_stride", "max_stride", "ip_bits")
 LEARNED = ("degree", "max_distance", "leads_by", "lead")
 
-LINE, OF_STRIDE = 64, {"up", "down", "stride"}
-"""Bytes of a line, and what equal distances of one instruction lead of the sequences that descriptions go by."""
-
 
 @dataclass(frozen=True)
 class Member:
@@ -60,7 +56,7 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
         return Member(_spatial(prefetcher, common))
     if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
         return _reference_prediction(prefetcher, common)
-    if isinstance(prefetcher, spec.InstructionClasses) and set(described((prefetcher,), LINE).patterns) <= OF_STRIDE:
+    if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
         strides = spec.Stride(**common, degree=prefetcher.stride_degree, max_distance=prefetcher.stride_degree)
         return Member(strides, ("trigger", *LEARNED, *OF_TABLES, *OF_STRIDES))
     if isinstance(prefetcher, spec.FeedbackStream):

@@ -82,7 +82,6 @@ def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) ->
     if found.trigger is not None:
         yield "trigger", found.trigger, "accesses"
     yield "lead", list(found.lead), "list"
-    yield "lead_after_runs", list(found.lead_after_runs), "list"
     if found.max_distance:
         yield "max_distance", found.max_distance, "lines"
     if found.directions is not None:
@@ -90,8 +89,6 @@ def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) ->
     yield "crosses_4k", found.crosses_4k, "bool"
     if HUGE in machine.memory.page_sizes:
         yield "crosses_4k_in_2m", _crosses_in_huge(machine, others), "bool"
-    if found.stopped_by is not None:
-        yield "stopped_by", list(found.stopped_by), "list"
 
 
 def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> bool:
