@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,7 +90,7 @@ class Questions:
         few, many = params.chain_steps
         short, long = (self.calm(bursts.line(ALONE, steps)[LOADED]) for steps in params.chain_steps)
         self._steps = max(int(params.chain * self.unit * (many - few) / max(long - short, 1.0)), 1)
-        self._chain = float(np.median(bursts.line(ALONE, self._steps)[LOADED]))
+        self._chain = min(self._level(bursts.line(ALONE, self._steps)[LOADED]) for _ in range(params.tries))
         self._searches: dict[str, Search] = {}
 
     def all(self, levels: tuple[str, ...]) -> Evidence:
@@ -106,6 +107,8 @@ class Questions:
             self._search(LINES, lambda n: self._there(replace(asked[second], count=n)), (1, self.params.most))
         for epoch in range(1, self.params.epochs + self.params.more_epochs):
             counts = {what: entries(search.found, what) for what, search in self._searches.items()}
+            if epoch < self.params.epochs or any(taken(each, counts.values(), self.params) for each in counts.values()):
+                time.sleep(self.params.apart_seconds)
             for what, search in self._searches.items():
                 if epoch < self.params.epochs or taken(counts[what], counts.values(), self.params):
                     self.context.progress(f"{what}, epoch {epoch + 1}")
@@ -131,11 +134,14 @@ class Questions:
         low, high = (int(part * len(ordered)) for part in self.params.calm)
         return float(ordered[low : max(high, low + 1)].mean())
 
+    def _level(self, times: Times) -> float:
+        return float(np.quantile(times, self.params.level))
+
     def waiting(self, burst: Burst) -> float:
         """What part of a flushed line's delay a hit in level 2 has behind a burst; 1 where a hit in level 1 waits, too,
         as in order behind a load that waits for an entry, and 0 where nothing shows."""
         times = self.bursts.line(burst, self._steps)
-        loaded, evicted, flushed = (float(np.median(times[state])) for state in STATES[:3])
+        loaded, evicted, flushed = (self._level(times[state]) for state in STATES[:3])
         if loaded - self._chain > self.params.half * self.unit:
             return 1.0
         return (evicted - loaded) / (flushed - loaded) if flushed - loaded > self.params.shows * self.unit else 0.0
@@ -147,8 +153,9 @@ class Questions:
         """Whether a hit in level 1 waits behind as many loads as are in flight: then what is full lies before that."""
         if loads.last is None or loads.last < 2:
             return False
-        times = self.bursts.line(Burst(count=loads.last), self._steps)[LOADED]
-        return float(np.median(times)) - self._chain > self.params.half * self.unit
+        burst = Burst(count=loads.last)
+        least = min(self._level(self.bursts.line(burst, self._steps)[LOADED]) for _ in range(self.params.tries))
+        return least - self._chain > self.params.half * self.unit
 
     def _set_out(self, burst: Burst) -> tuple[float, float]:
         """Of a burst: the time until it has set out and that of loads long after, in units."""

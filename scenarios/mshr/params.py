@@ -10,10 +10,13 @@ class Params:
     """Times are in units: what a miss takes longer than a hit."""
 
     most: int = 256  # requests of a burst; no published miss queue of a core is larger
-    epochs: int = 2  # of votes on each jump; others come between
+    epochs: int = 3  # of votes on each jump; others come between
+    apart_seconds: float = 0.4  # between epochs: what another thread of the core does may last as long
     more_epochs: int = 4  # of numbers that differ so little that a co-runner may have taken an entry
     near: float = 0.15  # of the larger of two numbers, the difference that is so little
-    chain: float = 2.4  # of hits and multiplications behind the one line: longer than two waves of misses
+    chain: float = 3.5  # of hits and multiplications behind the one line: longer than two waves of slow misses
+    level: float = 0.3  # quantile of times of the one line: slow misses outlast the chain, some lines stay in level 1
+    tries: int = 3  # of a hit in level 1 behind as many loads as fit; the least counts
     chain_steps: tuple[int, int] = (4, 12)  # of chains whose difference gives the time of a step
     calm: tuple[float, float] = (0.1, 0.35)  # quantiles of a burst's repetitions that its time is the mean between
     half: float = 0.5  # what waits for an entry takes about a unit longer, what doesn't takes nothing

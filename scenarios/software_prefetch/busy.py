@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.bursts.bursts import FLUSHED, GONE, LINE, LOADED, PAGE_BYTES, Addresses, Others
+from setebench.experiments.bursts.bursts import FLUSHED, GONE, LINE, LOADED, PAGE_BYTES, Addresses, Others, Times
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
@@ -33,8 +33,7 @@ def blocking(trials: Trials) -> Iterator[Finding]:
         if kind == "prefetch" and not trials.hint:
             yield decide.unavailable(parameter, "string", "no prefetch hint was seen to bring lines anywhere")
             continue
-        alone, both = (trials.by_state(_access(trials, kind, work), (LOADED, FLUSHED)) for work in (0, additions))
-        hit, miss, with_work = (trials.mean(times) for times in (alone[LOADED], alone[FLUSHED], both[FLUSHED]))
+        hit, miss, with_work = _levels(trials, [_access(trials, kind, work) for work in (0, additions)])
         cycles[kind] = [hit, miss, with_work]
         found = trials.unless_ignored(blocks((hit, miss, with_work), additions, trials.unit, trials.params))
         yield found.finding(parameter, "string", method, "work_behind_misses")
@@ -55,6 +54,20 @@ def _access(trials: Trials, kind: str, additions: int) -> Probe:
         probe = probe.load(line) if kind == "load" else probe.store(line)
     # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
     return (probe.wait(1).add(additions) if additions else probe).fence().stop()
+
+
+def _levels(trials: Trials, probes: Sequence[Probe]) -> tuple[float, float, float]:
+    """Interquartile means of a hit and a miss alone and of a miss with work; both programs take turns."""
+    samples: dict[tuple[int, str], list[Times]] = {}
+    for _ in range(2 * trials.params.bursts):
+        for number, probe in enumerate(probes):
+            for state, times in trials.bursts.by_state(probe, (LOADED, FLUSHED)).items():
+                samples.setdefault((number, state), []).append(times)
+    hit, miss, both = (
+        np.sort(np.concatenate(samples[key]).ravel()) for key in ((0, LOADED), (0, FLUSHED), (1, FLUSHED))
+    )
+    middle = slice(len(hit) // 4, 3 * len(hit) // 4)
+    return float(hit[middle].mean()), float(miss[middle].mean()), float(both[middle].mean())
 
 
 def blocks(means: tuple[float, float, float], work: float, memory: float, params: Params) -> Answer:
@@ -85,8 +98,7 @@ def when_full(trials: Trials, *, blocking: bool) -> Iterator[Finding]:
     parts = [trials.bursts.by_state(_burst(trials), states, (), _places(trials)) for _ in rounds]
     times = {state: np.concatenate([part[state] for part in parts]) for state in states}
     longer = (float(np.median(times[FLUSHED][:, 0])) - float(np.median(times[LOADED][:, 0]))) / trials.unit
-    limit = float(np.median(times[LOADED][:, 1])) + trials.controls.params.way * trials.unit
-    late, idle = (Share.beyond(limit, times[state][:, 1]) for state in (FLUSHED, "idle"))
+    late, idle = (Share.beyond(trials.limit, times[state][:, 1]) for state in (FLUSHED, "idle"))
     trials.context.evidence["burst"] = {"held_up_units": longer, "late_lines_in_memory": [late.value, idle.value]}
     found = trials.unless_ignored(full(late, idle, longer, trials.params))
     if blocking and found.value == "stalls":
@@ -127,10 +139,12 @@ def _burst(trials: Trials) -> Probe:
     late = offsets[int(bursts.rng.integers(3 * len(offsets) // 4, len(offsets)))]
     probe = Probe()
     for offset in offsets:
-        probe = probe.load(BURST + offset).flush(AWAY + offset)
+        probe = probe.load(BURST + offset)
     probe = bursts.settled(probe)
+    for offset in offsets:  # behind all loads, which may bring others of them
+        probe = probe.flush(AWAY + offset)
     for warmer in warmers:
-        probe = probe.flush(PATTERN + warmer)
+        probe = probe.load(PATTERN + warmer) if trials.warmed else probe.flush(PATTERN + warmer)
     probe = bursts.settled(probe).start(0)
     for number, offset in enumerate(offsets):
         if trials.warmed and not number % params.per_page:
@@ -170,11 +184,10 @@ def trains_hardware(trials: Trials) -> Iterator[Finding]:
         return {PATTERN: np.where(drawn == "pattern", places[LINE], away), NEW: np.roll(away, 1)}
 
     probes = {"a run up": _run(trials, 1), "a run down": _run(trials, -1), "visits": _visits(trials)}
-    limit = trials.controls.loaded.mean + trials.controls.params.way * trials.unit
     shares: dict[str, tuple[Share, Share]] = {}
     for name, probe in probes.items():
         times = trials.by_state(probe, ("pattern", "elsewhere"), others)
-        shares[name] = Share.beyond(limit, times["pattern"]), Share.beyond(limit, times["elsewhere"])
+        shares[name] = Share.beyond(trials.limit, times["pattern"]), Share.beyond(trials.limit, times["elsewhere"])
     trials.context.evidence["training"] = {name: [each.value for each in pair] for name, pair in shares.items()}
     method = f"patterns of prefetches {trials.hint} alone, then a load of a line that they point to"
     found = trials.unless_ignored(trained(shares, trials.params))

@@ -104,11 +104,11 @@ def _behind(trials: Trials, pages: int) -> Behind:
     trials.context.progress(f"prefetches behind a traversal of {pages} pages")
     bursts, line = trials.bursts, LINE + trials.bursts.near
     warm = bursts.settled(Probe().load(line).fence().flush(GONE + 0)).chase(PAGES, pages).fence()
-    # a flush of another line warms the page's entry, or that of another page
-    cold = bursts.settled(warm.flush(WARM + 0)).start().load(line).stop()
+    # a load of another line warms the page's entry, or that of another page
+    cold = bursts.settled(warm.load(WARM + 0)).start().load(line).stop()
     times = trials.by_state(cold, (LOADED, "cold"), _traversal(trials, pages))
     apart, error = _difference(times["cold"], times[LOADED])
-    probe = bursts.settled(bursts.settled(warm.prefetch(WANTED + 0, trials.hint)).flush(LINE + bursts.aside))
+    probe = bursts.settled(warm.prefetch(WANTED + 0, trials.hint))
     found = trials.done(probe.start().load(line).stop(), PREFETCHED, _traversal(trials, pages))
     return Behind(apart, error, found)
 
@@ -131,7 +131,7 @@ def _traversal(trials: Trials, pages: int) -> Others:
 
     def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
         away = np.array([bursts.base(1, 1) for _ in drawn])
-        warm = np.where(drawn == "cold", away, places[LINE]) + bursts.aside
+        warm = places[BEFORE] + np.where(drawn == "cold", away - places[LINE], 0)
         return {PAGES: np.full(len(drawn), order[0], dtype=np.int64), WARM: warm}
 
     return others

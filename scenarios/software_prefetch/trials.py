@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.experiments.bursts.bursts import FLUSHED, LOADED, Bursts, Others, Times
+from setebench.experiments.bursts.bursts import FLUSHED, Bursts, Others, Times
 from setebench.experiments.bursts.controls import Controls
 from setebench.experiments.calibrate import step_ticks
 from setebench.probe import Probe
@@ -101,15 +101,15 @@ class Trials:
         return {state: np.concatenate([part[state] for part in parts]) for state in states}
 
     def done(self, probe: Probe, prefetched: str, others: Others | None = None) -> Answer:
-        """Whether the line is there in the state `prefetched`, by how it is when loaded and when flushed."""
-        times = self.by_state(probe, (LOADED, FLUSHED, prefetched), others)
-        return self.unless_ignored(done(self.far(times, prefetched), self.far(times, FLUSHED), self.params))
+        """Whether the line is there in the state `prefetched`, by how often it is when flushed."""
+        times = self.by_state(probe, (FLUSHED, prefetched), others)
+        far = [Share.beyond(self.limit, times[state]) for state in (prefetched, FLUSHED)]
+        return self.unless_ignored(done(far[0], far[1], self.params))
 
-    def far(self, times: dict[str, Times], state: str, interval: int = 0) -> Share:
-        """How many loads of a state were slower than the middle of loaded and flushed lines."""
-        near, away = (float(np.median(times[each][:, interval])) for each in (LOADED, FLUSHED))
-        limit = near + self.controls.params.way * max(away - near, self.unit / 2)
-        return Share.beyond(limit, times[state][:, interval])
+    @property
+    def limit(self) -> float:
+        """Cycles of a single load that are too many for a cache."""
+        return self.controls.loaded.mean + self.controls.params.way * self.unit
 
     def unless_ignored(self, found: Answer) -> Answer:
         """`found`, unless it says that prefetches did nothing while the hint does nothing in the plainest place either:

@@ -33,7 +33,7 @@ class ControlParams:
     errors: float = 4.0  # standard errors between the times of two near levels
     least_cycles: float = 2.0  # between two levels: less is drift
     far: float = 0.3  # of lines pushed out of level 1, those that may be found far away
-    grows: float = 1.2  # as much further with twice the evictors, and the fewer left some lines in level 1
+    grows: float = 1.1  # as much further with twice the evictors, and the fewer left some lines in level 1
     way: float = 0.75  # from a loaded line to a flushed one: what takes longer is far
     silent: float = 0.8  # of lines far away: the prefetches of that burst did nothing
     steady: float = 0.5  # of bursts, those in which a hint must have done something
@@ -106,6 +106,7 @@ class Controls:
             near, away = float(np.median(joined[LOADED])), float(np.median(joined[FLUSHED]))
             self.unit = self.unit if hint else max(away - near, 1.0)
             limit = near + self.params.way * self.unit
+            self.stayed = float(np.mean(joined[FLUSHED] > limit))
             self.turns = np.array([np.mean(times > limit) for times in samples[states[-1]]])
             if hint:  # prefetches that did nothing for a while say nothing of where others land
                 own = zip(samples[PREFETCHED], self.turns, strict=True)
@@ -137,7 +138,8 @@ class Controls:
         silent = float(np.mean(self.turns >= self.params.silent))
         if silent == 1:
             return NONE
-        if silent > 1 - self.params.steady or prefetched.far > self.params.far:
+        # where flushed lines come without any prefetch, nothing can be said of one
+        if self.stayed < 1 - self.params.far or silent > 1 - self.params.steady or prefetched.far > self.params.far:
             return UNSTEADY
         way = max(evicted.mean - loaded.mean, self.params.least_cycles) if self.second else self.unit
         part = (prefetched.mean - loaded.mean) / way
