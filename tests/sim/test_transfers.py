@@ -63,6 +63,12 @@ def test_a_copy_that_was_lost_too_far_says_nothing_of_other_cores() -> None:
     assert transfer_finding(LOST._replace(third=2), [Read(290.0, 90.0, 0.0)] * 6, CYCLES).value == pytest.approx(290.0)
 
 
+def test_a_copy_that_was_lost_now_to_one_level_now_to_another_is_no_latency() -> None:
+    rounds = [Read(each, each / 3, 0.0) for each in (50.0, 290.0, 60.0, 150.0, 280.0, 55.0)]
+    found = transfer_finding(LOST, rounds, CYCLES)
+    assert found.outcome is Outcome.UNRESOLVED and "50 to 290 cycles" in str(found.reason)
+
+
 def test_two_cpus_on_one_core_are_counted_and_left_out() -> None:
     rounds = [Read(250.0, 80.0, 0.25), Read(NAN, NAN, 1.0), Read(255.0, 82.0, 0.0), Read(252.0, 81.0, 0.0)]
     found = transfer_finding(Question(0, 1, "modified"), rounds, CYCLES)

@@ -56,6 +56,12 @@ def transfer_finding(question: Question, reads: Sequence[Read], cycles: dict[str
         return decide.unresolved(parameter, "cycles", reason)
     value, ns = (quantile_of_rounds(each, LATENCY) for each in list(zip(*known, strict=True))[:2])
     lost = question.state == "shared" and question.third is None
+    if lost and not value.narrow(PARAMS.steady, PARAMS.steady_cycles):
+        seen = sorted(each.cycles for each in known)
+        reason = (
+            f"rounds took from {seen[0]:.0f} to {seen[-1]:.0f} cycles: the copy that the reader lost was now in one "
+        )
+        return decide.unresolved(parameter, "cycles", reason + "level, now in another")
     if lost and "l3" in cycles and cycles[MEMORY] / PARAMS.own < value.value < PARAMS.own * cycles[MEMORY]:
         reason = "no cache held the line any more after the reader had lost its copy, it seems: memory answers as late"
         return decide.unresolved(parameter, "cycles", reason)

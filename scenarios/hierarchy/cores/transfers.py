@@ -42,6 +42,8 @@ class Params:
     usual: float = 2.5  # lines traversed over those of the second cache, so that it loses what it held
     by_chance: float = 5.0  # the same where the third cache holds twice as many: random replacement keeps one in 150
     own: float = 1.25  # other cores' answers take so many times as long as the second cache's at least
+    steady: float = 0.1  # of a read of a copy that the reader lost: half its interval at most, else levels are mixed
+    steady_cycles: float = 2.0  # the same in cycles, where a read takes few
     same_cycles: float = 1.0  # cores that differ by no more are equally far
 
 
