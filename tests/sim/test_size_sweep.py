@@ -11,7 +11,6 @@ from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.calibration import Levels
 from setebench.experiments.levels import find_levels, working_memory
-from setebench.experiments.lines.placing import Place
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -50,13 +49,3 @@ def test_all_levels_are_found_and_end_where_they_are_full(changes: dict[str, Any
 
 def test_no_third_level_is_made_up_where_there_is_none() -> None:
     assert list(found(clock=COARSE, l3=None).walks) == ["l1", "l2", "memory"]
-
-
-def test_lines_lie_in_the_level_behind_its_traversal() -> None:
-    with closing(quiet(**TIGHT)) as machine:
-        context = Context(machine=machine, seed=1, fast=True)
-        region = working_memory(context)
-        levels = find_levels(context, region)
-        for name, cycles in (("l2", L2), ("l3", L3)):
-            timed = Place(context, region, name, levels.walks[name]).time_singles(context, 16)
-            assert np.mean(np.abs(timed - OVERHEAD - cycles) < 3) > 0.6

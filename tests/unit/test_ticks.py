@@ -16,7 +16,6 @@ from quantised import read_clock, triangular_waits, uniform_waits
 from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import (
     Interval,
-    dominant,
     mean_ticks,
     over_replicates,
     undisturbed,
@@ -75,26 +74,9 @@ def test_the_tail_of_memory_stays() -> None:
     assert undisturbed(ticks).mean() > 0.999
 
 
-# ---- mixtures -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("share", [0.55, 0.7, 0.9, 0.99])
-def test_the_larger_of_two_groups_is_kept_whole(step: float, share: float) -> None:
-    rng = np.random.default_rng(6)
-    count = 8000
-    near = rng.random(count) < share
-    truth = np.where(near, 60.0, 360.0)
-    ticks = read_clock(rng, truth, triangular_waits(rng, count, step), step)
-    kept = dominant(ticks, step)
-    assert (kept == near).all()
-    assert mean_ticks(ticks[kept], step) == pytest.approx(60.0, abs=4.5 * standard_error(ticks[near]) + 1e-9)
-
-
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=300), st.sampled_from(STEPS))
 def test_some_samples_are_always_kept(values: list[int], step: float) -> None:
     ticks = np.array(values, dtype=np.int64)
-    assert dominant(ticks, step).any()
     assert undisturbed(ticks, step).any()
 
 

@@ -9,7 +9,6 @@ the page's *TLB-warming line*: touching it first warms the TLB entry.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,84 +78,7 @@ def by_windows(layout: Layout, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.concatenate([windows.ravel(), rng.permutation(shuffled[whole:].ravel())])
 
 
-GROUP_PAGES = 64
-"""Target lines that one repetition uses, one in each of so many pages. Many, because bringing them to an outer level
-costs a long walk, however many they are."""
-
 MOST_APART = 33
 """Of so many pages in a row one has a target: what lies closer may lie in one row of memory, which answers the next
 line sooner while it is open (16 neighbouring frames in rows of 8 KiB: 7 % less for all lines). Odd, so that the sets of
 TLBs and outer caches are used alike."""
-
-SHIFT_LINES = 16
-"""How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
-random shifts leave them nothing to learn."""
-
-
-class Spread(NamedTuple):
-    """Where a group's targets lie: in so many `pages`, each so many pages `apart` from the next."""
-
-    pages: int
-    apart: int
-
-    @classmethod
-    def within(cls, size_bytes: int, pages: int = GROUP_PAGES) -> Spread:
-        """As far apart as helps, of what fits into so much memory."""
-        apart = min(size_bytes // (pages * TLB_PAGE_BYTES), MOST_APART)
-        return cls(pages, max(apart - (apart + 1) % 2, 1))
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory that a group lies in."""
-        return self.pages * self.apart * TLB_PAGE_BYTES
-
-
-@dataclass(frozen=True)
-class Group:
-    """Where the targets of a repetition lie, as offsets in bytes, in the order of use.
-
-    Offsets, not addresses: they are part of the probe, so that no address is fetched from memory while something is
-    timed. Each target has a TLB-warming line far away in its page, to warm the page's TLB entry; targets and
-    TLB-warming lines have a base each."""
-
-    targets: tuple[int, ...]
-    warmers: tuple[int, ...]
-
-
-def no_like_neighbours(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An order (shape (n,), numbers of `offsets`) near the given one in which no offset within its page follows itself,
-    as far as others are left.
-
-    Such lines fall into the same set of a first level, and a miss right behind a miss into the same set takes longer:
-    17 cycles instead of 14 on a core with 32 KiB of L1. Other lines between the two are enough."""
-    kinds, left = (offsets % TLB_PAGE_BYTES).tolist(), list(range(len(offsets)))
-    order: list[int] = []
-    while left:
-        unlike = (number for number in left if not order or kinds[number] != kinds[order[-1]])
-        order.append(next(unlike, left[0]))
-        left.remove(order[-1])
-    return np.array(order, dtype=np.int64)
-
-
-def group(rng: np.random.Generator, line_size: int, spread: Spread) -> Group:
-    """A random group: pages in random order, targets in the first half of each, TLB-warming lines in the last third,
-    further from the targets than next-line, pair and short-distance prefetchers reach."""
-    lines = TLB_PAGE_BYTES // line_size
-    pages = rng.permutation(spread.pages) * spread.apart * TLB_PAGE_BYTES
-    target = rng.permutation(np.arange(spread.pages) % SHIFT_LINES)
-    target = target[no_like_neighbours(target * line_size)]
-    warmer = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, spread.pages)
-    return Group(tuple((pages + target * line_size).tolist()), tuple((pages + warmer * line_size).tolist()))
-
-
-def group_bases(
-    region: Region, first_byte: int, count: int, rng: np.random.Generator, spread: Spread
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bases of the targets and of the TLB-warming lines of `count` random groups in `region` from `first_byte` on, in
-    different pages as far as there are so many; shape (count,) each."""
-    first = -(-first_byte // TLB_PAGE_BYTES)
-    blocks = (region.size - first * TLB_PAGE_BYTES) // spread.size_bytes
-    begins = first + np.arange(blocks)[:, None] * spread.pages * spread.apart + np.arange(spread.apart)
-    begin = region.address + np.resize(rng.permutation(begins.ravel()), count).astype(np.int64) * TLB_PAGE_BYTES
-    shifts = rng.integers(0, SHIFT_LINES, (2, count)) * region.line_size
-    return begin + shifts[0], begin + shifts[1]

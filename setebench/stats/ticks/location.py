@@ -31,33 +31,8 @@ def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
     return float(ticks[undisturbed(ticks, step_ticks)].mean())
 
 
-GAP_BINS = 3
-"""So many (nearly) empty bins in a row part two groups of samples."""
-
-EMPTY_SHARE = 0.004
-"""A bin with less of the samples is as good as empty: interrupts leave some between groups that are clearly apart."""
-
-
-def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
-    """Which samples (shape (n,)) belong to the largest group, groups being parted by gaps in the histogram.
-
-    A line that was evicted behind our back answers from further out. Its time belongs to another level, not to this
-    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median."""
-    return max(groups(ticks, step_ticks), key=lambda group: int(group.sum()))
-
-
 ALIKE_SHARE = 0.03
 """Loads from one level are alike but for about this share of what they take (slices at several distances)."""
-
-
-def groups(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> list[NDArray[np.bool_]]:
-    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none."""
-    width = max(step_ticks, ALIKE_SHARE * float(np.median(ticks)), 1.0)
-    bins = np.minimum(np.floor((ticks - ticks.min()) / width + 0.25), 100_000).astype(np.int64)
-    counts = np.bincount(bins)
-    filled = np.flatnonzero(counts > EMPTY_SHARE * len(ticks))
-    runs = np.split(filled, np.flatnonzero(np.diff(filled) > GAP_BINS) + 1)
-    return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
 def over_replicates(values: ArrayLike) -> Interval:
