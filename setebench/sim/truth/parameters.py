@@ -245,9 +245,6 @@ def _store_after(machine: spec.Machine) -> Iterator[Finding]:
 def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     memory = machine.memory
-    # both figures are of memory, so they are the same with prefetchers switched off
-    ways = ("loaded_latency", "loaded_latency.prefetchers_off")[: 1 + machine.core.prefetcher_switches]
-    for way in ways:
-        yield exact(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
-        for peak, low, high in memory_peak(machine):
-            yield between(f"{way}.peak_bandwidth", peak, low, high, "GB/s")
+    yield exact("loaded_latency.idle", memory.latency_cycles / hertz * 1e9, "ns")
+    for peak, low, high in memory_peak(machine):
+        yield between("loaded_latency.peak_bandwidth", peak, low, high, "GB/s")
