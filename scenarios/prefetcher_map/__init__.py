@@ -52,8 +52,8 @@ def survey(trials: Trials) -> Iterator[Finding]:
     reports = named(fit)
     asker = Asker(trials, fit, opened)
     ask_rules(asker, reports)
-    reports["l1.region"] = report_region(trials, practised, params)
-    found = [*reports.values(), *others(fit)]
+    reports["l1.region"] = report_region(Asker(trials, fit, 0), practised)
+    found = [*reports.values(), *others(fit, reports)]
     findings = [finding for report in found for finding in report.findings.values() if _said(finding)]
     yield from confirmed(context, asker, findings)
 

@@ -23,6 +23,21 @@ from .params import Params
 Numbers = NDArray[np.float64]
 
 
+def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
+    """Accesses to one page as a model sees them; those of one's own instruction have a negative one each."""
+    return [
+        Step(
+            each.at // line_size, each.at, -2 - number if each.ip is None else each.ip, KINDS.get(each.kind, "prefetch")
+        )
+        for number, each in enumerate(accesses)
+    ]
+
+
+KINDS = {"load": "load", "store": "store"}
+SHIFT = 4
+"""Lines between the first access of a footprint and that at another line, as many as keep it in its region."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """A way to access a page, and after how many accesses its lines are looked at."""
@@ -32,18 +47,8 @@ class Curve:
     counts: tuple[int, ...]
 
     def steps(self, line_size: int) -> list[Step]:
-        """The accesses to page 0 as the model sees them."""
-        kinds = {"load": "load", "store": "store"}
-        return [
-            Step(
-                each.at // line_size,
-                each.at,
-                -2 - number if each.ip is None else each.ip,
-                kinds.get(each.kind, "prefetch"),
-            )
-            for number, each in enumerate(self.trial.accesses)
-            if each.page == 0
-        ]
+        """The accesses as the model sees them."""
+        return steps_of(self.trial.accesses, line_size)
 
     def touched(self, line_size: int, count: int) -> set[int]:
         """Lines of the first `count` accesses."""
@@ -137,14 +142,14 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
         for page in range(1, params.practice_pages + 1)
         for number, line in enumerate(feet)
     )
-    shifted = feet[0] - 4
+    shifted = feet[0] - SHIFT
     for name, ip, line in (("practice", 10, feet[0]), ("other instruction", 3, feet[0]), ("other line", 10, shifted)):
         trial = Trial((*practice, Access(line * size, "load", ip)))
         yield Curve(name, trial, (len(trial.accesses),))
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
-    """The curve's lines: all of them a few times, then those again of which that left a doubt."""
+    """The curve's lines: all of them a few times, then those again that came at all."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
     held = set(trial.held)
@@ -156,7 +161,7 @@ def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Se
     ]
     samples = trials.sample(trial, cells, params.first)
     shares = shares_of(samples)
-    doubtful = [cell for cell in cells if params.doubt < shares[cell][0] < 1 - params.doubt]
+    doubtful = [cell for cell in cells if shares[cell][0] > params.doubt]
     if doubtful:
         samples = _joined(samples, trials.sample(trial, doubtful, params.again))
         shares = shares_of(samples)

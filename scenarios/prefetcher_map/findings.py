@@ -9,7 +9,7 @@ import numpy as np
 
 from setebench.results import Finding, Outcome, Value
 
-from .fit import FIRST, FIXED, SPACES, Fit
+from .fit import SPACES, Fit, first_rules
 from .model import BY_PREFETCHER, Rules, Step, play
 
 UNITS = {
@@ -24,6 +24,8 @@ UNITS = {
 """All others are truth values."""
 
 EVIDENCE = "prefetchers"
+LINES = {"trained_by", "trained_by_l1_prefetcher", "degree", "max_distance", "lead", "leads_by"}
+"""Rules that say how many lines come."""
 CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
@@ -60,8 +62,15 @@ class Report:
 
 
 def named(fit: Fit) -> dict[str, Report]:
-    """A report of every family of the model's kinds."""
-    return {name: _family(fit, name) for name in SPACES}
+    """A report of every family of the model's kinds. Beside one that may be hidden, what the like of it at the other
+    level does is open: its lines may be the other's."""
+    reports = {name: _family(fit, name) for name in SPACES}
+    for name, report in reports.items():
+        like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
+        if like and like.findings["present"].value is None:
+            for key in {*report.findings} & LINES:
+                report.open(key, HIDDEN)
+    return reports
 
 
 def _family(fit: Fit, name: str) -> Report:
@@ -82,19 +91,17 @@ def _family(fit: Fit, name: str) -> Report:
 def _would_show(fit: Fit, name: str) -> bool:
     """Whether the family would bring lines that don't come, with whatever rules CPUs are known to have."""
     space = SPACES[name]
-    first = {key: FIRST.get(key, values[0]) for key, values in space.items()} | dict(FIXED.get(name, {}))
+    first = first_rules(name)
     first |= {key: 0 for key in ("store", "prefetch", BY_PREFETCHER) if key in space}
     triggers = space.get("trigger", (1,))[: fit.params.usual_triggers]
     fills = space.get("fills", ("",))
-    tried = (
-        {**first, "trigger": trigger, "fills": level or first.get("fills")} for trigger in triggers for level in fills
-    )
-    return all(fit.gain(name, rules) < -fit.params.hidden for rules in tried)
+    rules = [{**first, "trigger": each, "fills": level or first.get("fills")} for each in triggers for level in fills]
+    return all(fit.gain(name, each) < -fit.params.hidden and fit.missing(name, each) > fit.params.few for each in rules)
 
 
 def _rules(fit: Fit, name: str, report: Report) -> None:
     values = {key: fit.plausible(name, key) for key in SPACES[name]}
-    kinds = {"store": values["store"], "prefetch": values["prefetch"]}
+    kinds = {kind: fit.trained_by(name, kind) for kind in ("store", "prefetch")}
     unsure = [kind for kind, each in kinds.items() if len(each) > 1]
     if unsure:
         report.open("trained_by", f"it stays unclear whether a {unsure[0]} trains it")
@@ -169,7 +176,7 @@ def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
 # -- what no family explains -------------------------------------------------------------------------------------------
 
 
-def others(fit: Fit) -> Iterator[Report]:
+def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
     """Of each level, whether lines come that no family explains, and how far ahead of a run. Also where accesses are
     ordered by their addresses: what rules bring may be missing there, but no more should come."""
     shown = [*fit.ordered(), fit.curves["ordered by address"]]
@@ -180,12 +187,13 @@ def others(fit: Fit) -> Iterator[Report]:
             strange[seen.curve.name] = fit.unexplained(seen) & (inner if level == "l1" else ~inner)
         report = Report(f"{level}.other")
         number = sum(int(lines.sum()) for lines in strange.values())
-        if number >= fit.params.other_lines:
+        hidden = any(name[:2] == level and each.findings["present"].value is None for name, each in reports.items())
+        if number >= fit.params.other_lines and not hidden:
             report.add("present", True)
             if any(strange[name].any() for name in RUNS):
                 _run_ahead(fit, report)
         elif number:
-            report.open("present", f"{number} of all lines came by no rule; run again")
+            report.open("present", f"{number} of all lines came by no rule" + "; " * hidden + HIDDEN * hidden)
         else:
             report.add("present", False, outcome=Outcome.ABSENT)
         yield report

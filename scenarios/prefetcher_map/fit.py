@@ -41,7 +41,7 @@ NEXT: Space = {**KINDS, "degree": DEGREES[:8], "crosses_4k": FLAGS}
 REQUESTS = {BY_PREFETCHER: (0, 1)}
 SPACES: dict[str, Space] = {
     "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT},
-    "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (1, 64), "fills": ("l1", "l2")},
+    "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (0, 1), "fills": ("l1", "l2")},
     "l1.stream": {**STREAM, "fills": ("l1", "l2")},
     "l2.next_line": {**NEXT, **REQUESTS},
     "l2.pair": {**KINDS, **REQUESTS},
@@ -52,8 +52,8 @@ SPACES: dict[str, Space] = {
 """Values of each rule; kinds of access come first, as a wrong one of those spoils all others."""
 FIXED: dict[str, Rules] = {
     "l1.next_line": {"fills": "l1"},
-    "l1.stride": {"level": 1, "max_stride": 1 << 12, "line_size": 64},
-    "l2.stride": {"level": 2, "max_stride": 1 << 12, "min_stride": 1, "line_size": 64, "indexed_by": "page"},
+    "l1.stride": {"level": 1},
+    "l2.stride": {"level": 2, "min_stride": 0, "indexed_by": "page"},
     "l2.next_line": {"trigger": 1, "only_misses": True},
 }
 FIRST: Rules = {"store": True, "prefetch": True}
@@ -64,13 +64,9 @@ JOINT = ("degree", "leads_by", "max_distance")
 ORDERED = {"trigger", "degree", "max_distance"}
 """Rules whose values explain less the further they are from the right one."""
 SCREEN = (
-    "base",
-    "one instruction",
-    "every 5th line",
-    "every 3rd line, one instruction",
-    "descending, one instruction",
+    "base", "one instruction", "every 5th line", "every 3rd line, one instruction", "descending, one instruction",
     "lines held in level 2",
-)
+)  # fmt: skip
 UNORDERED = ("ordered by address", "page end, not ordered")
 """Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know."""
 ONLY_IN = {
@@ -78,6 +74,12 @@ ONLY_IN = {
     "min_stride": ("a quarter of a line, one instruction",),
 }  # fmt: skip
 """Curves in which alone a rule shows."""
+
+
+def first_rules(name: str) -> dict[str, Any]:
+    """What a family is tried with at first."""
+    usual = dict(FIRST) | ({"degree": 2, "max_distance": 16} if name.endswith("stream") else {})
+    return {key: usual.get(key, values[0]) for key, values in SPACES[name].items()} | dict(FIXED.get(name, {}))
 
 
 def consistent(rules: Rules) -> bool:
@@ -111,12 +113,12 @@ def _bits(masks: Sequence[int], lines: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(held, dtype=np.uint8).reshape(len(masks), size), axis=1, bitorder="little") > 0
 
 
-def _furthest(seen: Seen) -> int:
+def _furthest(seen: Seen, line_size: int) -> int:
     """How far from its latest access the furthest line is that has come."""
     if seen.curve.trial.window:
         return 1
     accesses = seen.curve.trial.accesses
-    last = [accesses[count - 1].at // 64 for count in seen.curve.counts]
+    last = [accesses[count - 1].at // line_size for count in seen.curve.counts]
     rows, lines = np.nonzero(np.nan_to_num(seen.present) > 0.5)
     return max((abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)), default=1)
 
@@ -134,15 +136,8 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     )
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
-    return Target(
-        seen.curve.name,
-        steps,
-        held,
-        seen.curve.counts,
-        float(absent.sum()),
-        brought - absent + is_not,
-        is_first - is_not,
-    )
+    none, came, first = float(absent.sum()), brought - absent + is_not, is_first - is_not
+    return Target(seen.curve.name, steps, held, seen.curve.counts, none, came, first)
 
 
 class Fit:
@@ -152,25 +147,22 @@ class Fit:
         self.params, self.line_size = params, line_size
         self.page_lines = (1 << 12) // line_size
         self.curves = curves
-        self.targets = {
-            name: target_of(seen, line_size, params) for name, seen in curves.items() if name not in UNORDERED
-        }
-        self.furthest = max(_furthest(seen) for seen in curves.values())
-        self.unordered = {name: target_of(curves[name], line_size, params) for name in UNORDERED if name in curves}
+        self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
+        self.names = [name for name in curves if name not in UNORDERED]
+        self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self.model: dict[str, Rules] = {}
         self.costs = self._costs(self.model)
         self._search()
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
-    def _costs(self, model: Model, names: Iterable[str] | None = None) -> dict[str, float]:
-        chosen = self.targets if names is None else [name for name in names if name in self.targets]
-        return {name: self.targets[name].cost(model, self.page_lines) for name in chosen}
+    def _costs(self, model: Model) -> dict[str, float]:
+        return {name: self.targets[name].cost(model, self.page_lines) for name in self.names}
 
     def total(self, model: Model, most: float = np.inf, names: Iterable[str] | None = None) -> float:
         """Cost over all curves, or, where only some change, with the best model's of the others; what exceeds `most`
         is not summed up."""
-        chosen = [name for name in (self.targets if names is None else names) if name in self.targets]
+        chosen = [name for name in self.names if names is None or name in names]
         total = sum(cost for name, cost in self.costs.items() if name not in chosen)
         for name in chosen:
             total += self.targets[name].cost(model, self.page_lines)
@@ -216,19 +208,17 @@ class Fit:
 
     def _additions(self, name: str) -> Iterator[tuple[float, str, Model]]:
         """The family's best first rules, of each way to count, by the curves in which most families show."""
-        names = [each for each in SCREEN if each in self.targets]
         for counts in SPACES[name].get("counts", ("",)):
             space = {**SPACES[name], "counts": (counts,)}
             stream = name.endswith("stream")
             space |= {"degree": (2, 1, 4)} if stream else {}
             tried = {key: values for key, values in space.items() if key in TRIED or (stream and key == "degree")}
-            usual = dict(FIRST) | ({"max_distance": 16} if stream else {})
-            first = {key: usual.get(key, values[0]) for key, values in space.items()} | dict(FIXED.get(name, {}))
+            first = {**first_rules(name), "counts": counts}
             options = [{**first, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
             models = [{**model, name: rules} for rules in options for model in self._hearing(name)]
             best, found = np.inf, models[0]
             for model in models:
-                cost = self.total(model, best, names)
+                cost = self.total(model, best, SCREEN)
                 best, found = (cost, model) if cost < best else (best, found)
             yield best, name, found
 
@@ -237,14 +227,11 @@ class Fit:
         outer = [other for other in self.model if other[1] == "2"]
         if name[1] == "2" or not outer:
             return [self.model]
-        trained = (
-            {
-                other: {**self.model[other], BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))}
-                for other in outer
-            }
-            for way in (1, 2)
-        )
-        return [self.model, *({**self.model, **each} for each in trained)]
+        models = [self.model]
+        for way in (1, 2):
+            ways = {other: {BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))} for other in outer}
+            models.append({**self.model, **{other: {**self.model[other], **ways[other]} for other in outer}})
+        return models
 
     def _refine(self, name: str) -> None:
         """Change one rule after the other, those of streams' leads together, as long as that explains more."""
@@ -305,6 +292,21 @@ class Fit:
             high += 1
         return list(values[low : high + 1])
 
+    def trained_by(self, name: str, kind: str) -> list[bool]:
+        """Whether a kind of access trains a family: by the lines that come by it alone, be it in half of the times."""
+        curve, rules = ONLY_IN[kind][0], self.model[name]
+        if curve not in self.curves:
+            return [*FLAGS]
+        seen = self.curves[curve]
+        to_first = rules.get("fills") == "l1"
+        models = ({**self.model, name: {**rules, kind: way}} for way in (True, False))
+        with_it, without = (self._brought(seen, model, to_first) for model in models)
+        shares = (seen.first if to_first else seen.present)[with_it & ~without & ~np.isnan(seen.present)]
+        if not len(shares):
+            return [*FLAGS]
+        missing = float(np.mean(shares <= self.params.doubt))
+        return [True] if missing <= self.params.few else [False] if missing >= 1 - self.params.few else [*FLAGS]
+
     def loss(self, name: str) -> float:
         """What is left unexplained without a family."""
         return self.total({other: rules for other, rules in self.model.items() if other != name}) - self.best
@@ -313,13 +315,20 @@ class Fit:
         """What a further family would explain, negative where its lines don't come."""
         return self.best - self.total({**self.model, name: rules})
 
+    def missing(self, name: str, rules: Rules) -> float:
+        """The fraction of the lines that a family would bring by itself that don't come, whatever else there is."""
+        shares = [seen.present[self._brought(seen, {name: rules})] for seen in self.ordered()]
+        known = np.concatenate(shares)
+        known = known[~np.isnan(known)]
+        return float(np.mean(known <= self.params.doubt)) if len(known) else 0.0
+
     def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
         """Lines that come and that the model doesn't bring, shape (counts, lines)."""
         return (np.nan_to_num(seen.present) > self.params.came) & ~self._brought(seen, self.model)
 
     def ordered(self) -> list[Seen]:
         """The curves that models are held against."""
-        return [self.curves[name] for name in self.targets]
+        return [self.curves[name] for name in self.names]
 
     def own(self, seen: Seen, name: str) -> NDArray[np.bool_]:
         """Lines that come, and that one family alone brings, shape (counts, lines)."""
@@ -327,7 +336,7 @@ class Fit:
         mine = self._brought(seen, self.model) & ~self._brought(seen, without)
         return (np.nan_to_num(seen.present) > self.params.came) & mine
 
-    def _brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
-        target = {**self.targets, **self.unordered}[seen.curve.name]
+    def _brought(self, seen: Seen, model: Model, to_first: bool = False) -> NDArray[np.bool_]:
+        target = self.targets[seen.curve.name]
         after = play(model, target.steps, self.page_lines, target.held)
-        return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])
+        return _bits([after[row - 1][not to_first] for row in target.rows], seen.present.shape[1])

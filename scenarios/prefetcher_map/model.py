@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+PAGE_BYTES = 1 << 12
 Rules = Mapping[str, Any]
 """Parameters of one prefetcher."""
 
@@ -92,7 +93,7 @@ class Stride(Prefetcher):
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         rules, by = self.rules, self.rules["indexed_by"]
         key = (step.ip if "ip" in by else None, step.line // self.page_lines if "page" in by else None)
-        size = rules["line_size"]
+        size = PAGE_BYTES // self.page_lines
         byte = step.byte if rules["level"] == 1 else step.line * size
         last, stride, run, ahead = self.state.get(key, (None, 0, 1, 0))
         if last is None:
@@ -104,7 +105,7 @@ class Stride(Prefetcher):
         run, ahead = (run + 1, max(ahead - 1, 0)) if now == stride else (2, 0)
         wanted: list[int] = []
         way = "up" if now > 0 else "down"
-        fits = rules["min_stride"] <= abs(now) <= rules["max_stride"] and rules["directions"] in (way, "both")
+        fits = abs(now) >= rules["min_stride"] * size and rules["directions"] in (way, "both")
         for _ in range(rules["degree"] if fits and run >= rules["trigger"] else 0):
             target = (byte + (ahead + 1) * now) // size
             if ahead >= rules["max_distance"] or not self.reaches(step.line, target):

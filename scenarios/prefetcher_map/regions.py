@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from setebench.experiments.presence import Trials
+from setebench.experiments.presence import Kind, Trial
 from setebench.results import Outcome
 
-from .curves import Seen
+from .curves import SHIFT, Seen
 from .findings import Report
 from .params import Params
+from .rules import UNCLEAR, Asker, Sign, address_bits
 
 METHOD = "a first access to a page after such accesses to others, and lines that followed those"
-
-
-def _came(seen: Seen, lines: Sequence[int], params: Params) -> list[bool]:
-    return [bool(seen.present[0, line] > params.came) for line in lines]
 
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
@@ -26,36 +24,43 @@ def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
     return any(bool(np.nan_to_num(practised["practice"].present[0, line]) > params.slack * 3) for line in feet)
 
 
-def report_region(trials: Trials, practised: Mapping[str, Seen], params: Params) -> Report:
+def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     """What is found of a region prefetcher of level 1."""
-    report = Report("l1.region")
-    feet = params.footprint[1:]
-    came = _came(practised["practice"], feet, params)
-    if not any(came):
+    report, params = Report("l1.region"), asker.params
+    seen, feet = practised["practice"], params.footprint[1:]
+    came = [line for line in feet if seen.present[0, line] > params.came]
+    if not came:
         if remembers(practised, params):
             report.open("present", "some lines that followed elsewhere came in some repetitions only", METHOD)
         else:
             report.add("present", False, METHOD, outcome=Outcome.ABSENT)
         return report
     report.add("present", True, METHOD)
-    furthest = max(line for line, there in zip(feet, came, strict=True) if there)
-    size = 1 << (furthest.bit_length())
-    report.add("region_size", size * trials.line_size, METHOD)
-    shifted = [line - 4 for line in feet]
-    ip = any(_came(practised["other line"], shifted, params))
-    offset = any(_came(practised["other instruction"], feet, params))
-    by = "offset" if offset and not ip else "ip" if ip and not offset else None if ip else "ip+offset"
-    if by:
-        report.add("indexed_by", by, METHOD)
-    else:
+    report.add("region_size", asker.line_size << max(came).bit_length(), METHOD)
+    ip = any(practised["other line"].present[0, line - SHIFT] > params.came for line in came)
+    offset = any(practised["other instruction"].present[0, line] > params.came for line in came)
+    if ip and offset:
         report.open("indexed_by", "it goes by any of instruction and line", METHOD)
-    seen = practised["practice"]
-    inner = [
-        float(seen.first[0, line] / seen.present[0, line]) for line, there in zip(feet, came, strict=True) if there
-    ]
-    share = float(np.mean(inner))
-    if share > params.one_level or share < 1 - params.one_level:
-        report.add("fills", "l1" if share > 0.5 else "l2", METHOD)
+    else:
+        report.add("indexed_by", "ip" if ip else "offset" if offset else "ip+offset", METHOD)
+    inner = float(np.mean(seen.first[0, came] / seen.present[0, came]))
+    if max(inner, 1 - inner) > params.one_level:
+        report.add("fills", "l1" if inner > 0.5 else "l2", METHOD)
     else:
         report.open("fills", "the clock can't distinguish levels 1 and 2", METHOD)
+    _trained_by(asker, seen.curve.trial, came[0], report)
+    if not offset:
+        *practice, last = seen.curve.trial.accesses
+        address_bits(asker, Sign((*practice, last), came[0]), report)
     return report
+
+
+def _trained_by(asker: Asker, trial: Trial, line: int, report: Report) -> None:
+    """The same practice and first access by stores, and by prefetches."""
+    hints = asker.trials.context.machine.facts.prefetch_hints
+    kinds: dict[str, Kind] = {"store": "store", "prefetch": "t0"} if "t0" in hints else {"store": "store"}
+    answers = {word: asker.comes([replace(a, kind=kind) for a in trial.accesses], line) for word, kind in kinds.items()}
+    if None in answers.values():
+        report.open("trained_by", UNCLEAR, METHOD)
+    else:
+        report.add("trained_by", ["load", *(word for word, came in answers.items() if came)], METHOD)

@@ -6,21 +6,22 @@ accesses beyond the trigger, where prefetchers are settled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
 from setebench.results import Outcome
 
-from .curves import shares_of
-from .findings import Report
+from .curves import shares_of, steps_of
+from .findings import HIDDEN, Report
 from .fit import Fit
-from .model import Rules, Step, play
+from .model import Rules, play
 
 Answer = bool | None
 HUGE_BYTES = 1 << 21
 UNCLEAR = "the line came in some repetitions only; run again at a quieter time"
+ACCESS_BYTES = 8
 FAR_BIT = 25
 """The highest bit of an instruction address that a probe can place."""
 NO_SIGN = "no line comes by it alone"
@@ -57,9 +58,9 @@ class Asker:
 
     # -- signs ------------------------------------------------------------------------------------------------------
 
-    def sign(self, name: str, rules: Rules | None = None) -> Sign | None:
+    def sign(self, name: str) -> Sign | None:
         """The shortest run by which a prefetcher shows at `beyond` accesses more than its trigger, if there is one."""
-        rules = rules or self.fit.model[name]
+        rules = self.fit.model[name]
         for beyond in (self.params.beyond, 1, 0):
             for run in self._runs(name, rules, beyond):
                 found = self._shown(name, run)
@@ -68,7 +69,7 @@ class Asker:
         return None
 
     def _runs(self, name: str, rules: Rules, beyond: int) -> list[tuple[Access, ...]]:
-        trigger, size, kind = int(rules.get("trigger", 1)), self.line_size, name[3:]
+        trigger, kind = int(rules.get("trigger", 1)), name[3:]
         if kind in ("next_line", "pair", "up_down"):
             middle = self.page_lines // 2 + 1
             return [tuple(self.made([line] * trigger, 1 if trigger > 1 else None)) for line in (middle, middle + 1)]
@@ -80,7 +81,7 @@ class Asker:
                 lines = [self.page_lines - 1 - line for line in lines]
             if min(lines) >= 0 and max(lines) < self.page_lines - gap:
                 runs.append(tuple(self.made(lines, ip)))
-        return [run for run in runs if size]
+        return runs
 
     def made(self, lines: Sequence[int], ip: int | None = None, kind: Kind = "load", page: int = 0) -> list[Access]:
         """Accesses to lines of a page."""
@@ -89,9 +90,7 @@ class Asker:
     def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
         model = self.fit.model
         without = {other: rules for other, rules in model.items() if other != name}
-        steps = [
-            Step(a.at // self.line_size, a.at, -2 - n if a.ip is None else a.ip, "load") for n, a in enumerate(run)
-        ]
+        steps = steps_of(run, self.line_size)
         _, after = play(model, steps, self.page_lines)[-1]
         _, never = play(without, steps, self.page_lines)[-1]
         before = play(model, steps[:-1], self.page_lines)[-1][1] if len(steps) > 1 else 0
@@ -114,46 +113,39 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
         family = name[3:]
         _trained_by(asker, name, sign, report)
         if family in ("stream", "stride") and sign is not None:
-            trained = _without_last(asker, name, sign)
-            _tables(asker, name, sign, trained, report)
+            _tables(asker, name, sign, report)
         if family == "stream":
             _stream(asker, name, sign, report)
         elif name == "l1.stride" and sign is not None:
             _stride(asker, sign, report)
         elif name == "l2.stride":
             report.add("min_stride", asker.line_size, low=1, high=asker.line_size)
-        _huge(asker, name, report)
+        _crossing(asker, name, report)
         _threads(asker, name, sign, report)
 
 
 def _trained_by(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     """Kinds of access, where the curves left that open."""
-    if report.findings["trained_by"].value is not None or sign is None:
+    hints = asker.trials.context.machine.facts.prefetch_hints
+    known = report.findings["trained_by"]
+    if known.value is not None or known.reason == HIDDEN or sign is None or not hints:
         return
-    hints: list[Kind] = [hint for hint in ("t0", "t1") if hint in asker.trials.context.machine.facts.prefetch_hints]
-    kinds: dict[str, list[Kind]] = {"store": ["store"], "prefetch": hints[:1]}
+    kinds: dict[str, Kind] = {"store": "store", "prefetch": "t0" if "t0" in hints else "t1"}
     found = ["load"]
-    for kind, each in kinds.items():
-        plausible = asker.fit.plausible(name, kind)
-        if len(plausible) == 1:
-            answer: Answer = plausible[0]
-        elif each:
-            answer = asker.comes([replace(access, kind=each[0]) for access in sign.accesses], sign.line)
-        else:
-            answer = None
+    for word, kind in kinds.items():
+        plausible = asker.fit.trained_by(name, word)
+        answer: Answer = plausible[0]
+        if len(plausible) > 1:
+            answer = asker.comes([replace(access, kind=kind) for access in sign.accesses], sign.line)
         if answer is None:
             return
-        found += [kind] if answer else []
+        found += [word] if answer else []
     report.add("trained_by", found)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
 
 TABLES = "a run, others in other pages, and the run taken up again"
-
-
-def _without_last(asker: Asker, name: str, sign: Sign) -> tuple[Access, ...]:
-    return sign.accesses[:-1]
 
 
 def _others(asker: Asker, name: str, sign: Sign, number: int, first: int = 1) -> list[Access]:
@@ -167,10 +159,10 @@ def _others(asker: Asker, name: str, sign: Sign, number: int, first: int = 1) ->
     return runs
 
 
-def _tables(asker: Asker, name: str, sign: Sign, trained: tuple[Access, ...], report: Report) -> None:
+def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
     """How many runs are followed at once: the number of others at which the first one is lost in half of the
     repetitions, with that of a quarter and three quarters."""
-    last = sign.accesses[-1]
+    *trained, last = sign.accesses
 
     def kept(number: int) -> float:
         return asker.share([*trained, *_others(asker, name, sign, number), last], sign.line)
@@ -182,14 +174,14 @@ def _tables(asker: Asker, name: str, sign: Sign, trained: tuple[Access, ...], re
     if kept(most) >= 0.5:
         report.add("streams", most + 1, TABLES, outcome=Outcome.AT_LEAST, reason="more were not tried: addresses alias")
         return
-    low, high = 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if kept(middle) >= 0.5 else (low, middle)
-    if asker.sure(kept(low)) is not True or asker.sure(kept(high)) is not False:
-        report.open("streams", f"between {low} and {high} other runs it is lost little by little", TABLES)
+    if asker.sure(kept(most)) is None:
+        report.open("streams", UNCLEAR, TABLES)
         return
-    entries = low + 1
+    found = largest(lambda number: kept(number) >= 0.5, 1, most) or 1
+    if asker.sure(kept(found)) is not True or asker.sure(kept(found + 1)) is not False:
+        report.open("streams", f"beside about {found} other runs it is lost little by little", TABLES)
+        return
+    entries = found + 1
     report.add("streams", entries, TABLES, low=entries, high=entries)
     _replacement(asker, name, sign, entries, report)
 
@@ -220,13 +212,13 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     if name == "l2.stream" and len(set(fit.plausible(name, "l1_prefetcher"))) == 1 and rules["l1_prefetcher"] == 2:
         report.add("trigger_by_l1_prefetcher", 1)
     if report.findings["directions"].value == "both" and rules["counts"] == "run":
-        firsts = {(0, 1): 0, (1, 1): 1, (lines - 2, -1): lines - 2, (lines - 1, -1): lines - 1}
+        firsts = ((0, 1), (1, 1), (lines - 2, -1), (lines - 1, -1))
         edges = [_edge(asker, first, way, trigger) for first, way in firsts]
         if None in edges:
             report.open("trigger_at_page_edge", UNCLEAR)
         else:
             report.add("trigger_at_page_edge", edges)
-    if sign is None:
+    if sign is None or report.findings["lead"].reason == HIDDEN:
         report.open("streams_per_page", NO_SIGN)
         return
     if report.findings["directions"].value != "both":
@@ -246,7 +238,7 @@ def _edge(asker: Asker, first: int, way: int, trigger: int) -> int | None:
     for count in range(1, trigger + 1):
         run = [first + way * number for number in range(count)]
         came = [asker.comes(asker.made(run), run[-1] + way * ahead) for ahead in (1, 2)]
-        steps = [Step(line, line * asker.line_size, -2 - number, "load") for number, line in enumerate(run)]
+        steps = steps_of(asker.made(run), asker.line_size)
         without = {other: rules for other, rules in asker.fit.model.items() if not other.endswith("stream")}
         anyway = play(without, steps, asker.page_lines)[-1][1]
         own = [each for each, ahead in zip(came, (1, 2), strict=True) if not anyway >> (run[-1] + way * ahead) & 1]
@@ -272,13 +264,13 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
             report.open("indexed_by", UNCLEAR)
         else:
             report.add("indexed_by", "ip" if came else "ip+page", "the last access of a run in the next page")
-    _address_bits(asker, sign, report)
+    address_bits(asker, sign, report)
     by_page = report.findings["indexed_by"].value == "ip+page"
     _largest_stride(asker, trigger, by_page, report)
     _smallest_stride(asker, trigger, report)
 
 
-def _address_bits(asker: Asker, sign: Sign, report: Report) -> None:
+def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
     """The last access from addresses that differ in one bit, and in a far one, so that instructions don't overlap."""
     *early, last = sign.accesses
 
@@ -300,49 +292,43 @@ def _address_bits(asker: Asker, sign: Sign, report: Report) -> None:
 def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -> None:
     """In lines: the run may begin in pages before, but ends in a page that has the next line."""
     size, lines = asker.line_size, asker.page_lines
-    pages = 1 if by_page else 4
+    end = (1 if by_page else 4) * lines
 
     def follows(stride: int) -> Answer:
-        last = pages * lines - 2 - stride
-        run = [last - stride * number for number in reversed(range(trigger))]
-        if min(run) < 0 or last // lines != (last + stride) // lines:
-            return None
-        accesses = [Access(line * size, "load", 1) for line in run]
-        return asker.comes(accesses, last + stride, (0, pages * lines))
+        run = [end - 2 - stride * number for number in reversed(range(1, trigger + 1))]
+        return asker.comes(asker.made(run, 1), end - 2, (0, end))
 
-    low, high = 5, lines - 2
-    most = min(high, (pages * lines - 2) // (trigger + 1))
+    most = min(lines - 2, (end - 2) // (trigger + 1))
     if follows(most):
         report.add("max_stride", most * size, outcome=Outcome.AT_LEAST, reason="longer ones leave the pages")
-        return
-    high = most
+    elif (found := largest(follows, 5, most)) is None:
+        report.open("max_stride", UNCLEAR)
+    else:
+        report.add("max_stride", found * size, "strides in whole lines, halving")
+
+
+def largest(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
+    """The largest number for which something holds that holds for `low` and not for `high`; None where that is open."""
     while high - low > 1:
         middle = (low + high) // 2
-        came = follows(middle)
-        if came is None:
-            report.open("max_stride", UNCLEAR)
-            return
-        low, high = (middle, high) if came else (low, middle)
-    report.add("max_stride", low * size, "strides in whole lines, halving")
+        answer = holds(middle)
+        if answer is None:
+            return None
+        low, high = (middle, high) if answer else (low, middle)
+    return low
 
 
 def _smallest_stride(asker: Asker, trigger: int, report: Report) -> None:
-    """In bytes: runs whose next access would be the first of the next line."""
+    """In bytes: runs whose next access would be the first of the next line. Less than an access has is not asked."""
     size, line = asker.line_size, asker.page_lines // 2 + 1
-    access = 8
-    for stride in (access, 2 * access, 4 * access, size):
-        if stride * trigger > line * size:
-            continue
+    for stride in (ACCESS_BYTES, 2 * ACCESS_BYTES, 4 * ACCESS_BYTES, size):
         first = line * size - stride * trigger
         came = asker.comes([Access(first + stride * number, "load", 1) for number in range(trigger)], line)
         if came is None:
-            report.open("min_stride", UNCLEAR)
-            return
+            break
         if came:
-            value = 1 if stride == access else stride
-            report.add(
-                "min_stride", value, "strides in bytes, doubling", low=1 if value == 1 else stride // 2 + 1, high=stride
-            )
+            low = 1 if stride == ACCESS_BYTES else stride
+            report.add("min_stride", low, "strides in bytes, doubling", low=min(low, stride // 2 + 1), high=stride)
             return
     report.open("min_stride", UNCLEAR)
 
@@ -350,57 +336,44 @@ def _smallest_stride(asker: Asker, trigger: int, report: Report) -> None:
 # -- pages, threads, cores -----------------------------------------------------------------------------------------
 
 
-def _huge(asker: Asker, name: str, report: Report) -> None:
-    """Whether a run goes on past 4 KiB in a 2 MiB page."""
+def _crossing(asker: Asker, name: str, report: Report) -> None:
+    """Whether a run to a page's end goes on, in small pages where the curves left that open, and in 2 MiB pages."""
     context = asker.trials.context
-    if HUGE_BYTES not in context.machine.facts.page_sizes or "crosses_4k" not in report.findings:
+    if "crosses_4k" not in report.findings:
+        return
+    if report.findings["crosses_4k"].value is None:
+        _goes_on(asker, name, "crosses_4k", report)
+    if HUGE_BYTES not in context.machine.facts.page_sizes:
         return
     if report.findings["crosses_4k"].value:
         report.add("crosses_4k_in_2m", True)
         return
-    report.open("crosses_4k_in_2m", "2 MiB pages were not to be had")
-    run = _to_end(asker, name)
     try:
         region = context.machine.allocate(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES)
     except UnsupportedError as error:
-        context.progress(f"no 2 MiB pages: {error}")
+        report.open("crosses_4k_in_2m", f"no 2 MiB pages: {error}")
         return
     try:
-        huge = Asker(Trials(context, region, 1), asker.fit, asker.opened)
-        lines = asker.page_lines
-        came = [huge.comes(run, lines + ahead, (0, 2 * lines)) for ahead in _beyond(asker, name, run)]
+        _goes_on(Asker(Trials(context, region, 1), asker.fit, asker.opened), name, "crosses_4k_in_2m", report)
     finally:
         context.machine.release(region)
-    if True in came:
-        report.add("crosses_4k_in_2m", True, "a run to the end of 4 KiB")
-    elif None in came or not came:
-        report.open("crosses_4k_in_2m", UNCLEAR)
-    else:
-        report.add("crosses_4k_in_2m", False, "a run to the end of 4 KiB")
 
 
-def _to_end(asker: Asker, name: str) -> list[Access]:
-    """A run to a page's end that the prefetcher follows."""
-    lines, trigger = asker.page_lines, int(asker.fit.model[name].get("trigger", 1))
-    if name[3:] in ("next_line", "up_down"):
-        return asker.made(
-            [lines - 3, lines - 1] if name.endswith("down") else [lines - 1] * trigger, 1 if trigger > 1 else None
-        )
-    ip = 1 if name == "l1.stride" else None
-    gap = 3 if name.endswith("stride") else 1
-    number = min(trigger + asker.params.beyond, (lines - 3) // gap)
-    return asker.made([lines - 1 - gap * each for each in reversed(range(number))], ip)
-
-
-def _beyond(asker: Asker, name: str, run: Sequence[Access]) -> list[int]:
-    """Lines of the next page that it would bring if it went on, and nothing else."""
-    crossing = {**asker.fit.model, name: {**asker.fit.model[name], "crosses_4k": True}}
-    steps = [Step(a.at // asker.line_size, a.at, -2 - n if a.ip is None else a.ip, "load") for n, a in enumerate(run)]
-    now = play(asker.fit.model, steps, asker.page_lines)[-1][1]
-    then = play(crossing, steps, asker.page_lines)[-1][1]
-    return [
-        line - asker.page_lines for line in range(asker.page_lines, 2 * asker.page_lines) if (then & ~now) >> line & 1
-    ][:2]
+def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
+    """By lines of the next page that come if it does, and else do not."""
+    model, lines = asker.fit.model, asker.page_lines
+    crossing, staying = ({**model, name: {**model[name], "crosses_4k": crosses}} for crosses in (True, False))
+    trigger = int(model[name].get("trigger", 1))
+    runs = asker.fit.curves["page end"].curve.trial.accesses, asker.made([lines - 1] * trigger, 1)
+    for run in runs:
+        steps = steps_of(run, asker.line_size)
+        then, now = (play(each, steps, lines)[-1][1] for each in (crossing, staying))
+        beyond = [line for line in range(lines, 2 * lines) if (then & ~now) >> line & 1][:2]
+        answers = [asker.comes(run, line, (0, 2 * lines)) for line in beyond]
+        if answers and None not in answers:
+            report.add(parameter, any(answers), "a run to the end of 4 KiB")
+            return
+    report.open(parameter, UNCLEAR)
 
 
 def _threads(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
@@ -430,7 +403,7 @@ def _shared(asker: Asker, parameter: str, sign: Sign | None, cpus: tuple[int, in
 
     together, alone = made(1, True), made(0, True)
     without = made(1, False)
-    if alone is True and together is not None and without is not True:
+    if alone is True and together is not None and without is False:
         report.add(parameter, together, "a run that another thread began")
     else:
         report.open(parameter, UNCLEAR)

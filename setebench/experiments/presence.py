@@ -43,7 +43,7 @@ class PresenceParams:
     evictors: int = 4096  # pages whose lines evict others: enough for any level 2 of 16 ways
     first_level: tuple[int, ...] = (12, 16, 20, 24, 32, 48, 64)  # lines at one page offset that may evict from level 1
     outer: tuple[int, ...] = (768, 1536, 3072, 4000)  # lines that may evict from level 2
-    samples: int = 96  # repetitions of each such number
+    samples: int = 96  # repetitions of each such number, a third for those of level 2
     controls: int = 12  # one repetition in so many is a control, of each kind
     kept: int = 480  # latest controls of a kind that count: a second's worth
     forgotten: int = 40  # pages opened so that those before are no longer watched
@@ -301,7 +301,7 @@ class Trials:
         sizes = [0, *PARAMS.first_level, *(each for each in PARAMS.outer if each <= self.evictors)]
         times = {size: self._after_evictors(size) for size in sizes}
         memory = self._after_evictors(None)
-        means = {size: float(np.mean(np.sort(times[size])[: PARAMS.samples * 3 // 4])) for size in sizes}
+        means = {size: float(np.mean(np.sort(times[size])[: len(times[size]) * 3 // 4])) for size in sizes}
         near, far = means[0], means[PARAMS.first_level[-1]]
         enough = [size for size in PARAMS.first_level if means[size] - near > 0.85 * (far - near)]
         self.controls = {"l1": times[0]}
@@ -312,7 +312,7 @@ class Trials:
         outer = float(np.quantile(memory, 0.05))
         beyond = np.concatenate([times[size] for size in sizes if size >= PARAMS.outer[0]])
         between = beyond[(beyond > inner) & (beyond < outer)]
-        if len(between) > PARAMS.samples // 2 and outer > 1.5 * inner:
+        if len(between) > PARAMS.samples // 4 and outer > 1.5 * inner:
             self.controls["l3"] = between
         self.controls[MEMORY] = memory
 
@@ -323,10 +323,11 @@ class Trials:
             probe = probe.load(PROBED).fence()
             for _ in range(2 if size else 0):
                 probe = probe.repeat(size, Probe().load(EVICTOR), advance=PAGE_BYTES).fence()
-        at = self.rng.integers(2, self.page_lines - 2, PARAMS.samples) * self.line_size
-        pages, first = self._fresh(PARAMS.samples), self.region.address
-        idle = np.full(PARAMS.samples, first + (self.page_lines // 2 + 3) * self.line_size)
-        beside = np.full(PARAMS.samples, first + (self.page_lines // 2 + 9) * self.line_size)
+        number = PARAMS.samples // 3 if size in PARAMS.outer else PARAMS.samples
+        at = self.rng.integers(2, self.page_lines - 2, number) * self.line_size
+        pages, first = self._fresh(number), self.region.address
+        idle = np.full(number, first + (self.page_lines // 2 + 3) * self.line_size)
+        beside = np.full(number, first + (self.page_lines // 2 + 9) * self.line_size)
         placed = {PROBED: pages + at, TOUCHED: pages, EVICTOR: first + at, LATEST: idle, BESIDE: beside}
         return self._run(self._ending(probe), placed)
 

@@ -48,6 +48,13 @@ def test_a_stream_that_leads_by_accesses() -> None:
     assert came(by_access, [13, 14], page=page)[0] == []  # a hit of level 1 is not seen by level 2
 
 
+def test_a_stream_that_counts_lines_in_any_order() -> None:
+    any_order = spec.Streamer(level=2, trigger=4, counts="distinct", degree=2, max_distance=5)
+    assert came(WatchedLevel(any_order), [20, 24, 21, 22]) == [[], [], [], [25, 26]]  # beyond the furthest
+    assert came(WatchedLevel(any_order), [20, 21, 20, 22, 23, 24]) == [[], [], [], [], [24, 25], [26, 27]]
+    assert came(WatchedLevel(any_order), [24, 23, 22, 21]) == [[], [], [], [20, 19]]
+
+
 def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
     ramps = streamer(ramp=(1, 2), degree=3, max_distance=20, leads_by="new_line")
     assert [len(each) for each in came(ramps, [*range(4, 12)])] == [0, 0, 1, 2, 3, 3, 3, 3]

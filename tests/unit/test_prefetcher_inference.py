@@ -46,7 +46,7 @@ def curves(model: dict[str, Any], late: float = 1.0) -> dict[str, Seen]:
     return {name: made(name, lines, ip, model, late) for name, (lines, ip) in ways.items()}
 
 
-@pytest.mark.parametrize("late", [1.0, 0.85])
+@pytest.mark.parametrize("late", [1.0, 0.9])
 @pytest.mark.parametrize(
     "rules",
     [

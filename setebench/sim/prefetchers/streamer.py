@@ -25,6 +25,7 @@ from setebench.sim.prefetchers.common import (
     REPLACEMENTS,
     UP,
     claim,
+    find_record,
     hand_out,
     may_go,
     page_key,
@@ -47,10 +48,13 @@ from setebench.sim.prefetchers.common import (
     M_REPLACEMENT,
     M_SILENCED,
     M_LEADS_BY,
+    M_COUNTS,
     M_RAMP,
-) = range(P_OWN, P_OWN + 16)
+) = range(P_OWN, P_OWN + 17)
+COUNTS = ("run", "distinct")
 LEADS_BY = ("batch", "new_line", "access")
 BY_BATCH, BY_NEW_LINE = 0, 1
+ANY_ORDER = 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
 
 
@@ -61,7 +65,7 @@ def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int],
     own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
     own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp)]
     own += [REPLACEMENTS.index(kind.replacement), int(kind.silenced_by_software), LEADS_BY.index(kind.leads_by)]
-    own += ramp
+    own += [COUNTS.index(kind.counts), *ramp]
     return own, kind.streams * R_WORDS
 
 
@@ -227,8 +231,52 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
 
 
 @compiled
-def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
-    """Lines that an access makes the streamer ask for; see the module's text."""
+def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Distinct lines of a page count: of its record R_FIRST and R_LAST are the lowest and the highest, R_BATCHES has a
+    bit of each."""
+    line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
+    key = page_key(c, s, line)
+    bit = 1 << (line & ((1 << c[C_PAGE_LINES_BITS]) - 1))
+    record = find_record(s, q, c[p + M_STREAMS], R_WORDS, key)
+    if record < 0:
+        if not misses:
+            return n
+        record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
+        s[record + R_FIRST] = line
+        s[record + R_LAST] = line
+    _note_use(c, s, p, record)
+    if s[record + R_BATCHES] & bit or not (misses or s[record + R_ACTIVE]):
+        return n
+    s[record + R_BATCHES] |= bit
+    s[record + R_COUNT] += 1
+    s[record + R_FIRST] = min(s[record + R_FIRST], line)
+    s[record + R_LAST] = max(s[record + R_LAST], line)
+    if s[record + R_COUNT] < c[p + M_TRIGGER]:
+        return n
+    if not s[record + R_ACTIVE]:
+        step = 1 if line == s[record + R_LAST] or line != s[record + R_FIRST] else -1
+        if not c[p + M_DIRECTIONS] & (UP if step > 0 else DOWN):
+            return n
+        s[record + R_ACTIVE] = 1
+        s[record + R_DIRECTION] = step
+        s[record + R_NEXT] = line + step
+    step = s[record + R_DIRECTION]
+    if step > 0:
+        s[record + R_NEXT] = max(s[record + R_NEXT], s[record + R_LAST] + 1)
+    else:
+        s[record + R_NEXT] = min(s[record + R_NEXT], s[record + R_FIRST] - 1)
+    for _ in range(c[p + M_DEGREE]):
+        target = s[record + R_NEXT]
+        if (target - line) * step > c[p + M_DISTANCE] or not may_go(c, s, p, line, target):
+            break
+        n = hand_out(c, s, n, target)
+        s[record + R_NEXT] = target + step
+    return n
+
+
+@compiled
+def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Lines that an access makes a streamer ask for that counts misses in one direction."""
     line, misses, owner = s[S_SEEN_LINE], s[S_SEEN_MISSES], s[S_SEEN_OWNER]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
@@ -255,3 +303,9 @@ def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
             n = _activate(c, s, p, record, line, n)
         return n
     return _extend(c, s, p, record, line, n)
+
+
+@compiled
+def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Lines that an access makes the streamer ask for; see the module's text."""
+    return _any_order(c, s, p, q, n) if c[p + M_COUNTS] == ANY_ORDER else _one_way(c, s, p, q, n)

@@ -62,16 +62,22 @@ def _next_line(draw: Draw) -> spec.NextLine:
 
 def _streamer(draw: Draw, level: Any) -> spec.Streamer:
     trigger, degree = draw.one("stream.trigger"), draw.one("stream.degree")
+    if draw.chance("stream.late"):
+        trigger = draw.one("stream.late_trigger")
+    counts: Any = "distinct" if level == 2 and draw.chance("stream.any_order") else "run"
     trained_by = _trained_by(draw, level)
     directions = draw.one("stream.directions")
     edges = (1, min(2, trigger), min(2, trigger), 1) if draw.chance("stream.at_page_edge") else ()
     return spec.Streamer(
         level=level,
+        counts=counts,
         fills=draw.one("stream.l1_fills") if level == 1 else "l2",
         trained_by=trained_by,
         trigger=trigger,
-        trigger_at_page_edge=edges if directions == "both" else (),
-        trigger_by_l1_prefetcher=int("l1_prefetcher" in trained_by and draw.chance("stream.by_l1_prefetcher")),
+        trigger_at_page_edge=edges if directions == "both" and counts == "run" else (),
+        trigger_by_l1_prefetcher=int(
+            "l1_prefetcher" in trained_by and counts == "run" and draw.chance("stream.by_l1_prefetcher")
+        ),
         degree=degree,
         ramp=draw.one("stream.ramp") if degree == 4 else (),
         max_distance=draw.one("stream.max_distance"),

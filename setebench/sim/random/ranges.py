@@ -326,6 +326,9 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "up_down.present": (0.15,),
     "l2_stream.present": (0.6,),
     "stream.trigger": (2, 3, 4, 5),
+    "stream.late": (0.2,),  # share that begins late, as some of Golden Cove do
+    "stream.late_trigger": (6, 8, 10, 12, 16),
+    "stream.any_order": (0.2,),  # share at level 2 for which distinct lines count, in whatever order
     "stream.at_page_edge": (0.5,),  # share that need fewer accesses at the ends of a page (Knights Corner)
     "stream.by_l1_prefetcher": (0.5,),  # share that one request of a level-1 prefetcher is enough for (Sandy Bridge)
     "stream.degree": (1, 2, 4),

@@ -101,6 +101,13 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
             "reached, or any"
         ),
     ] = "batch"
+    counts: Annotated[
+        Literal["run", "distinct"],
+        says(
+            "what counts before the first line: misses that go one way, or misses of distinct lines of the page in any "
+            "order (Golden Cove's, as measured); then each new line brings `degree` beyond the furthest"
+        ),
+    ] = "run"
     silenced_by_software: Annotated[
         bool,
         says("true: a software prefetch of a line that a stream fetched, or would fetch before long, ends that stream"),

@@ -172,14 +172,16 @@ def _neighbours(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Fact
 def _streamer(prefetcher: spec.Streamer) -> Facts:
     edges = prefetcher.trigger_at_page_edge or (prefetcher.trigger,) * 4
     yield "trigger", prefetcher.trigger, "accesses"
-    yield "trigger_at_page_edge", list(edges), "list"
+    yield "counts", prefetcher.counts, "string"
     yield "degree", prefetcher.degree, "lines"
     yield "max_distance", prefetcher.max_distance, "lines"
-    yield "leads_by", prefetcher.leads_by, "string"
     yield "directions", prefetcher.directions, "string"
     yield "streams", prefetcher.streams, "streams"
     yield from _replacement(prefetcher.streams, prefetcher.replacement)
-    yield "streams_per_page", prefetcher.streams_per_page, "streams"
+    if prefetcher.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
+        yield "trigger_at_page_edge", list(edges), "list"
+        yield "leads_by", prefetcher.leads_by, "string"
+        yield "streams_per_page", prefetcher.streams_per_page, "streams"
 
 
 def _woken_by_level_one(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:

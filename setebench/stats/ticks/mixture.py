@@ -26,8 +26,7 @@ class Params:
     above the slowest reference than `beyond_spans` times its width were hit by a stall. Shares are found that one more
     iteration moves by less than `still`, looked at every `every` iterations, `iterations` at most. `bootstraps` give
     both ends of an interval to a tenth of its width, `at_once` counts of them together: many small problems take numpy
-    as long as one by one. What never happened in n tries has a rate below `unseen` / n, with 95 % confidence. One level
-    served `mostly` of some loads that come from one level, and others the rest."""
+    as long as one by one. What never happened in n tries has a rate below `unseen` / n, with 95 % confidence."""
 
     least_share: float = 0.03
     smoothing: float = 0.5
@@ -38,7 +37,6 @@ class Params:
     bootstraps: int = 200
     at_once: int = 1 << 16
     unseen: float = 3.0
-    mostly: float = 0.85
 
 
 PARAMS = Params()
@@ -124,18 +122,6 @@ def unmix(
     value[samples == 0] = np.nan
     low[samples == 0], high[samples == 0] = 0.0, 1.0
     return Shares(tuple(references), value, np.clip(low, 0, 1), np.clip(high, 0, 1), samples)
-
-
-def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]) -> dict[str, float]:
-    """For every level the logarithm of the likelihood that it served most of some loads (shape (n,)).
-
-    Far cheaper than intervals of shares, for loads of which one level served most."""
-    bins = cut(list(references.values()))
-    densities = _densities(bins.counts)
-    rest = (1.0 - PARAMS.mostly) / max(len(references) - 1, 1)
-    weights = np.where(np.eye(len(references), dtype=bool), PARAMS.mostly, rest)
-    likelihood = np.log(weights @ densities) @ bins.histogram(ticks)
-    return dict(zip(references, likelihood.tolist(), strict=True))
 
 
 def expectation(counts: Counts, densities: Fractions) -> Fractions:
