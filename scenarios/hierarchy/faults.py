@@ -34,6 +34,7 @@ class Params:
     )  # the median of theirs is a round's
     memory: float = 0.25  # of the machine's, at most
     unpopulated: float = 0.6  # of the first touch, what a later one costs where that was a fault as well
+    pace: float = 1e-3  # relative error of the core's pace beside a round, by which ticks become cycles
     quantile: float = 0.4  # of rounds: what the system does for others (it compacts memory) makes some rounds dear
     bias: float = 0.1  # of a later touch, what a first one may cost more or less beside the fault
 
@@ -89,7 +90,7 @@ def fault_finding(pages: str, rounds: Sequence[FaultRound], params: Params = PAR
     if len(given) < 2:
         reason = "a later touch of the same page costs nearly as much; the system gives other pages"
         return decide.unresolved(parameter, "cycles", reason, METHOD)
-    bias = params.bias * float(np.median([each.later for each in given]))
+    bias = float(np.median([params.bias * each.later + params.pace * each.cycles for each in given]))
     cost = quantile_of_rounds([each.cycles for each in given], params.quantile, (bias, bias))
     return decide.measured(parameter, cost, "cycles", f"{METHOD}, {len(given)} rounds", "page_faults")
 
