@@ -96,7 +96,10 @@ def _would_show(fit: Fit, name: str) -> bool:
     triggers = space.get("trigger", (1,))[: fit.params.usual_triggers]
     fills = space.get("fills", ("",))
     rules = [{**first, "trigger": each, "fills": level or first.get("fills")} for each in triggers for level in fills]
-    return all(fit.gain(name, each) < -fit.params.hidden and fit.missing(name, each) > fit.params.few for each in rules)
+    return all(
+        fit.gain(name, each) < -fit.params.hidden and fit.missing(name, each) >= fit.params.other_lines
+        for each in rules
+    )
 
 
 def _rules(fit: Fit, name: str, report: Report) -> None:

@@ -315,12 +315,10 @@ class Fit:
         """What a further family would explain, negative where its lines don't come."""
         return self.best - self.total({**self.model, name: rules})
 
-    def missing(self, name: str, rules: Rules) -> float:
-        """The fraction of the lines that a family would bring by itself that don't come, whatever else there is."""
+    def missing(self, name: str, rules: Rules) -> int:
+        """How many lines that a family would bring by itself don't come, whatever else there is."""
         shares = [seen.present[self._brought(seen, {name: rules})] for seen in self.ordered()]
-        known = np.concatenate(shares)
-        known = known[~np.isnan(known)]
-        return float(np.mean(known <= self.params.doubt)) if len(known) else 0.0
+        return int(sum(np.sum(each <= self.params.doubt) for each in shares))
 
     def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
         """Lines that come and that the model doesn't bring, shape (counts, lines)."""

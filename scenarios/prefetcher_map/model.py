@@ -150,7 +150,9 @@ class PageStream(Prefetcher):
         if not misses:
             return ()
         if self.last < 0 or self.active:
-            self.way, self.count, self.last, self.active = 0, 1, line, False
+            at = line % self.page_lines  # at a page's ends only one way is possible
+            self.way = (at == 0) - (at == self.page_lines - 1)
+            self.count, self.last, self.active = 1, line, False
         elif step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2:
             self.way = 1 if line > self.last else -1
             return self._start(line)

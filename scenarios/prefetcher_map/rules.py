@@ -112,7 +112,7 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
         sign = asker.sign(name)
         family = name[3:]
         _trained_by(asker, name, sign, report)
-        if family in ("stream", "stride") and sign is not None:
+        if sign is not None and (family in ("stream", "stride") or len(sign.accesses) > 1):
             _tables(asker, name, sign, report)
         if family == "stream":
             _stream(asker, name, sign, report)
@@ -183,7 +183,8 @@ def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
         return
     entries = found + 1
     report.add("streams", entries, TABLES, low=entries, high=entries)
-    _replacement(asker, name, sign, entries, report)
+    if not name.endswith("next_line"):
+        _replacement(asker, name, sign, entries, report)
 
 
 def _replacement(asker: Asker, name: str, sign: Sign, entries: int, report: Report) -> None:
@@ -213,7 +214,7 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
         report.add("trigger_by_l1_prefetcher", 1)
     if report.findings["directions"].value == "both" and rules["counts"] == "run":
         firsts = ((0, 1), (1, 1), (lines - 2, -1), (lines - 1, -1))
-        edges = [_edge(asker, first, way, trigger) for first, way in firsts]
+        edges = [_edge(asker, first, way, name) for first, way in firsts]
         if None in edges:
             report.open("trigger_at_page_edge", UNCLEAR)
         else:
@@ -233,19 +234,24 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
             report.add("streams_per_page", 2 if came else 1, "two runs in turn in one page, one up and one down")
 
 
-def _edge(asker: Asker, first: int, way: int, trigger: int) -> int | None:
-    """Accesses that a run needs that starts at a line near a page's end."""
-    for count in range(1, trigger + 1):
-        run = [first + way * number for number in range(count)]
-        came = [asker.comes(asker.made(run), run[-1] + way * ahead) for ahead in (1, 2)]
-        steps = steps_of(asker.made(run), asker.line_size)
-        without = {other: rules for other, rules in asker.fit.model.items() if not other.endswith("stream")}
-        anyway = play(without, steps, asker.page_lines)[-1][1]
-        own = [each for each, ahead in zip(came, (1, 2), strict=True) if not anyway >> (run[-1] + way * ahead) & 1]
-        if not own or None in own:
-            return None
-        if any(own):
-            return count
+def _edge(asker: Asker, first: int, way: int, name: str) -> int | None:
+    """The trigger of a run that starts at a line near a page's end: that by which the model's first line comes when the
+    machine's does."""
+    model, rules, lines = asker.fit.model, asker.fit.model[name], asker.page_lines
+    run = [first + way * number for number in range(2 * rules["trigger"] + 2)]
+    steps = steps_of(asker.made(run), asker.line_size)
+    without = [each for _, each in play({key: model[key] for key in model if key != name}, steps, lines)]
+    starts = {}
+    for trigger in range(1, rules["trigger"] + 1):
+        after = play({**model, name: {**rules, "trigger": trigger}}, steps, lines)
+        own = [came & ~anyway for (_, came), anyway in zip(after, without, strict=True)]
+        starts[trigger] = next((number for number, each in enumerate(own) if each), None), own
+    for trigger, (start, own) in starts.items():
+        if start is not None:
+            line = (own[start] & -own[start]).bit_length() - 1
+            came = asker.comes(asker.made(run[: start + 1]), line)
+            if came is not False:
+                return trigger if came else None
     return None
 
 
