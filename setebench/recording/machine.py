@@ -125,7 +125,7 @@ def _method(name: str, kind: Any) -> Callable[..., Any]:
     """A method whose answer is of that kind and depends on nothing but what it is given."""
 
     def method(self: Asked, *given: Any, **named: Any) -> Any:
-        return self.ask(name, [given, named], kind, lambda: getattr(self.inner, name)(*given, **named))
+        return self.ask(name, [*given, *named.values()], kind, lambda: getattr(self.inner, name)(*given, **named))
 
     return method
 
