@@ -26,7 +26,7 @@ from setebench.stats.estimate import Interval
 from setebench.stats.levels import Level, LevelsParams, Source
 from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
 from setebench.stats.plateaus import PlateausParams, plateaus
-from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
+from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds, quantile_of_steady, steady
 from setebench.stats.served import Intervals, quantised_variance
 
 Numbers = NDArray[np.float64]
@@ -158,7 +158,8 @@ def _blurred(found: Sequence[Level], table: _Table, params: FindParams) -> list[
 
 
 class _Table:
-    """The sweeps as arrays: ascending `sizes` in bytes (n,), `cycles` of a load of long chains, shape (rounds, n)."""
+    """The sweeps as arrays: ascending `sizes` in bytes (n,); of long chains the `cycles` of a load and the `paces` of
+    their references, cycles per tick, shape (rounds, n)."""
 
     def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
         self.params = params
@@ -167,12 +168,14 @@ class _Table:
         self._by_size = [[row[number] for row in found if len(row) > number] for number in range(most)]
         self._rounds = found
         self.sizes = np.array([max(each.size_bytes for each in sets) for sets in self._by_size[1:]])
-        self.cycles = np.full((len(found), most - 1), np.nan)
+        self.cycles, self.paces = np.full((2, len(found), most - 1), np.nan)
         for number, row in enumerate(found):
             self.cycles[number, : len(row) - 1] = [per_load(each) for each in row[1:]]
+            self.paces[number, : len(row) - 1] = [cycles_per_tick(each.samples) for each in row[1:]]
         lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
-        by_size = [[per_load(each) for each in sets] for sets in self._by_size[params.lone[0] : params.lone[1]]]
-        self.first_cycles = float(np.nanmin(np.nanmedian(by_size, axis=1)))
+        few = slice(params.lone[0] - 1, params.lone[1] - 1)
+        alone = np.where(steady(self.paces[:, few]), self.cycles[:, few], np.nan)
+        self.first_cycles = float(np.nanmin(np.nanmedian(alone, axis=0)))
         pace = float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
         self.step_cycles = lone[0].samples.step_ticks * pace
         # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
@@ -193,6 +196,7 @@ class _Table:
         sets, params = self._by_size[number], self.params
         cost = np.array([per_load(each) for each in sets])
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
+        quiet &= steady([cycles_per_tick(each.samples) for each in sets])
         kept = [each for each, keep in zip(sets, quiet, strict=True) if keep or not number] or list(sets)
         wanted = [(number, length) for number, length in enumerate(SHORT) if length in params.counts]
         own = {length: self._pooled(kept, question)[: params.most] - self.added[length] for question, length in wanted}
@@ -226,7 +230,8 @@ class _Table:
             accesses = np.array([self._accesses(number) for number in range(len(self.sizes))])
             longest = pure & (accesses == accesses[pure].max())  # a lone window's ring, where the level holds one
             by_round = np.nanquantile(self.cycles[:, longest], LATENCY, axis=1) + self._bias(longest)
-            found = quantile_of_rounds(by_round, LATENCY, (params.bias_cycles / accesses[pure].max(),) * 2)
+            paces = np.nanmedian(self.paces[:, longest], axis=1)
+            found = quantile_of_steady(by_round, paces, LATENCY, params.bias_cycles / accesses[pure].max())
             hidden = min(params.agree_jitters * self._jitter2() ** 0.5, params.most_hidden * level.cycles)
             later = max(params.agree * level.cycles, hidden)
             if -params.early * level.cycles <= found.value - level.cycles <= later:
