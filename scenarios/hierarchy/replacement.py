@@ -268,8 +268,9 @@ def outer_caches(
     for level, name in enumerate(levels.caches[1:], 1):
         context.progress(f"which lines level {level + 1} replaces")
         evictions, outer = Evictions(context, pool, level), None
-        if level > 1 and inner and found:
-            found = evictions.search(found.own[: PARAMS.searched], PARAMS.victims)
+        candidates = found.own[: PARAMS.searched] if found else pool.rng.permutation(pool.pages)
+        if inner and (found is None or level > 1):
+            found = evictions.search(candidates, PARAMS.victims)
             reason = "" if found else NO_SET
         if inner and found:
             outer = OuterSet(evictions, found, level, inner)
