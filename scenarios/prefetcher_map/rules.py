@@ -245,13 +245,14 @@ def _edge(asker: Asker, first: int, way: int, name: str) -> int | None:
     for trigger in range(1, rules["trigger"] + 1):
         after = play({**model, name: {**rules, "trigger": trigger}}, steps, lines)
         own = [came & ~anyway for (_, came), anyway in zip(after, without, strict=True)]
-        starts[trigger] = next((number for number, each in enumerate(own) if each), None), own
-    for trigger, (start, own) in starts.items():
-        if start is not None:
-            line = (own[start] & -own[start]).bit_length() - 1
-            came = asker.comes(asker.made(run[: start + 1]), line)
-            if came is not False:
-                return trigger if came else None
+        start = next((number for number, each in enumerate(own) if each), None)
+        if start is not None:  # of triggers that start alike the largest
+            starts[start] = trigger, own[start]
+    for start, (trigger, lines_of_own) in starts.items():
+        line = (lines_of_own & -lines_of_own).bit_length() - 1
+        came = asker.comes(asker.made(run[: start + 1]), line)
+        if came is not False:
+            return trigger if came else None
     return None
 
 
