@@ -60,7 +60,7 @@ FIRST: Rules = {"store": True, "prefetch": True}
 """What a family is tried with at first: these, else each rule's first value, but for those that are tried in turn."""
 TRIED = {"trigger", "counts", "fills", "indexed_by", "directions", BY_PREFETCHER}
 JOINT = ("degree", "leads_by", "max_distance")
-"""Rules of streams that only together explain anything, and so are changed together."""
+"""Rules that only together explain anything, and so are changed together."""
 ORDERED = {"trigger", "degree", "max_distance"}
 """Rules whose values explain less the further they are from the right one."""
 SCREEN = (
@@ -239,7 +239,8 @@ class Fit:
         while changed:
             changed = False
             for key, _ in SPACES[name].items():
-                keys = JOINT if key == "degree" and "leads_by" in SPACES[name] else (key,)
+                joint = [each for each in JOINT if each in SPACES[name]]
+                keys = joint if key == "degree" else [key]
                 changed |= self._change(name, keys)
 
     def _change(self, name: str, keys: Sequence[str]) -> bool:
@@ -261,7 +262,9 @@ class Fit:
         """Values of rules to try: of one that is ordered, those near the present one; distances that what was seen
         speaks for."""
         rules = self.model[name]
-        if len(keys) > 1:
+        if len(keys) == 2:
+            return product(DEGREES[:4], DISTANCES[:8])
+        if len(keys) > 2:
             lead = self.furthest
             near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 12, 16, 20, 32}
             distances = [each for each in DISTANCES if each in near]

@@ -266,7 +266,8 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
     if len(fit.plausible("l1.stride", "indexed_by")) > 1:
         shift = PAGE_BYTES - last.at + 2 * size
         moved = [replace(each, at=each.at + shift) for each in sign.accesses]
-        came = asker.comes(moved, sign.line + shift // size, (0, 2 * lines))
+        following = 2 * moved[-1].at - moved[-2].at  # what came in the page before may have been cut off at its end
+        came = asker.comes(moved, following // size, (0, 2 * lines))
         if came is None:
             report.open("indexed_by", UNCLEAR)
         else:
