@@ -241,7 +241,7 @@ def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> 
     for machine in (recorder, replay):
         for capability in CAPABILITIES:
             assert isinstance(machine, capability)
-    with pytest.raises(SetebenchError, match="no answer to check loop .*own"):
+    with pytest.raises(SetebenchError, match=r"no answer to check loop .*own"):
         replay.check_loop("own")
 
 
