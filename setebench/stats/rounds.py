@@ -53,7 +53,7 @@ def quantile_of_rounds(values: ArrayLike, quantile: float, bias: tuple[float, fl
 
 def steady(paces: ArrayLike) -> NDArray[np.bool_]:
     """The rounds whose references ran about as fast as those of the fastest one, by cycles per tick of each, shape
-    (rounds, ...). An SMT co-runner delays the multiplications of a reference by a few percent and loads by less, so a
+    (rounds, ...). An SMT co-runner delays the additions of a reference by a few percent and chained loads by less, so a
     ratio of such a round is too small: 4.9 cycles in level 1 for 5.0 on an Emerald Rapids guest."""
     known = np.asarray(paces, dtype=np.float64)
     best = np.max(known, axis=0, initial=0.0, where=np.isfinite(known))
@@ -67,7 +67,8 @@ def quantile_of_steady(values: ArrayLike, paces: ArrayLike, quantile: float, bia
     found, among = (quantile_of_rounds(each, quantile, (bias, bias)) for each in (known[steady(paces)], known))
     if np.isfinite(found.low) or not np.isfinite(found.value):
         return found
-    return Interval(found.value, min(found.value - bias, among.low), max(found.value + bias, among.high))
+    low, high = min(found.value - bias, among.low), max(found.value + bias, among.high)
+    return Interval(found.value, float(low), float(high))
 
 
 def _reach(known: NDArray[np.float64], quantile: float) -> float:
