@@ -178,7 +178,7 @@ def test_ctrl_c_ends_the_program_and_still_reports(folder: Path) -> None:
 def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp_path: Path) -> None:
     result, plot = str(tmp_path / "d.json"), tmp_path / "d.svg"
     assert diagnose("-o", result, "--plot", str(plot), "--", built("stream_triad", folder), "10", "8").returncode == 0
-    assert b"page faults" in plot.read_bytes()
+    assert b"page fault" in plot.read_bytes()
     for command in (("show", result), ("compare", result, result), ("report", result, "--format", "html")):
         done = subprocess.run(
             [sys.executable, "-m", "setebench", *command], capture_output=True, text=True, timeout=60, check=False

@@ -1,7 +1,7 @@
 """What a machine answered `setebench doctor --bundle` is inferred again: latencies that plain C has of the same CPU.
 
 `emerald-rapids-guest.bundle` comes from a KVM guest on an Intel Emerald Rapids (family 6, model 207) whose two virtual
-CPUs had seven programs to run meanwhile. Plain C says 5.005 cycles of its first level and 15.98 of its second.
+CPUs had two programs to run meanwhile. Plain C says 5.005 cycles of its first level and 15.98 of its second.
 """
 
 from __future__ import annotations
