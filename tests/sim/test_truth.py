@@ -105,6 +105,7 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
         "streams": 16,
         "replacement": "lru",
         "streams_per_page": 1,
+        "counts": "run",
         "leads_by": "batch",
         "lead": [0, 0, 2, 4, 7, 10, 13, 16, 15, 18, 17, 16, 15, 18, 17, 16],
     }
