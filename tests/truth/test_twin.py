@@ -67,8 +67,11 @@ def test_a_twin_of_the_truth_has_the_same_truth(name: str) -> None:
     twin = make_twin(truth_of(name))
     assert twin.set_aside == {}
     found = {finding.parameter: finding.value for finding in truth(twin.machine)}
+    first = any(each.level == 1 for each in twin.machine.prefetchers)
     for finding in truth(machine):
-        if not finding.parameter.startswith(FOLLOWS):
+        # where prefetchers of level 1 are only described the twin has none there, and none to be trained by
+        alone = finding.parameter.endswith("trained_by_l1_prefetcher") and not first
+        if not finding.parameter.startswith(FOLLOWS) and not alone:
             assert same(found.get(finding.parameter), finding.value), finding.parameter
     unnamed = {name for name in found if name.startswith("prefetcher.") and not name.startswith(FOLLOWS)}
     assert unnamed <= {finding.parameter for finding in truth(machine)} | left_open(machine)
