@@ -29,6 +29,7 @@ LINES = {"trained_by", "trained_by_l1_prefetcher", "degree", "max_distance", "le
 CURVES = "the rules that explain which lines come after 1 to 24 accesses, in sixteen ways"
 HIDDEN = "what other prefetchers bring hides its lines; switch those off and run again"
 AS_GOOD = "several values explain the curves alike: {}"
+EITHER = "at the other level it would explain the curves as well"
 UNSURE = "its lines are explained about as well without it"
 RUNS = ("one instruction", "ordered by address")
 
@@ -67,6 +68,8 @@ def named(fit: Fit) -> dict[str, Report]:
     reports = {name: _family(fit, name) for name in SPACES}
     for name, report in reports.items():
         like = reports.get(f"l{3 - int(name[1])}{name[2:]}")
+        if like and like.findings["present"].reason == EITHER:
+            report.open("present", EITHER)
         if like and like.findings["present"].value is None:
             for key in {*report.findings} & LINES:
                 report.open(key, HIDDEN)
@@ -78,6 +81,8 @@ def _family(fit: Fit, name: str) -> Report:
     if name in fit.model:
         if fit.loss(name) < fit.params.least_gain:
             report.open("present", UNSURE)
+        elif _at_either_level(fit, name):
+            report.open("present", EITHER)
         else:
             report.add("present", True)
             _rules(fit, name, report)
@@ -86,6 +91,18 @@ def _family(fit: Fit, name: str) -> Report:
     else:
         report.open("present", HIDDEN)
     return report
+
+
+def _at_either_level(fit: Fit, name: str) -> bool:
+    """Whether the like of a family at the other level, with the same rules, explains the curves as well."""
+    like, rules = f"l{3 - int(name[1])}{name[2:]}", fit.model[name]
+    if like not in SPACES or like in fit.model:
+        return False
+    moved = {**first_rules(like), **{key: value for key, value in rules.items() if key in SPACES[like]}}
+    if like[1] == "1" and "fills" in SPACES[like]:
+        moved["fills"] = "l2"
+    rest = {other: each for other, each in fit.model.items() if other != name}
+    return fit.total({**rest, like: moved}) <= fit.best + fit.params.as_good
 
 
 def _would_show(fit: Fit, name: str) -> bool:

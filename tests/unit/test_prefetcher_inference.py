@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from setebench.scenarios.prefetcher_map.curves import Curve, Seen
+from setebench.scenarios.prefetcher_map.findings import named
 from setebench.scenarios.prefetcher_map.fit import Fit
 from setebench.scenarios.prefetcher_map.model import play
 from setebench.scenarios.prefetcher_map.params import Params
@@ -65,6 +66,12 @@ def test_the_rules_of_a_stream_explain_its_curves(rules: dict[str, Any], late: f
     for key in ("trigger", "counts", "degree", "directions"):
         assert true["l2.stream"][key] in fit.plausible(found, key)
     assert fit.best < Params().as_good
+
+
+@pytest.mark.parametrize("rules", [{"l2.stream": STREAM}, {"l1.stream": {**STREAM, "fills": "l2"}}])
+def test_of_two_levels_that_explain_the_curves_alike_neither_is_named(rules: dict[str, Any]) -> None:
+    reports = named(Fit(curves(rules), 64, Params()))  # no lines held in level 2 say which accesses train it
+    assert {reports[name].findings["present"].value for name in ("l1.stream", "l2.stream")} == {None}
 
 
 def test_curves_without_lines_have_no_rules() -> None:
