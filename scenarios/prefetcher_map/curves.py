@@ -133,10 +133,15 @@ def _spaced(first: int, gaps: tuple[int, ...], end: int) -> list[int]:
     return lines
 
 
+def footprint(page_lines: int, params: Params) -> list[int]:
+    """Lines of the footprint that a page has."""
+    return [line for line in params.footprint if line < page_lines]
+
+
 def practices(trials: Trials, params: Params) -> Iterator[Curve]:
     """The first access to a page after others were accessed in the same way: by the same instruction at the same line,
     by another instruction, and at another line."""
-    size, feet = trials.line_size, params.footprint
+    size, feet = trials.line_size, footprint(trials.page_lines, params)
     practice = tuple(
         Access(line * size, "load", 10 + number, page=page)
         for page in range(1, params.practice_pages + 1)

@@ -181,6 +181,33 @@ class Fit:
     # -- search -----------------------------------------------------------------------------------------------------
 
     def _search(self) -> None:
+        """Climb from nothing, and, where that leaves lines unexplained, from what comes behind single accesses."""
+        self._climb()
+        for name in self._beside_single():
+            if self.best <= self.params.least_gain:
+                break
+            before = self.model, self.costs, self.best
+            _, _, model = next(self._additions(name, {}))
+            self._take(dict(model))
+            self._climb()
+            if self.best >= before[2] - self.params.least_gain:
+                self.model, self.costs, _ = before
+
+    def _beside_single(self) -> list[str]:
+        """Families that bring a line beside the base's first access, if one comes, those that explain most first.
+        Streams and strides need several accesses: fitted before these, they take rules that make up for them."""
+        seen = self.curves.get("base")
+        if seen is None:
+            return []
+        came = np.nan_to_num(seen.present[0]) > self.params.came
+        rules = {name: first_rules(name) for name in SPACES if not name.endswith(("stream", "stride"))}
+        found = [name for name in rules if bool((self._brought(seen, {name: rules[name]})[0] & came).any())]
+        return sorted(found, key=lambda name: self._cost_of({name: rules[name]}))
+
+    def _cost_of(self, model: Model) -> float:
+        return sum(self._costs(model).values())
+
+    def _climb(self) -> None:
         while self._grow():
             for name in list(self.model):
                 without = {other: rules for other, rules in self.model.items() if other != name}
@@ -192,7 +219,7 @@ class Fit:
     def _grow(self) -> bool:
         """Add the family that explains most once its rules are adapted, of those that promise most."""
         before = self.model, self.costs
-        candidates = [each for name in SPACES if name not in self.model for each in self._additions(name)]
+        candidates = [each for name in SPACES if name not in self.model for each in self._additions(name, self.model)]
         grown = []
         for _, name, model in sorted(candidates, key=lambda each: each[0])[: self.params.tried]:
             self._take(dict(model))
@@ -206,7 +233,7 @@ class Fit:
         self.model, self.costs = model, costs
         return True
 
-    def _additions(self, name: str) -> Iterator[tuple[float, str, Model]]:
+    def _additions(self, name: str, to: dict[str, Rules]) -> Iterator[tuple[float, str, Model]]:
         """The family's best first rules, of each way to count, by the curves in which most families show."""
         for counts in SPACES[name].get("counts", ("",)):
             space = {**SPACES[name], "counts": (counts,)}
@@ -215,22 +242,22 @@ class Fit:
             tried = {key: values for key, values in space.items() if key in TRIED or (stream and key == "degree")}
             first = {**first_rules(name), "counts": counts}
             options = [{**first, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
-            models = [{**model, name: rules} for rules in options for model in self._hearing(name)]
+            models = [{**model, name: rules} for rules in options for model in self._hearing(name, to)]
             best, found = np.inf, models[0]
             for model in models:
                 cost = self.total(model, best, SCREEN)
                 best, found = (cost, model) if cost < best else (best, found)
             yield best, name, found
 
-    def _hearing(self, name: str) -> list[dict[str, Rules]]:
+    def _hearing(self, name: str, to: dict[str, Rules]) -> list[dict[str, Rules]]:
         """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
-        outer = [other for other in self.model if other[1] == "2"]
+        outer = [other for other in to if other[1] == "2"]
         if name[1] == "2" or not outer:
-            return [self.model]
-        models = [self.model]
+            return [to]
+        models = [to]
         for way in (1, 2):
             ways = {other: {BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))} for other in outer}
-            models.append({**self.model, **{other: {**self.model[other], **ways[other]} for other in outer}})
+            models.append({**to, **{other: {**to[other], **ways[other]} for other in outer}})
         return models
 
     def _refine(self, name: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from setebench.experiments.presence import Kind, Trial
 from setebench.results import Outcome
 
-from .curves import SHIFT, Seen
+from .curves import SHIFT, Seen, footprint
 from .findings import Report
 from .params import Params
 from .rules import UNCLEAR, Asker, Sign, address_bits
@@ -20,15 +20,15 @@ METHOD = "a first access to a page after such accesses to others, and lines that
 
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
     """Whether lines came that followed elsewhere, some of them at least."""
-    feet = params.footprint[1:]
-    return any(bool(np.nan_to_num(practised["practice"].present[0, line]) > params.slack * 3) for line in feet)
+    present = np.nan_to_num(practised["practice"].present[0])
+    return any(bool(present[line] > params.slack * 3) for line in footprint(len(present), params)[1:])
 
 
 def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     """What is found of a region prefetcher of level 1."""
     report, params = Report("l1.region"), asker.params
-    seen, feet = practised["practice"], params.footprint[1:]
-    came = [line for line in feet if seen.present[0, line] > params.came]
+    seen = practised["practice"]
+    came = [line for line in footprint(asker.page_lines, params)[1:] if seen.present[0, line] > params.came]
     if not came:
         if remembers(practised, params):
             report.open("present", "some lines that followed elsewhere came in some repetitions only", METHOD)

@@ -222,7 +222,10 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     if sign is None or report.findings["lead"].reason == HIDDEN:
         report.open("streams_per_page", NO_SIGN)
         return
-    if report.findings["directions"].value != "both":
+    directions = report.findings["directions"].value
+    if directions is None:
+        report.open("streams_per_page", "it is open which directions it follows")
+    elif directions != "both":
         report.add("streams_per_page", 1)
     elif up:
         other = [lines - 3 - number for number in range(max(trigger - 1, 2))]
