@@ -74,6 +74,13 @@ def test_of_two_levels_that_explain_the_curves_alike_neither_is_named(rules: dic
     assert {reports[name].findings["present"].value for name in ("l1.stream", "l2.stream")} == {None}
 
 
+def test_a_pair_beside_a_stream_is_not_made_up_for_by_its_rules() -> None:
+    pair = {"store": True, "prefetch": True, "l1_prefetcher": 0}
+    fit = Fit(curves({"l2.pair": pair, "l2.stream": {**STREAM, "l1_prefetcher": 0}}), 64, Params())
+    assert {name[3:] for name in fit.model} == {"pair", "stream"}
+    assert fit.best < Params().as_good
+
+
 def test_curves_without_lines_have_no_rules() -> None:
     assert Fit(curves({}), 64, Params()).model == {}
 
