@@ -193,6 +193,9 @@ def _replacement(asker: Asker, name: str, sign: Sign, entries: int, report: Repo
         report.open("replacement", "its run is too short to be used in between")
         return
     *early, again, last = sign.accesses
+    if not _heeds(asker, name, early, again):
+        report.open("replacement", "its run goes over lines that others brought, which may be no use of its entry")
+        return
     full, more = _others(asker, name, sign, entries - 1), _others(asker, name, sign, entries // 2, entries)
     used = asker.comes([*early, *full, again, *more, last], sign.line)
     unused = asker.comes([*early, again, *full, *more, last], sign.line)
@@ -200,6 +203,16 @@ def _replacement(asker: Asker, name: str, sign: Sign, entries: int, report: Repo
         report.add("replacement", "lru" if used else "fifo", TABLES)
     else:
         report.open("replacement", "what is given up goes by neither age nor use, or not each time", TABLES)
+
+
+def _heeds(asker: Asker, name: str, early: Sequence[Access], access: Access) -> bool:
+    """Whether an access behind others concerns a prefetcher of the model: it misses, or brings lines by it alone."""
+    model = asker.fit.model
+    without = {other: rules for other, rules in model.items() if other != name}
+    steps = steps_of([*early, access], asker.line_size)
+    before, after = (each for _, each in play(model, steps, asker.page_lines)[-2:])
+    _, never = play(without, steps, asker.page_lines)[-1]
+    return not before >> steps[-1].line & 1 or bool(after & ~before & ~never)
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
