@@ -69,6 +69,7 @@ class TlbParams:
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
     latest: float = 1.4  # times the entries, where half of a step has risen if these are replaced at random: 2 ln 2
     odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
+    spread: float = 1.1  # ratio of where rounds see a step beyond which one that was counted otherwise is a bound
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
     large_fraction: float = 0.125  # of the memory on offer
 
@@ -319,6 +320,12 @@ def _of_rounds(rounds: Sequence[TlbRound], level: int, scattered: bool = False) 
     return low, middle, high
 
 
+def _spread(rounds: Sequence[TlbRound], level: int) -> float:
+    """The ratio of the largest to the smallest number of pages at which half of a level's step has risen, of rounds."""
+    seen = [step.risen[1] for each in rounds if (step := levels(each.curves)[level]) is not None]
+    return max(seen) / min(seen)
+
+
 def _both(rounds: Sequence[TlbRound], name: str, small: Sequence[TlbRound]) -> Iterator[Finding]:
     """Both TLBs of pages of one size."""
     reach = int(max((curve.pages[-1] for each in rounds for curve in each.curves if len(curve.pages)), default=0))
@@ -363,6 +370,9 @@ def _entries(parameter: str, rounds: Sequence[TlbRound], level: int, counted: in
         if seen is not None and (not even or high < PARAMS.steep * low):
             entries, sure = entries_of(seen, even, STEPS)
             if sure >= STEPS.sure:
+                if counted not in (None, entries) and _spread(rounds, level) > PARAMS.spread:
+                    reason = f"rounds differ, and {counted} were counted: what else runs takes entries"
+                    return decide.at_least(parameter, min(counted or entries, entries), "entries", reason, METHOD)
                 return decide.chosen(parameter, entries, "entries", METHOD)
     if counted is not None:
         return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)
