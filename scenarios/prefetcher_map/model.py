@@ -7,6 +7,7 @@ held against this, and where a curve shows something else, no rule here is its r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,16 +32,16 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Prefetcher:
+class Prefetcher(ABC):
     """One prefetcher that has seen nothing of a page yet: `seen` is shown an access and returns the lines it wants."""
 
     rules: Rules
     page_lines: int
     state: dict[Any, Any] = field(default_factory=dict)
 
+    @abstractmethod
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         """Lines that it asks for; `misses`: its level has not got the line."""
-        raise NotImplementedError
 
     @property
     def kinds(self) -> set[str]:
