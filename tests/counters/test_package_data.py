@@ -52,7 +52,7 @@ def files(folder: Path, *patterns: str) -> set[str]:
 def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
     kinds = ("*.py", "*.pyi", "*.toml", "*.j2", "*.npz", "py.typed", "include/*.h")
     missing = files(ROOT / "setebench", *kinds) - files(built / "setebench", *kinds)
-    assert missing == set(), "package_data of setup.py lacks these"
+    assert missing == set(), "package-data of pyproject.toml lacks these"
 
 
 def test_every_scenario_is_in_it_files_and_folders(built: Path) -> None:
