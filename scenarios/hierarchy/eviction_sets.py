@@ -19,7 +19,7 @@ from setebench.experiments.eviction_sets import CacheSet, Evictions, EvictionSet
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.decide import at_least, chosen, number_of, summed, unavailable, unresolved
+from setebench.stats.decide import at_least, chosen, number_of, summed, unavailable, unresolved, within
 from setebench.stats.rounds import commonest
 
 from .capacity import capacities
@@ -178,4 +178,4 @@ def size_by_curve(name: str, levels: Levels, reason: str, params: Params = PARAM
     if seen:
         reason += f"; rounds saw {min(seen) / (1 << 20):.3g} to {max(seen) / (1 << 20):.3g} MiB"
     bound = at_least(f"cache.{name}.size", int(params.by_curve * levels.ends_bytes[name]), "bytes", reason, METHOD)
-    return msgspec.structs.replace(bound, low=min(seen, default=None), high=max(seen, default=None))
+    return within(bound, min(seen), max(seen)) if seen else bound

@@ -22,16 +22,13 @@ def measured(parameter: str, estimate: Estimate | Interval, unit: str, method: s
     """A number with its interval; unresolved where the interval is infinite."""
     if not all(math.isfinite(each) for each in (estimate.value, estimate.low, estimate.high)):
         return unresolved(parameter, unit, "too few epochs for an interval", method)
-    return Finding(
-        parameter=parameter,
-        value=estimate.value,
-        unit=unit,
-        low=estimate.low,
-        high=estimate.high,
-        outcome=Outcome.MEASURED,
-        method=method,
-        evidence=evidence,
-    )
+    return within(chosen(parameter, estimate.value, unit, method, evidence), estimate.low, estimate.high)
+
+
+def within(finding: Finding, low: float, high: float) -> Finding:
+    """The finding of a number with an interval, which always holds the number: ends that don't are moved to it."""
+    value: Any = finding.value
+    return msgspec.structs.replace(finding, low=min(low, value), high=max(high, value))
 
 
 def as_precise(finding: Finding, half_width: float) -> Finding:

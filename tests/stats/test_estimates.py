@@ -9,7 +9,7 @@ from scipy import stats
 from setebench.results import Outcome
 from setebench.stats import decide
 from setebench.stats.candidates import compare
-from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.estimate import Estimate, Interval, over_epochs
 from setebench.stats.linear import bends, slopes
 
 
@@ -27,6 +27,16 @@ def test_one_epoch_says_nothing_of_its_error() -> None:
     assert alone.value == 3.0 and not alone.within(-1e9, 1e9)
     finding = decide.measured("latency.l1", alone, "cycles")
     assert finding.outcome is Outcome.UNRESOLVED and finding.value is None and finding.reason
+
+
+@pytest.mark.parametrize("value", [1.0, 3.0, 9.0], ids=["below its ends", "between them", "above them"])
+def test_an_interval_holds_its_number_whatever_its_ends_were_found_from(value: float) -> None:
+    several = (
+        decide.measured("latency.l2", Interval(value, 2.0, 4.0), "cycles"),
+        decide.within(decide.at_least("cache.l3.size", value, "bytes", "others use it"), 2.0, 4.0),
+    )
+    for found in several:
+        assert (found.low, found.value, found.high) == (min(value, 2.0), value, max(value, 4.0))
 
 
 def test_the_interval_is_students() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from setebench.scenarios.hierarchy.capacity import capacities
@@ -34,9 +35,16 @@ def test_a_round_in_which_a_cache_was_never_outgrown_or_never_there_has_none() -
     assert capacities(swept([15.0] * 6, [300.0] * 6), "l3") == []
 
 
-def test_the_size_is_a_bound_with_the_range_of_the_rounds() -> None:
-    found = size_by_curve("l3", swept([15.0, 60.0, 180.0, 300.0, 300.0, 300.0]), "its sets are not counted")
-    assert (found.outcome, found.value) == (Outcome.AT_LEAST, 2 * MIB)
-    assert (found.low, found.high) == pytest.approx((4 * MIB, 4 * MIB))
+@pytest.mark.parametrize(("sizes_end", "low", "high"), [(4, 2, 4), (20, 4, 10)], ids=["below all rounds", "above all"])
+def test_the_size_is_a_bound_within_the_range_of_the_rounds(sizes_end: float, low: float, high: float) -> None:
+    """Rounds saw 4 MiB; half of where the level's curve ends may be less than all of them, or more."""
+    levels = swept([15.0, 60.0, 180.0, 300.0, 300.0, 300.0])
+    ends = Interval(sizes_end * MIB, sizes_end * MIB, sizes_end * MIB)
+    found = size_by_curve("l3", replace(levels, capacity={"l3": ends}), "its sets are not counted")
+    assert (found.outcome, found.value) == (Outcome.AT_LEAST, sizes_end * MIB / 2)
+    assert (found.low, found.high) == pytest.approx((low * MIB, high * MIB))
     assert str(found.reason).endswith("rounds saw 4 to 4 MiB")
+
+
+def test_no_size_of_a_cache_that_was_never_outgrown() -> None:
     assert size_by_curve("l2", swept(), "its sets are not counted").outcome is Outcome.UNRESOLVED
