@@ -1,4 +1,5 @@
 # `make run` sets up and does the main job; `make test` sets up and runs every test. Both start from a bare checkout.
+# Plain `make` prints what there is.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,17 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(filter-out %/_loops.c,$(wildcard setebench/native/loops/*.p[xy][xdi] setebench/native/loops/*.[ch])) \
 	$(wildcard setebench/native/perf/*.p[xy][xdi] setebench/native/perf/*.h setebench/native/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
-.PHONY: run test check kernel format docs accuracy compare-c clean
+help:
+	@echo "make run        set up in .venv, build, measure this CPU, write report.html"
+	@echo "make test       set up, build, check, run all tests"
+	@echo "make docs       build the documentation as a site"
+	@echo "make compare-c  what plain C finds on this CPU beside a result: make compare-c RESULT=FILE"
+	@echo "make check      the checks alone; make format formats"
+	@echo "make accuracy   the accuracy page, from a sealed score (hours): NONCE=... MACHINES=..."
+	@echo "make clean      remove what was built"
+	@echo "PYTHON=python3.12 chooses the interpreter"
+
+.PHONY: help run test check kernel format docs accuracy compare-c clean
 
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force

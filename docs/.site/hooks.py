@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = {"README.md": "project/readme-first.md"} | {
-    name: f"project/{name.lower()}" for name in ("CONTRIBUTING.md", "CHANGELOG.md")
+    name: f"project/{name.lower()}" for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 }
 """Files of the repository that become pages. (A README.md would take the place of a folder's index page.)"""
 
