@@ -36,10 +36,10 @@ docs: $(VENV)/installed-for-development
 
 # The accuracy page, from a sealed score; it takes hours, goes on from where it was stopped, and is no part of the tests.
 # make accuracy NONCE="of the judge" [MACHINES=300] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
-# make accuracy FROM="counters.jsonl advice.json" [KEEP="A B"], of scores that there are and runs that the page has
+# make accuracy FROM="counters.jsonl advice.jsonl", of answers that there are
 MACHINES := 300
 accuracy: $(VENV)/installed-for-development
-	$(BIN)/python benchmarks/accuracy.py $(if $(KEEP),--keep $(KEEP)) $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
+	$(BIN)/python benchmarks/accuracy.py $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
 
 # What plain C finds on this CPU in a minute beside a result of `setebench characterize -o`, or beside one made now.
 compare-c: $(VENV)/installed

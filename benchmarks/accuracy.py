@@ -1,14 +1,12 @@
-"""The accuracy page: docs/accuracy.md and docs/accuracy.json, from sealed scores.
+"""The accuracy page, docs/accuracy.md, from sealed scores; its figures for programs go to build/accuracy/accuracy.json.
 
     make accuracy NONCE="a nonce that the judge gives" MACHINES=300           # all scenarios: hours
     python benchmarks/accuracy.py --nonce NONCE --scenario latency            # one of them
-    python benchmarks/accuracy.py --from counters.json advice.jsonl           # of scores that there are
+    python benchmarks/accuracy.py --from counters.jsonl advice.jsonl          # of answers that there are
 
-A score runs with its answers in --answers; where that file is there already, it goes on from it. What --from names are
-score documents (`setebench score --format json`) or files of answers (`--answers`), also of runs that are not complete:
-each becomes a run of the page, in this order, behind those that --keep names of the page that there is. The page says
-how many machines each table rests on. Figures of twins are those that benchmarks/verify_twins.py puts
-into docs/accuracy.json by --page; they stay.
+A score keeps its answers in --answers; where that file is there already, it goes on from it. What --from names are
+files of answers (`setebench score --answers`), also of runs that are not complete: each becomes a run of the page, in
+this order. The page says how many machines each table rests on.
 """
 
 from __future__ import annotations
@@ -16,106 +14,59 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.report.accuracy.page import page, published
-from setebench.score.run import read_document
-from setebench.score.stream import read as read_answers
+from setebench.score.run import read_sealed
+from setebench.score.stream import read
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
-    options = _options()
-    try:
-        made = published([read_document(path) for path in _scores(options)], kept(options.docs, options.keep))
-    except SetebenchError as error:
-        sys.exit(f"accuracy: {error}")
-    write(made | of_twins(options.docs), options.docs)
-
-
-def kept(docs: Path, letters: Collection[str]) -> list[dict[str, Any]]:
-    """The runs of these letters that the page has."""
-    return [run for run in _there(docs).get("runs", []) if run["run"] in letters]
-
-
-def of_twins(docs: Path) -> dict[str, Any]:
-    """The figures of twins that the page has."""
-    there = _there(docs)
-    return {key: there[key] for key in ("twins",) if key in there}
-
-
-def _there(docs: Path) -> dict[str, Any]:
-    file = docs / "accuracy.json"
-    found: dict[str, Any] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
-    return found
-
-
-def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
-    """Put figures of twins into the page that there is."""
-    write(_there(docs) | {key: figures}, docs)
-
-
-def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--from", dest="files", nargs="*", type=Path, metavar="FILE", help="make the page of these")
-    parser.add_argument(
-        "--keep", nargs="*", default=[], metavar="RUN", help="runs of the page that there is: A, B, ..."
-    )
     parser.add_argument("--nonce", help="of the sealed run")
     parser.add_argument("--machines", type=int, default=300)
     parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")
-    parser.add_argument("--noise", default="drawn")
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--workers", type=int)
-    parser.add_argument("--answers", type=Path, default=ROOT / "build/accuracy.jsonl")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page")
+    parser.add_argument("--answers", type=Path, default=ROOT / "build/accuracy/answers.jsonl")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/accuracy.md")
+    parser.add_argument("--figures", type=Path, default=ROOT / "build/accuracy/accuracy.json")
     options = parser.parse_args()
     if options.files is None and not options.nonce:
-        parser.error("give --nonce NONCE for a sealed run, or --from FILE... for scores that there are")
-    return options
+        parser.error("give --nonce NONCE for a sealed run, or --from FILE... for answers that there are")
+    try:
+        made = published([read_sealed(path) for path in options.files or [scored(options)]])
+    except SetebenchError as error:
+        sys.exit(f"accuracy: {error}")
+    options.figures.parent.mkdir(parents=True, exist_ok=True)
+    options.figures.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    options.page.write_text(page(made), encoding="utf-8")
 
 
-def _scores(options: argparse.Namespace) -> list[Path]:
-    """Existing files, or that of a score which runs now."""
-    if options.files is not None:
-        return list(options.files)
-    options.answers.parent.mkdir(parents=True, exist_ok=True)
-    form = ["--format", "json", "-o", str(options.answers.with_suffix(".json")), "--force"]
-    place = ["--workers", str(options.workers)] if options.workers else []
-    ended = subprocess.run([sys.executable, "-m", "setebench", "score", *_asked(options), *form, *place], check=False)
+def scored(options: argparse.Namespace) -> Path:
+    """The file of answers of a score which runs now, or goes on."""
+    path: Path = options.answers
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        nonce = read(path)[0].nonce
+        if nonce != options.nonce:
+            sys.exit(f"accuracy: {path} is of a run with another nonce, {nonce!r}; name another --answers")
+        words = ["--resume", str(path)]
+    else:
+        words = ["--sealed", options.nonce, "--machines", str(options.machines), "--answers", str(path)]
+        words += [word for name in options.scenario for word in ("--scenario", name)]
+        words += ["--fast"] if options.fast else []
+    words += ["--workers", str(options.workers)] if options.workers else []
+    ended = subprocess.run([sys.executable, "-m", "setebench", "score", *words], check=False, stdout=subprocess.DEVNULL)
     if ended.returncode:
         sys.exit(ended.returncode)
-    return [options.answers.with_suffix(".json")]
-
-
-def _asked(options: argparse.Namespace) -> Iterator[str]:
-    if options.answers.exists():
-        plan, _ = read_answers(options.answers)
-        if plan.nonce != options.nonce:
-            sys.exit(
-                f"accuracy: {options.answers} is of a run with another nonce, {plan.nonce!r}; name another --answers"
-            )
-        yield from ("--resume", str(options.answers))
-        return
-    yield from ("--sealed", options.nonce, "--machines", str(options.machines), "--noise", options.noise)
-    yield from ("--answers", str(options.answers))
-    for name in options.scenario:
-        yield from ("--scenario", name)
-    if options.fast:
-        yield "--fast"
-
-
-def write(made: dict[str, Any], docs: Path) -> None:
-    """The page and its JSON in a folder."""
-    docs.mkdir(parents=True, exist_ok=True)
-    (docs / "accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
-    (docs / "accuracy.md").write_text(page(made), encoding="utf-8")
+    return path
 
 
 if __name__ == "__main__":

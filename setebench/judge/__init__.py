@@ -1,23 +1,16 @@
 """Findings against the truth of simulated machines. Knows neither machines nor scenarios.
 
-`verdict` judges one finding; `shares` says what counts once on a machine, and the shares of that, with intervals over
-machines; `document` puts together what many judgements are worth, `paired` what one version of the inference gains on
-another.
+`verdict` judges one finding; `shares` says what counts once on a machine, the shares of that, with intervals over
+machines, and what one version of the inference gains on another; `document` puts together what judgements are worth.
 """
 
-from setebench.judge.document import Answered, accuracy, summary, totals
-from setebench.judge.paired import difference
-from setebench.judge.verdict import RATE_UNITS, Judgement, Kind, Verdict, judge
-
-__all__ = [
-    "RATE_UNITS",
-    "Answered",
-    "Judgement",
-    "Kind",
-    "Verdict",
-    "accuracy",
-    "difference",
-    "judge",
-    "summary",
-    "totals",
-]
+from setebench.judge.document import Answered as Answered
+from setebench.judge.document import accuracy as accuracy
+from setebench.judge.document import summary as summary
+from setebench.judge.document import totals as totals
+from setebench.judge.shares import difference as difference
+from setebench.judge.verdict import RATE_UNITS as RATE_UNITS
+from setebench.judge.verdict import Judgement as Judgement
+from setebench.judge.verdict import Kind as Kind
+from setebench.judge.verdict import Verdict as Verdict
+from setebench.judge.verdict import judge as judge

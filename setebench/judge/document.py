@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.judge.shares import Proportion, clustered, proportion, row_of, shares, standing, tables
+from setebench.judge.shares import clustered, proportion, row_of, shares, standing, tables
 from setebench.judge.verdict import Judgement, Kind, Verdict
 from setebench.results import Finding, Outcome
 
@@ -20,7 +20,6 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """One machine: what was reported of it, what is true of it, and parameters that it has but whose truth isn't
     known."""
 
-    machine: str
     findings: Sequence[Finding]
     truths: Sequence[Finding]
     left_open: frozenset[str] = frozenset()
@@ -31,7 +30,7 @@ def summary(
 ) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each.
 
-    `answers` are what the judgements were made of, only with the parameters that are asked for."""
+    `answers` are what the judgements were made of, only with the parameters that are judged."""
     own = _grouped(judgements, lambda each: each.parameter)
     constants = constant(answers)
     wrong = [each for each in judgements if each.verdict is Verdict.WRONG]
@@ -40,9 +39,9 @@ def summary(
         "schema": 1,
         "seed": seed,
         "machines": list(machines),
-        "parameters": {name: count(own[name]) for name in sorted(own)},
+        "parameters": {name: _count(own[name]) for name in sorted(own)},
         **totals(judgements, {each["parameter"] for each in constants}),
-        "calibration": msgspec.to_builtins(calibration(judgements)),
+        "calibration": calibration(judgements),
         "constant": constants,
         "never_judged": never_judged(answers),
         "wrong": [{"seed": machines[each.machine], **{name: getattr(each, name) for name in shown}} for each in wrong],
@@ -59,74 +58,54 @@ def _grouped(judgements: Iterable[Judgement], key: Callable[[Judgement], str]) -
 def totals(judgements: list[Judgement], constants: Collection[str]) -> dict[str, Any]:
     """`totals`, how many rows of all machines stand how, and `by_machine`, their shares with intervals."""
     machines = tables(judgements, constants)
-    rows = Counter(each for table in machines.values() for each in table.values())
-    bounds = rows["bounded"] + rows["loose"]
+    standings = Counter(each for table in machines.values() for each in table.values())
+    return {"totals": _numbers(standings, judgements), "by_machine": shares(machines)}
+
+
+def _numbers(standings: Counter[str], judgements: Iterable[Judgement]) -> dict[str, Any]:
+    """How many stand how: `at_least` of the right ones are bounds only, `near_bounds` of these are within 20 % of the
+    truth; and the fraction of intervals that hold the truth, None without any."""
+    bounds = standings["bounded"] + standings["loose"]
+    covered = [judgement.covered for judgement in judgements if judgement.covered is not None]
     return {
-        "totals": {
-            "right": rows["right"] + bounds,
-            "at_least": bounds,
-            "near_bounds": rows["bounded"],
-            "wrong": rows["wrong"],
-            "unresolved": rows["open"],
-            "interval_coverage": _coverage(judgements),
-        },
-        "by_machine": shares(machines),
+        "right": standings["right"] + bounds,
+        "at_least": bounds,
+        "near_bounds": standings["bounded"],
+        "wrong": standings["wrong"],
+        "unresolved": standings["open"],
+        "interval_coverage": sum(covered) / len(covered) if covered else None,
     }
 
 
-def count(judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """How often a parameter was right, wrong, or not reported at all; `at_least`: how many of the right ones are bounds
-    only, `near_bounds`: how many of these are within 20 % of the truth; `interval_coverage`: which fraction of its
-    intervals hold the truth, and `median_width`: how wide those of measured values are relative to it; both None where
-    there was none."""
-    standings = Counter(map(standing, judgements))
+def _count(judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """The numbers of one parameter, and how wide intervals of measured values are relative to the truth."""
     kinds = [judgement.kind for judgement in judgements if judgement.truth is not None]
     widths = [each.width for each in judgements if each.width is not None and each.kind is Kind.CONTINUOUS]
     return {
-        "right": standings["right"] + standings["bounded"] + standings["loose"],
-        "at_least": standings["bounded"] + standings["loose"],
-        "wrong": standings["wrong"],
-        "unresolved": standings["open"],
-        "interval_coverage": _coverage(judgements),
-        "near_bounds": standings["bounded"],
+        **_numbers(Counter(map(standing, judgements)), judgements),
         "median_width": median(widths) if widths else None,
         "kind": str(kinds[0] if kinds else Kind.CATEGORY),
     }
 
 
-def _coverage(judgements: Iterable[Judgement]) -> float | None:
-    asked = [judgement.covered for judgement in judgements if judgement.covered is not None]
-    return sum(asked) / len(asked) if asked else None
-
-
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Of measured values, with errors clustered by machine. `continuous`: 95 % intervals of latencies, penalties and
-    rates that hold the truth, where that is a number; `counts` and `categories`: values that are wrong (also such for
-    something that the machine lacks)."""
-
-    continuous: Proportion
-    counts: Proportion
-    categories: Proportion
-
-
-def calibration(judgements: Iterable[Judgement]) -> Calibration:
-    """The calibration of all measured values among the judgements."""
-    measured = [each for each in judgements if each.outcome == Outcome.MEASURED.value]
-    exact = [each for each in measured if each.kind is Kind.CONTINUOUS and each.covered is not None and not each.ranged]
-    return Calibration(
-        continuous=_of_machines(exact, lambda each: bool(each.covered)),
-        counts=_of_machines([each for each in measured if each.kind is Kind.COUNT], _is_wrong),
-        categories=_of_machines([each for each in measured if each.kind is Kind.CATEGORY], _is_wrong),
-    )
-
-
-def _is_wrong(judgement: Judgement) -> bool:
-    return judgement.verdict is Verdict.WRONG
-
-
-def _of_machines(judgements: Sequence[Judgement], hit: Callable[[Judgement], bool]) -> Proportion:
-    own = _grouped(judgements, lambda each: each.machine).values()
-    return clustered([sum(map(hit, each)) for each in own], [len(each) for each in own])
+def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
+    """Of measured values, clustered by machine. `continuous`: 95 % intervals of latencies, penalties and rates that
+    hold the truth, where that is a number; `counts` and `categories`: values that are wrong (also such for something
+    that the machine lacks)."""
+    own: dict[str, dict[str, list[bool]]] = {"continuous": {}, "counts": {}, "categories": {}}
+    for each in judgements:
+        if each.outcome != Outcome.MEASURED.value:
+            continue
+        if each.kind is not Kind.CONTINUOUS:
+            name, hit = "counts" if each.kind is Kind.COUNT else "categories", each.verdict is Verdict.WRONG
+        elif each.covered is not None and not each.ranged:
+            name, hit = "continuous", each.covered
+        else:
+            continue
+        own[name].setdefault(each.machine, []).append(hit)
+    found = {name: clustered([*map(sum, by.values())], [*map(len, by.values())]) for name, by in own.items()}
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
 
 
 # -- what a score can't show ------------------------------------------------------------------------------------------
@@ -144,9 +123,9 @@ def constant(answers: Sequence[Answered]) -> list[dict[str, Any]]:
     for name, known in sorted(values.items()):
         texts = [repr((each.value, each.low, each.high)) for each in known]
         (same, alike), *_ = Counter(texts).most_common(1)
-        usual = known[texts.index(same)].value
         lacking = name.endswith(".present") and len(known) < len(answers)
         if len(known) > 1 and alike >= MOST_ALIKE * len(known) and not lacking:
+            usual = known[texts.index(same)].value
             found.append({"parameter": name, "truth": usual, "machines": len(known), "alike": alike})
     return found
 
@@ -159,16 +138,12 @@ def never_judged(answers: Sequence[Answered]) -> list[dict[str, Any]]:
     open_ones = {parameter for answer in answers for parameter in answer.left_open}
     silent = (Outcome.UNRESOLVED, Outcome.UNAVAILABLE)
     said = Counter(each.parameter for answer in answers for each in answer.findings if each.outcome not in silent)
-    return [
-        {
-            "parameter": name,
-            "machines": machines,
-            "left_open": name in open_ones,
-            "variant_of": head if (head := name.rpartition(".")[0]) in known else None,
-        }
-        for name, machines in sorted(said.items())
-        if name not in known
-    ]
+    found = []
+    for name in sorted(said.keys() - known):
+        head = name.rpartition(".")[0]
+        variant, left_open = head if head in known else None, name in open_ones
+        found.append({"parameter": name, "machines": said[name], "left_open": left_open, "variant_of": variant})
+    return found
 
 
 # -- the accuracy page ------------------------------------------------------------------------------------------------
@@ -184,22 +159,18 @@ def accuracy(
 
 def _table(judgements: Sequence[Judgement], constants: Collection[str]) -> dict[str, Any]:
     machines = tables(judgements, constants)
-    names = {row for table in machines.values() for row in table}
     rows = _grouped(judgements, lambda each: row_of(each.parameter))
-    return {
-        **shares(machines),
-        "calibration": msgspec.to_builtins(calibration(judgements)),
-        "parameters": {name: _row(rows[name], constants) for name in sorted(names)},
-    }
+    names = sorted({row for table in machines.values() for row in table})
+    parameters = {name: _row(rows[name], constants) for name in names}
+    return {**shares(machines), "calibration": calibration(judgements), "parameters": parameters}
 
 
 def _row(judgements: Sequence[Judgement], constants: Collection[str]) -> dict[str, Any]:
-    counted = count(judgements)
+    counted = _count(judgements)
     continuous = counted["kind"] == Kind.CONTINUOUS
-    holding = calibration(judgements).continuous if continuous else proportion(0, 0)
     return {
         "kind": counted["kind"],
         **shares(tables(judgements, constants)),
-        "coverage": msgspec.to_builtins(holding),
+        "coverage": calibration(judgements)["continuous"] if continuous else msgspec.to_builtins(proportion(0, 0)),
         "median_width": counted["median_width"],
     }

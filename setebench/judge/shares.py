@@ -1,5 +1,5 @@
-"""How often something happened, with the error that so few trials or machines leave; and rows: what counts once on a
-machine, and how it stands.
+"""Rows, what counts once on a machine, and the shares of them that are right, bounded, open and wrong, with the error
+that so few machines leave; and what one version of the inference has more of than another.
 
 Answers of one machine hang together, so machines are what is drawn at random: intervals are clustered by machine.
 """
@@ -10,23 +10,25 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import msgspec
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Outcome
 
-CONFIDENCE = 0.95  # of the interval of a fraction
+UPPER = 0.975  # end of the interval of a fraction at 95 %
 NEAR = 0.8  # a bound of at least this fraction of the truth says nearly as much as the value
 STANDINGS = ("wrong", "open", "loose", "bounded", "right")
 """How an answer may stand, the worst first: a bound is `bounded` within 20 % of the truth, else `loose`."""
 
 SHOWN = {"right": ("right",), "bounded": ("bounded",), "open": ("open", "loose"), "wrong": ("wrong",)}
-"""The four shares of rows that a score tells; a loose bound leaves its question open."""
+"""The four shares of rows that a score reports; a loose bound leaves its question open."""
+
+UNREPORTED = "not reported"
+"""The outcome of a judgement of what no finding mentions."""
 
 Table = dict[str, str]
 """How a machine's rows stand, by name."""
@@ -36,7 +38,7 @@ _PAIRS = "latency.core_to_core"
 
 
 class Proportion(msgspec.Struct, frozen=True, kw_only=True):
-    """`hits` of `trials`, their fraction, and its interval at `CONFIDENCE`; None where nothing can be said."""
+    """`hits` of `trials`, their fraction, and its 95 % interval; None where nothing can be said."""
 
     hits: int
     trials: int
@@ -48,10 +50,7 @@ class Proportion(msgspec.Struct, frozen=True, kw_only=True):
 def proportion(hits: int, trials: int) -> Proportion:
     """The fraction with Wilson's score interval (1927), which holds near 0 and 1 too (Brown, Cai and DasGupta 2001).
     Trials count as independent."""
-    if trials == 0:
-        return Proportion(hits=hits, trials=trials)
-    low, high = _wilson(hits / trials, trials, NormalDist().inv_cdf(0.5 + CONFIDENCE / 2))
-    return Proportion(hits=hits, trials=trials, fraction=hits / trials, low=low, high=high)
+    return _wilson(hits, trials, trials, float(ndtri(UPPER)))
 
 
 def clustered(hits: Sequence[int], trials: Sequence[int]) -> Proportion:
@@ -61,34 +60,30 @@ def clustered(hits: Sequence[int], trials: Sequence[int]) -> Proportion:
     1998; with Student's quantile for few clusters). Where all of them are alike, each counts as a single trial. One
     cluster alone has no interval."""
     total, whole, clusters = sum(trials), sum(hits), len(trials)
-    if total == 0:
-        return Proportion(hits=whole, trials=total)
-    fraction = whole / total
-    if clusters < 2:
-        return Proportion(hits=whole, trials=total, fraction=fraction)
-    variance = ratio_variance(hits, trials)
+    if total == 0 or clusters < 2:
+        return Proportion(hits=whole, trials=total, fraction=whole / total if total else None)
+    variance, fraction = _ratio_variance(hits, trials), whole / total
     independent = min(fraction * (1 - fraction) / variance, total) if variance > 0 else clusters
-    low, high = _wilson(fraction, independent, student(clusters - 1))
-    return Proportion(hits=whole, trials=total, fraction=fraction, low=low, high=high)
+    return _wilson(whole, total, independent, float(stdtrit(clusters - 1, UPPER)))
 
 
-def ratio_variance(numbers: Sequence[int], trials: Sequence[int]) -> float:
+def _ratio_variance(numbers: Sequence[int], trials: Sequence[int]) -> float:
     """Of the ratio of both sums, over clusters that are independent of each other; of two or more."""
     off = np.asarray(numbers) - sum(numbers) / sum(trials) * np.asarray(trials)
     return float(len(trials) / (len(trials) - 1) * np.sum(off**2) / sum(trials) ** 2)
 
 
-def student(freedom: int) -> float:
-    """How many standard errors an interval at `CONFIDENCE` reaches to either side."""
-    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
-
-
-def _wilson(fraction: float, trials: float, z: float) -> tuple[float, float]:
-    middle = fraction + z * z / (2 * trials)
-    half = z * math.sqrt(fraction * (1 - fraction) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
+def _wilson(hits: int, trials: int, independent: float, z: float) -> Proportion:
+    if trials == 0:
+        return Proportion(hits=hits, trials=trials)
+    fraction = hits / trials
+    middle = fraction + z * z / (2 * independent)
+    half = z * math.sqrt(fraction * (1 - fraction) / independent + z * z / (4 * independent * independent))
+    scale = 1 + z * z / independent
     # at the ends the formula gives 0 and 1 but for rounding
-    return 0.0 if fraction == 0 else (middle - half) / scale, 1.0 if fraction == 1 else (middle + half) / scale
+    low = 0.0 if fraction == 0 else (middle - half) / scale
+    high = 1.0 if fraction == 1 else (middle + half) / scale
+    return Proportion(hits=hits, trials=trials, fraction=fraction, low=low, high=high)
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -135,8 +130,63 @@ def shares(machines: Mapping[str, Table]) -> dict[str, Any]:
         "machines": len(own),
         "without_wrong": proportion(sum("wrong" not in table.values() for table in own), len(own)),
         "rows": sum(rows),
+        **{name: clustered([_number(table, which) for table in own], rows) for name, which in SHOWN.items()},
     }
-    for name, which in SHOWN.items():
-        made[name] = clustered([sum(each in which for each in table.values()) for table in own], rows)
     plain: dict[str, Any] = msgspec.to_builtins(made)
     return plain
+
+
+def _number(table: Table, which: Collection[str]) -> int:
+    return sum(each in which for each in table.values())
+
+
+# -- two versions on the same machines --------------------------------------------------------------------------------
+
+
+def difference(old: Sequence[Judgement], new: Sequence[Judgement], constants: Collection[str] = ()) -> dict[str, Any]:
+    """What the new version has more of than the old one, of all rows in points (fractions), and rows that changed.
+
+    Counted are machines that both were run on, and rows that both report, with whatever outcome, on some machine; what
+    only one of them ever reports stands apart, with how often it was right. A row that one version alone has on a
+    machine (it claims what isn't there) is neither right nor wrong of the other."""
+    said = [{row_of(each.parameter) for each in judgements if each.outcome != UNREPORTED} for judgements in (old, new)]
+    before, after = tables(old, constants), tables(new, constants)
+    machines = [name for name in before if name in after]
+    both = said[0] & said[1]
+    pairs = [
+        tuple({row: each[name][row] for row in each[name] if row in both} for each in (before, after))
+        for name in machines
+    ]
+    rows = [len(one.keys() | other.keys()) for one, other in pairs]
+    changed: dict[str, Counter[str]] = {}
+    for one, other in pairs:
+        for row in one.keys() | other.keys():
+            was, became = one.get(row, "not judged"), other.get(row, "not judged")
+            if was != became:
+                changed.setdefault(row, Counter())[f"{was} -> {became}"] += 1
+    only = [
+        {row: sum(each[name].get(row) == "right" for name in machines) for row in sorted(reported - both)}
+        for each, reported in zip((before, after), said, strict=True)
+    ]
+    return {
+        "machines": len(machines),
+        "rows": sum(rows),
+        "points": {
+            name: _shift([_number(other, which) - _number(one, which) for one, other in pairs], rows)
+            for name, which in SHOWN.items()
+        },
+        "only_old": only[0],
+        "only_new": only[1],
+        "parameters": {row: dict(changed[row]) for row in sorted(changed)},
+    }
+
+
+def _shift(gains: Sequence[int], rows: Sequence[int]) -> dict[str, float | None]:
+    """New minus old, with Student's interval of the ratio over machines (paired); without spread there is none."""
+    if not sum(rows):
+        return {"difference": None, "low": None, "high": None}
+    mean = sum(gains) / sum(rows)
+    variance = _ratio_variance(gains, rows) if len(rows) > 1 else 0.0
+    half = float(stdtrit(len(rows) - 1, UPPER)) * variance**0.5 if variance else None
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    return {"difference": mean, "low": low, "high": high}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -21,15 +21,15 @@ CORE_TOLERANCE, CORE_CYCLES = 0.03, 0.3
 """Of these, relative and in cycles, whichever is more."""
 
 VARYING_UNIT = "cycles/tick"
-"""Of what a run asks for as a whole: where the truth is a range, it was all of that. Any other range holds what is true
-of some moment, or isn't known better, and an answer may lie anywhere in it."""
+"""Of what a run reports as a whole: where the truth is a range, it was all of that. Any other range holds what is true
+of some time, or isn't known better, and an answer may lie anywhere in it."""
 
 WIDEST = 1.35
 """A rate whose range ends at more than so many times its begin is no truth to hold an answer against. (The changes of a
 core's clock make up to 1.17 of one that is known.)"""
 
 LEAST_COVERED, MOST_WIDTH = 0.8, 1.5
-"""An answer to that covers at least so much of the range, and is at most so many times as wide."""
+"""An answer to what varied covers at least so much of the range, and is at most so many times as wide."""
 
 
 class Verdict(StrEnum):
@@ -51,9 +51,9 @@ class Kind(StrEnum):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of one machine: the verdict, what was reported and what is true.
 
-    `covered` says whether the reported interval holds the truth; None where there is no interval to ask. `width` is the
-    interval's width relative to the truth, of measured numbers. `ranged`: the truth is a range (a clock that drifts),
-    which an interval meets more easily than a number."""
+    `covered` says whether the reported interval holds the truth; None where there is none. `width` is the interval's
+    width relative to the truth, of measured numbers. `ranged`: the truth is a range (a clock that drifts), which an
+    interval meets more easily than a number."""
 
     machine: str
     parameter: str
@@ -80,86 +80,66 @@ def judge(
     has, so that what a scenario reports beside the contract (one of two methods, say) is not judged. Nor are parameters
     that are `left_open`: the machine has them, but their truth isn't known, or not well enough (`WIDEST`)."""
     reported = {finding.parameter: finding for finding in findings}
-    true = {finding.parameter: finding for finding in truths}
-    left_open |= {name for name, truth in true.items() if _vague(truth)}
-    true = {name: truth for name, truth in true.items() if name not in left_open}
-    judged = [_judge_one(machine, reported.get(parameter), truth) for parameter, truth in true.items()]
+    true = {truth.parameter: truth for truth in truths}
+    left_open |= {name for name, truth in true.items() if truth.unit == "GB/s" and _high(truth) > WIDEST * _low(truth)}
+    judged = [_judged(machine, reported.get(name), truth) for name, truth in true.items() if name not in left_open]
     lacking = known - true.keys() - left_open
-    invented = [finding for finding in reported.values() if finding.parameter in lacking and _claims(finding)]
-    return judged + [
-        Judgement(machine=machine, parameter=f.parameter, verdict=Verdict.WRONG, value=f.value, outcome=f.outcome.value)
-        for f in invented
-    ]
+    for name, found in reported.items():
+        if name in lacking and found.value is not None and found.outcome in (Outcome.MEASURED, Outcome.AT_LEAST):
+            value, outcome, wrong = found.value, found.outcome.value, Verdict.WRONG
+            judged.append(Judgement(machine=machine, parameter=name, verdict=wrong, value=value, outcome=outcome))
+    return judged
 
 
-def _vague(truth: Finding) -> bool:
-    return truth.unit == "GB/s" and _highest(truth) > WIDEST * _lowest(truth)
-
-
-def _claims(finding: Finding) -> bool:
-    return finding.outcome in (Outcome.MEASURED, Outcome.AT_LEAST) and finding.value is not None
-
-
-def _judge_one(machine: str, reported: Finding | None, truth: Finding) -> Judgement:
+def _judged(machine: str, reported: Finding | None, truth: Finding) -> Judgement:
+    number = is_number(truth.value)
+    kind = Kind.CATEGORY if not number else Kind.CONTINUOUS if truth.unit in RATE_UNITS else Kind.COUNT
+    common: dict[str, Any] = {"machine": machine, "parameter": truth.parameter, "truth": truth.value, "kind": kind}
     if reported is None or reported.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
         outcome = reported.outcome.value if reported else "not reported"
-        return Judgement(
-            machine=machine,
-            parameter=truth.parameter,
-            verdict=Verdict.UNRESOLVED,
-            truth=truth.value,
-            outcome=outcome,
-            kind=kind_of(truth),
-        )
+        return Judgement(verdict=Verdict.UNRESOLVED, outcome=outcome, **common)
+    covered = width = None
+    if number and reported.low is not None and reported.high is not None:
+        covered = reported.low <= _high(truth) and _low(truth) <= reported.high
+        if reported.outcome is Outcome.MEASURED and is_number(truth.value) and truth.value:
+            width = (reported.high - reported.low) / abs(truth.value)
     return Judgement(
-        machine=machine,
-        parameter=truth.parameter,
         verdict=Verdict.RIGHT if _right(reported, truth) else Verdict.WRONG,
         value=reported.value,
-        truth=truth.value,
         outcome=reported.outcome.value,
-        covered=_covered(reported, truth),
-        kind=kind_of(truth),
-        width=_width(reported, truth),
-        ranged=_lowest(truth) < _highest(truth) if _is_number(truth.value) else False,
+        covered=covered,
+        width=width,
+        ranged=number and _low(truth) < _high(truth),
+        **common,
     )
 
 
-def kind_of(truth: Finding) -> Kind:
-    """What sort of quantity a true value is."""
-    if not _is_number(truth.value):
-        return Kind.CATEGORY
-    return Kind.CONTINUOUS if truth.unit in RATE_UNITS else Kind.COUNT
-
-
-def _width(reported: Finding, truth: Finding) -> float | None:
-    """Of the interval of a measured number, relative to the truth; None where there is none."""
-    if reported.outcome is not Outcome.MEASURED or reported.low is None or reported.high is None:
-        return None
-    if not _is_number(truth.value) or not truth.value:
-        return None
-    return (reported.high - reported.low) / abs(_number(truth.value))
-
-
 def _right(reported: Finding, truth: Finding) -> bool:
+    value = reported.value
     if reported.outcome is Outcome.ABSENT or truth.outcome is Outcome.ABSENT:
-        return not reported.value and not truth.value
+        return not value and not truth.value
     if reported.outcome is Outcome.AT_LEAST:
-        return _number(reported.value) <= _highest(truth)
+        return is_number(value) and value <= _high(truth)
     if truth.outcome is Outcome.AT_LEAST:  # something else hides it, so nobody can have measured it
         return False
-    if truth.unit in RATE_UNITS and _is_number(reported.value):
-        ranged = truth.unit == VARYING_UNIT and _lowest(truth) < _highest(truth)
-        return _close_throughout(reported, truth) if ranged else _close(_number(reported.value), truth)
-    if _is_number(truth.value) and _is_number(reported.value):
-        return _lowest(truth) <= _number(reported.value) <= _highest(truth)
-    return bool(reported.value == truth.value)
-
-
-def _close(value: float, truth: Finding) -> bool:
-    """Within the tolerance of the truth, or of a range that isn't known better."""
-    nearest = min(max(value, _lowest(truth)), _highest(truth))
+    if not is_number(truth.value) or not is_number(value):
+        return bool(value == truth.value)
+    low, high = _low(truth), _high(truth)
+    if truth.unit not in RATE_UNITS:
+        return low <= value <= high
+    if truth.unit == VARYING_UNIT and low < high:
+        close = value - low <= _allowed(low, truth) and high - value <= _allowed(high, truth)
+        return close or _about(reported, low, high)
+    nearest = min(max(value, low), high)
     return abs(value - nearest) <= _allowed(nearest, truth)
+
+
+def _about(reported: Finding, low: float, high: float) -> bool:
+    """Whether the interval is about the range of what varied."""
+    if reported.low is None or reported.high is None:
+        return False
+    common = min(reported.high, high) - max(reported.low, low)
+    return common >= LEAST_COVERED * (high - low) and reported.high - reported.low <= MOST_WIDTH * (high - low)
 
 
 def _allowed(nearest: float, truth: Finding) -> float:
@@ -168,36 +148,14 @@ def _allowed(nearest: float, truth: Finding) -> float:
     return RELATIVE_TOLERANCE * abs(nearest)
 
 
-def _close_throughout(reported: Finding, truth: Finding) -> bool:
-    """The value is close to the truth at any time of the run, or the interval is about the truth's range."""
-    value, low, high = _number(reported.value), _lowest(truth), _highest(truth)
-    if max(value - low, 0.0) <= _allowed(low, truth) and max(high - value, 0.0) <= _allowed(high, truth):
-        return True
-    if reported.low is None or reported.high is None:
-        return False
-    common = min(reported.high, high) - max(reported.low, low)
-    return common >= LEAST_COVERED * (high - low) and reported.high - reported.low <= MOST_WIDTH * (high - low)
+def _low(truth: Finding) -> float:
+    return float(truth.value if truth.low is None else truth.low)  # type: ignore[arg-type]
 
 
-def _covered(reported: Finding, truth: Finding) -> bool | None:
-    if reported.low is None or reported.high is None or not _is_number(truth.value):
-        return None
-    return reported.low <= _highest(truth) and _lowest(truth) <= reported.high
+def _high(truth: Finding) -> float:
+    return float(truth.value if truth.high is None else truth.high)  # type: ignore[arg-type]
 
 
-def _lowest(truth: Finding) -> float:
-    return _number(truth.value) if truth.low is None else truth.low
-
-
-def _highest(truth: Finding) -> float:
-    return _number(truth.value) if truth.high is None else truth.high
-
-
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number, which yes and no are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)

@@ -18,8 +18,8 @@ import numpy as np
 from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord, Value
-from setebench.score.noise import with_noise
-from setebench.score.workers.errand import Errand, carry_out
+from setebench.score.errand import Errand, carry_out
+from setebench.score.tasks import with_noise
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import load, parse
@@ -81,8 +81,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def record(wanted: Wanted, heard: Callable[[int], None] = lambda _done: None) -> Recording:
-    """Run the machines, one after the other. `heard` is given how many are done.
+def record(wanted: Wanted, received: Callable[[int], None] = lambda _done: None) -> Recording:
+    """Run the machines, one after the other. `received` is given how many are done.
 
     Raises `SetebenchError` where a scenario doesn't go through."""
     if not 1 <= wanted.count <= MOST_RECORDED:
@@ -94,22 +94,13 @@ def record(wanted: Wanted, heard: Callable[[int], None] = lambda _done: None) ->
         if reply.failures:
             raise SetebenchError(f"{reply.failures[0].scenario} failed with seed {seed}: {reply.failures[0].reason}")
         runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in reply.findings]))
-        heard(len(runs))
+        received(len(runs))
     return Recording(machine=dump(machine), scenarios=wanted.scenarios, fast=wanted.fast, runs=runs)
 
 
 def save_recording(recording: Recording, path: Path, force: bool = False) -> None:
-    """Write a recording for later fleets, a line a run."""
-    runs = [{"seed": run.seed, "findings": [_short(each) for each in run.findings]} for run in recording.runs]
-    head = {name: getattr(recording, name) for name in recording.__struct_fields__ if name != "runs"}
-    lines = b",\n".join(map(msgspec.json.encode, runs))
-    store.write(path, msgspec.json.encode(head)[:-1] + b',"runs":[\n' + lines + b"]}\n", force)
-
-
-def _short(finding: Finding) -> dict[str, object]:
-    """Without the fields that say nothing, a third of the size."""
-    record = msgspec.to_builtins(finding)
-    return {name: value for name, value in record.items() if value not in (None, "", "measured")}
+    """Write a recording for later fleets."""
+    store.write(path, msgspec.json.encode(recording) + b"\n", force)
 
 
 def read_recording(path: Path) -> Recording:
@@ -159,7 +150,7 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
         yield Node(name=f"n{number + 1:0{digits}d}", change=change, runs=runs)
 
 
-def write(folder: Path, recording: Recording, plan: Plan, started: datetime | None = None) -> dict[str, Change]:
+def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
     """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them. Returns
     the odd nodes. Raises `UsageError`."""
     try:
@@ -169,31 +160,29 @@ def write(folder: Path, recording: Recording, plan: Plan, started: datetime | No
         raise UsageError(f"can't use the directory {str(folder)!r}: {error.strerror or error}") from error
     if holds:
         raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
-    when = (started or datetime.now(UTC)).isoformat(timespec="seconds")
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    settings = {"scenario": ", ".join(recording.scenarios), "fast": recording.fast}
+    empty = Document(
+        tool=store.this_tool(),
+        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
+        settings={},
+        started=started,
+        elapsed_seconds=0.0,
+        findings=[],
+        evidence={},
+    )
     odd: dict[str, Change] = {}
     save_recording(recording, folder / RECORDED)
     for node in nodes(recording, plan):
         if node.change is not None:
             odd[node.name] = node.change
         for run, findings in enumerate(node.runs, 1):
-            document = _document(recording, node.name, findings, when)
+            document = _replace(empty, settings={**settings, "node": node.name}, findings=findings)
             # not store.save: ten thousand small files, each synchronised to the disk, would take minutes
             (folder / f"{node.name}.run-{run}.json").write_bytes(store.dumps(document))
     known = {"schema": 1, "plan": store.plain(plan), "odd": store.plain(odd)}
     store.write(folder / TRUTH, msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     return odd
-
-
-def _document(recording: Recording, node: str, findings: list[Finding], when: str) -> Document:
-    return Document(
-        tool=store.this_tool(),
-        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
-        settings={"scenario": ", ".join(recording.scenarios), "fast": recording.fast, "node": node},
-        started=when,
-        elapsed_seconds=0.0,
-        findings=findings,
-        evidence={},
-    )
 
 
 # -- odd nodes --------------------------------------------------------------------------------------------------------
@@ -204,31 +193,28 @@ Truths = dict[str, Finding]
 def _choices(machine: spec.Machine, usual: Truths, recording: Recording, by: float) -> list[tuple[Change, Truths]]:
     """Every level, and memory, that may answer later, where that shows in what most recorded runs report."""
     reported = Counter(each.parameter for run in recording.runs for each in run.findings if each.value is not None)
-    often = [name for name, count in reported.items() if 2 * count > len(recording.runs)]
+    often = {
+        name: key for name, n in reported.items() if 2 * n > len(recording.runs) and (key := _true_name(name, usual))
+    }
     found = []
     for number in range(len(machine.levels) + 1):
-        what, other = _slower(machine, number, by)
+        memory, levels = machine.memory, list(machine.levels)
+        if number < len(levels):
+            what = f"level {number + 1} answers later"
+            levels[number] = _replace(levels[number], latency_cycles=levels[number].latency_cycles * (1 + by))
+        else:
+            what, memory = "memory answers later", _replace(memory, latency_cycles=memory.latency_cycles * (1 + by))
+        other = _replace(machine, levels=tuple(levels), memory=memory)
         after = {finding.parameter: finding for finding in truth(other)}
-        values = {name: (usual[key].value, after[key].value) for name in often if (key := _true_name(name, usual))}
-        differs = {name: (old, new) for name, (old, new) in values.items() if old != new}
-        if differs:
+        values = {name: (usual[key].value, after[key].value) for name, key in often.items()}
+        if differs := {name: pair for name, pair in values.items() if pair[0] != pair[1]}:
             found.append((Change(what=what, parameters=differs), after))
     return found
 
 
-def _slower(machine: spec.Machine, number: int, by: float) -> tuple[str, spec.Machine]:
-    """The machine with that level slower, or memory behind the last one."""
-    if number == len(machine.levels):
-        memory = _replace(machine.memory, latency_cycles=machine.memory.latency_cycles * (1 + by))
-        return "memory answers later", _replace(machine, memory=memory)
-    levels = list(machine.levels)
-    levels[number] = _replace(levels[number], latency_cycles=levels[number].latency_cycles * (1 + by))
-    return f"level {number + 1} answers later", _replace(machine, levels=tuple(levels))
-
-
 def _true_name(name: str, truths: Mapping[str, Finding]) -> str | None:
-    """The parameter of the truth that a finding is about: its own, or the one that it is a way to ask (latency.l2.chase
-    is about latency.l2)."""
+    """The parameter of the truth that a finding is about: its own, or the one that it is a way to measure
+    (latency.l2.chase is about latency.l2)."""
     while name and name not in truths:
         name = name.rpartition(".")[0]
     return name or None
@@ -240,5 +226,5 @@ def _moved(finding: Finding, usual: Truths, after: Truths) -> Finding:
     if key is None or not isinstance(finding.value, float) or usual[key].value == after[key].value:
         return finding
     factor = float(after[key].value) / float(usual[key].value)  # type: ignore[arg-type]
-    bounds = {name: None if (bound := getattr(finding, name)) is None else bound * factor for name in ("low", "high")}
-    return _replace(finding, value=finding.value * factor, **bounds)
+    ends = {name: None if (end := getattr(finding, name)) is None else end * factor for name in ("low", "high")}
+    return _replace(finding, value=finding.value * factor, **ends)

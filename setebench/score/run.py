@@ -1,36 +1,29 @@
-"""A whole score: every machine of a plan asked, and the document of it. Only here, after a scenario has answered, do
-findings and truth meet."""
+"""A whole score: every machine of a plan, and the document of it. Only here, after a scenario has answered, do findings
+and truth meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from setebench import files, registry
+from setebench import registry
 from setebench.errors import UsageError
 from setebench.judge import Answered, Judgement, accuracy, difference, judge, summary, totals
-from setebench.results import Finding
 from setebench.score import stream
 from setebench.score.advice import regrets
 from setebench.score.seeds import sealed_seeds
 from setebench.score.stream import Done, Plan
+from setebench.score.tasks import Answer, Task
 from setebench.score.versions import other_version
-from setebench.score.workers.local import perform_all
-from setebench.score.workers.tasks import Answer, Task
-
-Heard = Callable[[Answer], None]
+from setebench.score.workers import Received, perform_all, perform_on
 
 NEVER_JUDGED = frozenset({"stream"})
 """Scenarios of whose answers no simulated machine has a truth, so that a score learns nothing of them: kernels of the
-STREAM table mix loads and stores, whose queues limit each other. They take a third to a half of all scenarios' time
-there, and are asked where they are named alone."""
-
-NEEDED = ("accuracy", "by_machine", "settings", "cpu_seconds", "sealed")
-"""Keys without which a score document can't be published; older versions wrote some of them not."""
+STREAM table mix loads and stores, whose queues limit each other. They run where they are named alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,53 +34,48 @@ class Place:
     address: str | None = None
 
 
-def carry_out(plan: Plan, place: Place, done: Done, heard: Heard) -> list[Answer]:
-    """All answers, in the order of the plan's machines; those that are `done` are not asked for again. `heard` is given
-    each new one.
-
-    Another version runs on this computer always: a cluster has the present one."""
-    tasks = plan.tasks()
-    missing = [task for task in tasks if task.machine not in done]
-    every = dict(done)
-    if missing:
-        every |= {answer.machine: answer for answer in _performed(plan, place, missing, heard)}
-    return [every[task.machine] for task in tasks]
+def carry_out(plan: Plan, place: Place, done: Done, received: Received) -> list[Answer]:
+    """All answers, in the order of the plan's machines; those that are `done` are not run again. `received` is given
+    each new one."""
+    missing = [task for task in plan.tasks() if task.machine not in done]
+    new = _performed(plan, place, missing, received) if missing else []
+    every = {**done, **{answer.machine: answer for answer in new}}
+    return [every[name] for name in plan.machines]
 
 
-def _performed(plan: Plan, place: Place, tasks: list[Task], heard: Heard) -> Sequence[Answer]:
+def _performed(plan: Plan, place: Place, tasks: list[Task], received: Received) -> Sequence[Answer]:
+    """Another version runs on this computer always: a cluster has the present one."""
     workers = min(place.workers, len(tasks))
     if plan.commit is not None:
         with other_version(plan.commit) as sources:
-            return perform_all(tasks, workers, heard, sources)
+            return perform_all(tasks, workers, received, sources)
     if place.address is None:
-        return perform_all(tasks, workers, heard)
-    from setebench.score.workers.cluster import perform_on  # needs an extra that need not be installed
-
-    return perform_on(place.address, tasks, heard)
+        return perform_all(tasks, workers, received)
+    return perform_on(place.address, tasks, received)
 
 
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Prefixes of the parameters that are judged (None: of all), and of those that nobody was asked for."""
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Prefixes of the parameters that are judged (None: of all), and of those that no scenario was run for."""
 
     prefixes: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
 
-    def holds(self, parameter: str) -> bool:
-        """Whether the parameter is judged."""
-        wanted = self.prefixes is None or parameter.startswith(self.prefixes)
-        return wanted and not parameter.startswith(self.left_out)
+    def of(self, each: list[Any]) -> list[Any]:
+        """The findings, or judgements, that it holds."""
+        wanted = [one for one in each if self.prefixes is None or one.parameter.startswith(self.prefixes)]
+        return [one for one in wanted if not one.parameter.startswith(self.left_out)]
 
 
-def asked_of(plan: Plan) -> Asked:
-    """The parameters that the plan's scenarios are asked for; with scenarios that the user named, those alone."""
-    asked = _prefixes(plan.scenarios)
+def scope_of(plan: Plan) -> Scope:
+    """The parameters that the plan's scenarios report; with scenarios that the user named, those alone."""
+    own = _prefixes(plan.scenarios)
     if plan.by_name:
-        return Asked(prefixes=asked)
+        return Scope(prefixes=own)
     others = _prefixes(name for name in registry.catalogue() if name not in plan.scenarios)
-    return Asked(left_out=tuple(prefix for prefix in others if not prefix.startswith(asked)))
+    return Scope(left_out=tuple(prefix for prefix in others if not prefix.startswith(own)))
 
 
 def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
@@ -98,35 +86,24 @@ def judge_all(
     answers: list[Answer], prefixes: tuple[str, ...] | None, left_out: tuple[str, ...] = ()
 ) -> list[Judgement]:
     """Judge all answers; with `prefixes` only parameters that begin with one of them, and none of those `left_out`."""
-    asked = Asked(prefixes=prefixes, left_out=left_out)
     known = frozenset(finding.parameter for answer in answers for finding in answer.truths)
-    judgements = [
-        judgement
-        for answer in answers
-        for judgement in judge(answer.machine, answer.findings, answer.truths, known, answer.left_open)
-    ]
-    return [judgement for judgement in judgements if asked.holds(judgement.parameter)]
-
-
-def _answered(answer: Answer, asked: Asked) -> Answered:
-    """The answer with those parameters alone that are asked for."""
-
-    def held(findings: list[Finding]) -> list[Finding]:
-        return [finding for finding in findings if asked.holds(finding.parameter)]
-
-    findings, truths = held(answer.findings), held(answer.truths)
-    return Answered(machine=answer.machine, findings=findings, truths=truths, left_open=answer.left_open)
+    every = (judge(each.machine, each.findings, each.truths, known, each.left_open) for each in answers)
+    return Scope(prefixes=prefixes, left_out=left_out).of([each for own in every for each in own])
 
 
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
-def document(plan: Plan, answers: list[Answer], asked: Asked) -> dict[str, Any]:
+def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
-    judgements = judge_all(answers, asked.prefixes, asked.left_out)
-    made = summary(plan.seed, plan.machines, judgements, [_answered(each, asked) for each in answers])
+    judgements = judge_all(answers, scope.prefixes, scope.left_out)
+    held = [
+        Answered(findings=scope.of(each.findings), truths=scope.of(each.truths), left_open=each.left_open)
+        for each in answers
+    ]
+    made = summary(plan.seed, plan.machines, judgements, held)
     constants = {each["parameter"] for each in made["constant"]}
-    settings = {name: getattr(plan, name) for name in ("scenarios", "noise", "fast", "from_findings")}
+    settings = {name: getattr(plan, name) for name in ("noise", "fast", "from_findings")}
     lost = [answer for answer in answers if answer.lost is not None]
     made |= {
         "failures": _failures(plan, answers),
@@ -140,8 +117,19 @@ def document(plan: Plan, answers: list[Answer], asked: Asked) -> dict[str, Any]:
     }
     if advised := regrets(finding for answer in answers for finding in answer.findings):
         made["regret"] = advised
-    if plan.against is not None:
-        made["against"] = _against(plan, judgements, asked, constants)
+    if plan.against is not None:  # machines of the other file without an answer are left out
+        other, done = stream.read(Path(plan.against))
+        earlier = [done[name] for name in other.machines if name in done]
+        before = judge_all(earlier, scope.prefixes, scope.left_out)
+        made["against"] = {
+            "file": plan.against,
+            "inference": other.inference,
+            "nonce": other.nonce,
+            "same_simulator": other.simulator == plan.simulator,
+            **totals(before, constants),
+            "difference": difference(before, judgements, constants),
+            "failures": _failures(other, earlier),
+        }
     return made
 
 
@@ -153,22 +141,6 @@ def _scenario_of(plan: Plan) -> Callable[[str], str]:
         return max(fitting, default=(0, ""))[1]
 
     return scenario_of
-
-
-def _against(plan: Plan, judgements: list[Judgement], asked: Asked, constants: Collection[str]) -> dict[str, Any]:
-    """Of the file of answers that these are held against. Its machines without an answer are left out."""
-    other, done = stream.read(Path(str(plan.against)))
-    answers = [done[name] for name in other.machines if name in done]
-    before = judge_all(answers, asked.prefixes, asked.left_out)
-    return {
-        "file": plan.against,
-        "inference": other.inference,
-        "nonce": other.nonce,
-        "same_simulator": other.simulator == plan.simulator,
-        **totals(before, constants),
-        "difference": difference(before, judgements, constants),
-        "failures": _failures(other, answers),
-    }
 
 
 def _failures(plan: Plan, answers: list[Answer]) -> list[dict[str, Any]]:
@@ -188,38 +160,15 @@ def sealing(plan: Plan) -> dict[str, Any]:
     return {"nonce": plan.nonce, "inference": plan.inference, "seeds": list(plan.machines.values())}
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """The score document in `path`, or that of the answers so far in a file of answers (`score --answers`), whichever
-    inference gave them, with `planned`, how many machines the run was to have.
-
-    Raises `UsageError` where it is neither, was made by an older version, or isn't sealed."""
-    made = _document_in(path) or _of_answers(path)
-    missing = [key for key in NEEDED if key not in made]
-    if missing:
-        raise UsageError(f"{str(path)!r} has no {missing[0]!r}: a score that is not sealed, or of an older setebench")
-    sealed, planned = made["sealed"], made.setdefault("planned", len(made["machines"]))
-    if not set(sealed["seeds"]) <= set(sealed_seeds(sealed["nonce"], sealed["inference"], planned)):
-        raise UsageError(f"{str(path)!r} is not sealed: its seeds don't follow from its nonce and its inference")
-    return made
-
-
-def _document_in(path: Path) -> dict[str, Any] | None:
-    """None where the file isn't a single JSON object, or none of a score."""
-    try:
-        made = msgspec.json.decode(files.read_bytes(path))
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    except msgspec.DecodeError:
-        return None
-    return made if isinstance(made, dict) and "machines" in made else None
-
-
-def _of_answers(path: Path) -> dict[str, Any]:
+def read_sealed(path: Path) -> dict[str, Any]:
+    """The score document of the answers so far in a file of answers (`score --answers`), whichever inference gave
+    them, with `planned`, how many machines the run was to have. Raises `UsageError` where the run isn't sealed."""
     plan, done = stream.read(path)
-    answers = [done[name] for name in plan.machines if name in done]
-    if not answers:
-        raise UsageError(f"{str(path)!r} holds no answers yet")
-    machines = {answer.machine: plan.machines[answer.machine] for answer in answers}
+    machines = {name: seed for name, seed in plan.machines.items() if name in done}
+    if not machines or plan.nonce is None:
+        raise UsageError(f"{str(path)!r} holds no answers {'yet' if plan.nonce else 'of a sealed run'}")
+    if list(plan.machines.values()) != sealed_seeds(plan.nonce, plan.inference, len(plan.machines)):
+        raise UsageError(f"{str(path)!r} is not sealed: its seeds don't follow from its nonce and its inference")
     answered = msgspec.structs.replace(plan, machines=machines, against=None)
-    made = document(answered, answers, asked_of(answered)) | {"planned": len(plan.machines)}
-    return made if plan.nonce is None else made | {"sealed": sealing(answered)}
+    made = document(answered, [done[name] for name in machines], scope_of(answered))
+    return made | {"planned": len(plan.machines), "sealed": sealing(answered)}

@@ -23,24 +23,15 @@ def log_path() -> Path:
 
 
 class SealedLog:
-    """Notes one run: when it begins, before a machine is asked, and how it ends."""
+    """Notes one run: when it begins, before a machine is run, and how it ends."""
 
     def __init__(self, plan: Plan, resumed: bool) -> None:
         """Raises `SetebenchError` where nothing can be noted: a sealed run that isn't logged is none."""
-        self.run = secrets.token_hex(8)
-        commit = present_commit()
-        self._note(
-            "resumed" if resumed else "begun",
-            inference=plan.inference,
-            simulator=plan.simulator,
-            commit=plan.commit or (commit[0] if commit else None),
-            changed=None if plan.commit or not commit else commit[1],
-            nonce=plan.nonce,
-            seeds=list(plan.machines.values()),
-            scenarios=plan.scenarios,
-            noise=plan.noise,
-            fast=plan.fast,
-        )
+        self._run = secrets.token_hex(8)
+        commit, changed = (plan.commit, None) if plan.commit else present_commit() or (None, None)
+        names = ("inference", "simulator", "nonce", "scenarios", "noise", "fast")
+        facts = {name: getattr(plan, name) for name in names} | {"seeds": list(plan.machines.values())}
+        self._note("resumed" if resumed else "begun", commit=commit, changed=changed, **facts)
 
     def ended(self, document: dict[str, Any]) -> None:
         """Note the totals."""
@@ -51,13 +42,12 @@ class SealedLog:
         self._note("stopped", reason=f"{type(why).__name__}: {' '.join(str(why).split())}")
 
     def _note(self, event: str, **facts: Any) -> None:
-        line = {"run": self.run, "event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        line = {"run": self._run, "event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
         path = log_path()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # one write to a file opened for appending: lines of runs at the same time don't mix
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            with open(descriptor, "wb", buffering=0) as file:
+            # one unbuffered write to a file opened for appending: lines of runs at the same time don't mix
+            with open(path, "ab", buffering=0) as file:
                 file.write(msgspec.json.encode(line) + b"\n")
         except OSError as error:
             why = error.strerror or error

@@ -84,20 +84,13 @@ def _hash(files: Iterable[tuple[str, Path]]) -> str:
     return whole.hexdigest()
 
 
+class _Bare(ast.NodeTransformer):
+    """Takes out docstrings and other strings that only stand there."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
 def code_text(source: bytes) -> str:
-    """The parsed source as text: without positions, comments, docstrings and other strings that only stand there."""
-    return _text(ast.parse(source))
-
-
-def _text(node: object) -> str:
-    """Fields that are empty are left out, so that an interpreter with newer fields gives the same."""
-    if isinstance(node, list):
-        return f"[{','.join(_text(each) for each in node if not _only_says(each))}]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = ((name, value) for name, value in ast.iter_fields(node) if value is not None and value != [])
-    return f"{type(node).__name__}({','.join(f'{name}={_text(value)}' for name, value in fields)})"
-
-
-def _only_says(node: object) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    """The parsed source as text again: without comments, layout, and strings that only stand there."""
+    return ast.unparse(_Bare().visit(ast.parse(source)))

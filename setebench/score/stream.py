@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -12,16 +11,16 @@ import msgspec
 
 from setebench import files
 from setebench.errors import UsageError
-from setebench.score.workers.tasks import Answer, Task
+from setebench.score.tasks import Answer, Task
 
 SCHEMA = 1
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that decides what is asked. `machines` gives the seed of each by name, `seed` is the first one or the shipped
+    """All that decides what is run. `machines` gives the seed of each by name, `seed` is the first one or the shipped
     machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the file of answers
     to be held against these. `inference` and `simulator` are the hashes of the sources; of another version `inference`
-    is the full id of its commit, and so is `commit`. `from_findings`: scenarios that build on others' findings ask
+    is the full id of its commit, and so is `commit`. `from_findings`: scenarios that build on others' findings run
     those first, instead of being given the truth. `begun`: when the run began, in UTC (None in older files)."""
 
     machines: dict[str, int]
@@ -40,17 +39,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def tasks(self) -> list[Task]:
         """One for each machine."""
-        return [
-            Task(
-                machine=name,
-                scenarios=self.scenarios,
-                noise=self.noise,
-                seed=seed,
-                fast=self.fast,
-                from_findings=self.from_findings,
-            )
-            for name, seed in self.machines.items()
-        ]
+        names = ("scenarios", "noise", "fast", "from_findings")
+        common = {name: getattr(self, name) for name in names}
+        return [Task(machine=name, seed=seed, **common) for name, seed in self.machines.items()]
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True, tag="plan", tag_field="line"):
@@ -73,9 +64,13 @@ class Stream:
         self._file = file
 
     def add(self, answer: Answer) -> None:
-        """Write one line, and see that it got there. Raises `UsageError`."""
+        """Write one line, and see that it got there."""
+        self._write(_Entry(answer=answer))
+
+    def _write(self, line: msgspec.Struct) -> None:
         if self._file is not None:
-            _write_line(self._file, _Entry(answer=answer))
+            self._file.write(msgspec.json.encode(line) + b"\n")
+            self._file.flush()
 
 
 @contextmanager
@@ -85,26 +80,21 @@ def begun(path: Path | None, plan: Plan, force: bool) -> Iterator[Stream]:
         yield Stream(None)
         return
     try:
-        file = open(path, "wb" if force else "xb")  # noqa: SIM115
+        with _writing(path), open(path, "wb" if force else "xb") as file:
+            stream = Stream(file)
+            stream._write(_Head(schema=SCHEMA, plan=plan))
+            yield stream
     except FileExistsError as error:
         raise UsageError(f"{str(path)!r} exists; use --force to replace it, or --resume {path} to go on") from error
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    with file:
-        _write_line(file, _Head(schema=SCHEMA, plan=plan))
-        yield Stream(file)
 
 
 @contextmanager
 def gone_on(path: Path) -> Iterator[Stream]:
-    """An existing file, to add to. A last line that was cut short is removed: its machine is asked again."""
-    try:
-        file = open(path, "r+b")  # noqa: SIM115
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    with file:
-        file.truncate(_whole_bytes(file))
-        file.seek(0, os.SEEK_END)
+    """An existing file, to add to. A last line that was cut short is removed: its machine is run again."""
+    with _writing(path), open(path, "r+b") as file:
+        whole = _whole_bytes(file)
+        file.truncate(whole)
+        file.seek(whole)
         yield Stream(file)
 
 
@@ -127,21 +117,17 @@ def read(path: Path) -> tuple[Plan, Done]:
 
 def _whole_bytes(file: IO[bytes]) -> int:
     """How many bytes of the file are whole lines."""
-    file.seek(0)
     size = file.read().rfind(b"\n") + 1
     file.seek(0)
     return size
 
 
-def _write_line(file: IO[bytes], line: msgspec.Struct) -> None:
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Makes a `UsageError` of what the system refuses."""
     try:
-        file.write(msgspec.json.encode(line) + b"\n")
-        file.flush()
+        yield
+    except FileExistsError:
+        raise
     except OSError as error:
-        with suppress(OSError):  # what is still buffered can't be written either
-            file.close()
-        raise _unwritable(Path(file.name), error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"can't write {str(path)!r}: {error.strerror or error}")
+        raise UsageError(f"can't write {str(path)!r}: {error.strerror or error}") from error

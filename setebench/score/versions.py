@@ -47,37 +47,23 @@ def other_version(commit: str) -> Iterator[Path]:
 
     Rooms that the old version lacks are put beside it, because today's simulator may need them; no inference of then
     knows of them. Rooms of now are linked, not copied, so that the simulator's compiled form is found again."""
-    with tempfile.TemporaryDirectory(prefix="setebench-") as name:
-        folder = Path(name)
-        _unpack(commit, folder)
-        package = folder / "setebench"
-        (folder / "scenarios").rename(package / "scenarios")
-        for room in _rooms(_PACKAGE):
-            if room in SPOKEN:
-                shutil.rmtree(package / room, ignore_errors=True)
-                (package / f"{room}.py").unlink(missing_ok=True)
-            if room not in _rooms(package):
-                _link(package, room)
-        yield folder
-
-
-def _rooms(package: Path) -> set[str]:
-    """Names of the packages and modules in a folder."""
-    files = (path for path in package.iterdir() if path.is_dir() or path.suffix == ".py")
-    return {path.name.removesuffix(".py") for path in files}
-
-
-def _link(package: Path, room: str) -> None:
-    found = _PACKAGE / room if (_PACKAGE / room).is_dir() else _PACKAGE / f"{room}.py"
-    (package / found.name).symlink_to(found)
-
-
-def _unpack(commit: str, folder: Path) -> None:
     printed = _git("archive", "--format=tar", commit, "--", "setebench", "scenarios")
     if printed is None:
         raise UsageError(f"the commit {commit[:12]} holds no setebench to judge against")
-    with tarfile.open(fileobj=BytesIO(printed)) as archive:
-        archive.extractall(folder, filter="data")
+    with tempfile.TemporaryDirectory(prefix="setebench-") as name:
+        folder = Path(name)
+        with tarfile.open(fileobj=BytesIO(printed)) as archive:
+            archive.extractall(folder, filter="data")
+        package = folder / "setebench"
+        (folder / "scenarios").rename(package / "scenarios")
+        for room in (each for each in _PACKAGE.iterdir() if each.is_dir() or each.suffix == ".py"):
+            then = (package / room.stem, package / f"{room.stem}.py")
+            if room.stem in SPOKEN:
+                shutil.rmtree(then[0], ignore_errors=True)
+                then[1].unlink(missing_ok=True)
+            if not any(each.exists() for each in then):
+                (package / room.name).symlink_to(room)
+        yield folder
 
 
 def _git(*arguments: str) -> bytes | None:

@@ -40,7 +40,6 @@ def test_odd_nodes_and_their_parameters_are_named_and_nothing_else(recording: ma
 
 
 def test_equal_nodes_raise_no_alarm(recording: made.Recording, tmp_path: Path) -> None:
-    """A small part of benchmarks/fleet_detection.py, which gives the rate of hundreds of fleets."""
     for seed in range(5):
         made.write(tmp_path / str(seed), recording, made.Plan(nodes=30, odd=0, seed=seed))
         assert compare([tmp_path / str(seed)]).alarms == []

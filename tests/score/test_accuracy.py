@@ -6,7 +6,6 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from setebench.errors import UsageError
 from setebench.judge import Judgement, Kind, Verdict, accuracy, judge
 from setebench.report.accuracy.page import page, published
 from setebench.results import Finding, Outcome
-from setebench.score.run import read_document
+from setebench.score.run import read_sealed
 from setebench.sim.files.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +38,7 @@ def test_a_table_parts_answers_into_four() -> None:
     row = tables["all"]["parameters"]["latency.l2"]
     assert [row[key]["hits"] for key in ("right", "bounded", "open", "wrong")] == [1, 1, 1, 1]
     assert row["rows"] == row["wrong"]["trials"] == 4 and tables["all"]["without_wrong"]["hits"] == 3
-    assert (row["coverage"]["hits"], row["coverage"]["trials"]) == (1, 2), "a bound's interval is not asked"
+    assert (row["coverage"]["hits"], row["coverage"]["trials"]) == (1, 2), "a bound's interval does not count"
 
 
 # -- the page, from scores that were run ------------------------------------------------------------------------------
@@ -71,24 +70,21 @@ def scored(own_state: None, tmp_path: Path, scenario_folder: Write) -> Any:
     return run
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    made = importlib.util.spec_from_file_location("accuracy_tool", ROOT / "benchmarks/accuracy.py")
-    assert made is not None and made.loader is not None
-    module = importlib.util.module_from_spec(made)
-    made.loader.exec_module(module)
-    return module
-
-
-def test_a_page_from_a_score_and_from_answers_that_are_not_complete(
-    scored: Any, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_page_of_answers_that_are_complete_and_that_are_not(
+    scored: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document, answers = scored("--sealed", "of the judge", "--no-presets")
     part = tmp_path / "part.jsonl"
     part.write_bytes(b"\n".join(answers.read_bytes().splitlines()[:4]) + b'\n{"line": "ans')
-    monkeypatch.setattr(sys, "argv", ["accuracy", "--docs", str(tmp_path / "docs"), "--from", str(document), str(part)])
+    made = importlib.util.spec_from_file_location("accuracy_tool", ROOT / "benchmarks/accuracy.py")
+    assert made is not None and made.loader is not None
+    tool = importlib.util.module_from_spec(made)
+    made.loader.exec_module(tool)
+    page_file, figures = tmp_path / "accuracy.md", tmp_path / "accuracy.json"
+    words = ["accuracy", "--page", str(page_file), "--figures", str(figures), "--from", str(answers), str(part)]
+    monkeypatch.setattr(sys, "argv", words)
     tool.main()
-    whole, some = json.loads((tmp_path / "docs/accuracy.json").read_text())["runs"]
+    whole, some = json.loads(figures.read_text())["runs"]
     assert (whole["machines"], whole["planned"]) == (MACHINES, MACHINES)
     assert (some["machines"], some["planned"]) == (3, MACHINES)
     row = whole["accuracy"]["tiny"]["all"]["parameters"]["cache.l1.ways"]
@@ -96,58 +92,30 @@ def test_a_page_from_a_score_and_from_answers_that_are_not_complete(
     assert row["right"]["hits"] == sum(ways == 8 for ways in truths.values())
     assert row["wrong"]["hits"] == MACHINES - row["right"]["hits"] and row["rows"] == MACHINES
     assert some["begun"] == whole["begun"] and whole["nonce"] == "of the judge" and whole["cpu_seconds"] >= 0
-    _is_the_page(tmp_path / "docs", {"A": MACHINES, "B": 3})
-
-
-def _is_the_page(docs: Path, machines: dict[str, int]) -> None:
-    text = (docs / "accuracy.md").read_text()
-    claims = [line for line in text.splitlines() if line.startswith("* `tiny`")]
-    assert [
-        f"{count} sealed machines (fewer than" in claim for claim, count in zip(claims, machines.values(), strict=True)
-    ] == [True, True]
+    text = page_file.read_text()
+    assert all(f"{count} sealed machines (fewer than" in text for count in (MACHINES, 3))
     assert f"{MACHINES - 3} of its {MACHINES} machines had not answered" in text
     assert f"setebench score --sealed 'of the judge' --machines {MACHINES} --scenario tiny" in text
 
 
 def test_answers_judged_later_give_what_the_run_gave(scored: Any) -> None:
     document, answers = scored("--sealed", "n")
-    first, later = read_document(document), read_document(answers)
-    assert first["sealed"].pop("log") and first == later
+    first, later = json.loads(document.read_text()), read_sealed(answers)
+    assert first["sealed"].pop("log") and {**first, "planned": MACHINES} == later
 
 
 def test_what_is_not_sealed_is_refused(scored: Any, tmp_path: Path) -> None:
-    document, answers = scored("--seed", "5", "--no-presets")
-    for each in (document, answers):
-        with pytest.raises(UsageError, match="no 'sealed'"):
-            read_document(each)
+    _, answers = scored("--seed", "5", "--no-presets")
+    with pytest.raises(UsageError, match="of a sealed run"):
+        read_sealed(answers)
     lines = answers.read_bytes().splitlines()
     plan = json.loads(lines[0])
     plan["plan"]["nonce"] = "of the judge"
     (tmp_path / "forged.jsonl").write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
     with pytest.raises(UsageError, match="don't follow from its nonce"):
-        read_document(tmp_path / "forged.jsonl")
-
-
-PREDICTED = {
-    "quantiles": {"0": 80.0, "10": 81.0, "25": 90.0, "50": 99.0, "75": 100.0},
-    "at_goal": {"hits": 1, "trials": 3, "low": 0.061, "high": 0.792},
-    "contradicted": {"hits": 0, "trials": 0, "low": None, "high": None},
-}
+        read_sealed(tmp_path / "forged.jsonl")
 
 
 def test_without_a_run_nothing_is_claimed() -> None:
     text = page(published([]))
     assert "nothing is claimed" in text and "%" not in text.partition("*right*")[0]
-
-
-def test_figures_of_twins_stay_when_the_page_is_made_anew(tool: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "accuracy.json").write_text('{"schema": 1, "runs": []}')
-    tool.add("twins", {"machines": 3, "probes": 5, "commands": ["x"], "of": {"found": PREDICTED}}, tmp_path)
-    tool.write(published([]) | tool.of_twins(tmp_path), tmp_path)
-    text = (tmp_path / "accuracy.md").read_text()
-    assert "| found | 3 | 80.0 % | 99.0 % | 1 of 3: 33.3 % [6.1, 79.2] |  |" in text
-
-
-def test_the_published_page_is_what_the_tool_makes_of_the_published_figures(tool: ModuleType) -> None:
-    made = json.loads((ROOT / "docs/accuracy.json").read_text())
-    assert page(made) == (ROOT / "docs/accuracy.md").read_text()

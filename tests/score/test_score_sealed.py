@@ -12,7 +12,7 @@ from scenario_files import Run, Write, runs
 
 from setebench.score import Task, perform_all, seeds, versions
 from setebench.score.sealed_log import log_path
-from setebench.score.workers.tasks import Answer, perform
+from setebench.score.tasks import Answer, perform
 
 TINY = """
 def answer(context):
@@ -162,12 +162,12 @@ def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Run, sc
 
 
 def test_a_stopped_run_goes_on(score: Run, scenario_folder: Write, tmp_path: Path) -> None:
-    """The third machine interrupts the first time; what was done is not asked again, and half a line is dropped."""
-    marks = tmp_path / "asked"
+    """The third machine interrupts the first time; what was done is not run again, and half a line is dropped."""
+    marks = tmp_path / "runs"
     stopping = f"""
-    asked = {str(marks)!r}
-    open(asked, "a").write("x")
-    if open(asked).read() == "xxx": raise KeyboardInterrupt"""
+    runs = {str(marks)!r}
+    open(runs, "a").write("x")
+    if open(runs).read() == "xxx": raise KeyboardInterrupt"""
     scenario_folder(tiny=tiny(what=stopping.strip()))
     stopped = score("--sealed", "n", "--machines", "4", "--scenario", "tiny", "--answers", "a.jsonl")
     assert stopped.exit_code == 130 and stopped.stderr.endswith("go on with: setebench score --resume a.jsonl\n")
@@ -242,8 +242,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder: Write, repository: Path) -> None:
     """The old version says three ways of every machine, the new one four. Each run goes on where it was stopped."""
     scenario_folder(tiny=tiny(4))
-    asked = ("--sealed", "n", "--machines", "4", "--scenario", "tiny", "--answers", "old.jsonl", "--format", "json")
-    done = score("--inference", "HEAD", *asked)
+    wanted = ("--sealed", "n", "--machines", "4", "--scenario", "tiny", "--answers", "old.jsonl", "--format", "json")
+    done = score("--inference", "HEAD", *wanted)
     assert done.exit_code == 0, done.output
     old = json.loads(done.stdout)
     commit = old["sealed"]["inference"]
@@ -269,7 +269,7 @@ def test_old_and_new_are_judged_on_the_same_machines(score: Run, scenario_folder
 
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
     distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
-    from setebench.score.workers.cluster import perform_on
+    from setebench.score.workers import perform_on
 
     scenario_folder(tiny=tiny("context.seed"))
     # in this process: what is tested is how tasks and answers travel, not Dask

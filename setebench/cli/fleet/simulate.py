@@ -11,8 +11,8 @@ from setebench import registry
 from setebench.cli.options import folder_option
 from setebench.cli.progress import Progress
 from setebench.errors import UsageError
+from setebench.score import NOISES
 from setebench.score import fleet as made
-from setebench.score.noise import NOISES
 
 
 @click.command()

@@ -20,7 +20,7 @@ from setebench.errors import INTERRUPTED, UsageError
 from setebench.report.accuracy import scored
 from setebench.scenario import Scenario
 from setebench.score import NOISES, Answer, Plan, stream
-from setebench.score.run import NEVER_JUDGED, Place, asked_of, carry_out, document, sealing
+from setebench.score.run import NEVER_JUDGED, Place, carry_out, document, scope_of, sealing
 from setebench.score.sealed_log import SealedLog, log_path
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done
@@ -117,7 +117,7 @@ def _scored(request: Request) -> dict[str, Any]:
 
 
 def _measured(request: Request) -> dict[str, Any]:
-    plan, asked, path = request.plan, asked_of(request.plan), request.answers
+    plan, asked, path = request.plan, scope_of(request.plan), request.answers
     done = itertools.count(len(request.done) + 1)
     opened = stream.gone_on(path) if request.resumed and path else stream.begun(path, plan, request.force)
     with opened as answers:

@@ -25,55 +25,48 @@ bounds further off, *wrong* anything else, also a value for what a machine lacks
 width of these intervals relative to the truth. Brackets hold 95 % intervals over machines. *rows* says how many answers
 a line rests on: of one parameter as many machines, of all pairs of cores and of lines' sizes one a machine."""
 SHARES = ("right", "bounded", "open", "wrong")
-BASIS_HEADS = (
-    *("run", "scenarios", "machines", "of planned", "noise", "nonce", "inference", "simulator", "begun (UTC)"),
-    *("CPU hours", "CPU s a machine"),
+NAMES = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged", "regret")
+BASIS = (
+    "run",
+    "scenarios",
+    "machines",
+    "planned",
+    "noise",
+    "nonce",
+    "inference",
+    "simulator",
+    "begun",
+    "CPU s a machine",
 )
-KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged")
 
 Document = Mapping[str, Any]
 
 
-def published(scores: Sequence[Document], kept: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """The document of the accuracy page, schema 1: the runs `kept` of an earlier page, then one for each score
-    document, named A, B, ... in this order."""
-    runs = [*kept, *(_run(score) for score in scores)]
-    return {"schema": 1, "runs": [{**run, "run": _letter(number)} for number, run in enumerate(runs)]}
+def published(scores: Sequence[Document]) -> dict[str, Any]:
+    """The document of the accuracy page, schema 1: one run for each score document, named A, B, ... in this order."""
+    return {"schema": 1, "runs": [_run(chr(ord("A") + number), score) for number, score in enumerate(scores)]}
 
 
-def _letter(number: int) -> str:
-    head, last = divmod(number, 26)
-    return (_letter(head - 1) if head else "") + chr(ord("A") + last)
-
-
-def _run(score: Document) -> dict[str, Any]:
-    settings, sealed = score["settings"], score["sealed"]
-    made = {
-        "run": "",
-        "command": _command(score),
+def _run(letter: str, score: Document) -> dict[str, Any]:
+    settings, failures = score["settings"], score["failures"]
+    words = ["setebench", "score", "--sealed", score["sealed"]["nonce"], "--machines", str(score["planned"])]
+    words += [word for name in settings["scenarios"] for word in ("--scenario", name)]
+    words += ["--noise", settings["noise"]] if settings["noise"] != "drawn" else []
+    words += [f"--{name.replace('_', '-')}" for name in ("fast", "from_findings") if settings.get(name)]
+    return {
+        "run": letter,
+        "command": shlex.join(words),
         "scenarios": settings["scenarios"],
         "noise": settings["noise"],
         "fast": settings["fast"],
-        "nonce": sealed["nonce"],
+        "nonce": score["sealed"]["nonce"],
         "machines": len(score["machines"]) - len(score["lost"]),
         "lost": len(score["lost"]),
         "cpu_seconds": round(sum(score["cpu_seconds"]), 1),
-        "not_run": dict(Counter(f"{each['scenario']}: {each['reason']}" for each in score["failures"]).most_common()),
-        "crashed": sum(each["crashed"] for each in score["failures"]),
+        "not_run": dict(Counter(f"{each['scenario']}: {each['reason']}" for each in failures).most_common()),
+        "crashed": sum(each["crashed"] for each in failures),
+        **{name: score.get(name) for name in NAMES},
     }
-    return made | {key: score.get(key) for key in KEPT} | {"regret": score.get("regret")}
-
-
-def _command(score: Document) -> str:
-    settings = score["settings"]
-    words = ["setebench", "score", "--sealed", score["sealed"]["nonce"], "--machines", str(score["planned"])]
-    for name in settings["scenarios"]:
-        words += ["--scenario", name]
-    if settings["noise"] != "drawn":
-        words += ["--noise", settings["noise"]]
-    words += ["--fast"] if settings["fast"] else []
-    words += ["--from-findings"] if settings.get("from_findings") else []
-    return shlex.join(words)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -82,94 +75,75 @@ def _command(score: Document) -> str:
 def page(document: Document) -> str:
     """The document as Markdown. A page without any run says that nothing is claimed."""
     runs = document["runs"]
-    lines = ["# How often it was right", "", *_claims(runs), "", READING]
+    nothing = (
+        "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
+        "`make accuracy` writes this page."
+    )
+    tables = [(run, name, tables["all"]) for run in runs for name, tables in run["accuracy"].items()]
+    lines = ["# How often it was right", "", *([_claim(*each) for each in tables] or [nothing]), "", READING]
     if runs:
         lines += ["", *_basis(runs)]
-        for run in runs:
-            for scenario, tables in run["accuracy"].items():
-                lines += ["", *_scenario(run, scenario, tables)]
-    if document.get("twins"):
-        lines += _twins(document["twins"])
+    for run, scenario, table in tables:
+        lines += [
+            "",
+            f"## Run {run['run']}: {scenario}",
+            "",
+            *_heads(["parameter", "rows", *SHARES, "coverage", "width"]),
+        ]
+        for name, row in table["parameters"].items():
+            width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
+            shares = [row[key]["hits"] for key in SHARES[:-1]] + [_with_interval(row["wrong"])]
+            lines.append(_row([f"`{name}`", row["rows"], *shares, _with_interval(row["coverage"]), width]))
     return "\n".join(lines) + "\n"
-
-
-def _claims(runs: Sequence[Document]) -> Iterator[str]:
-    if not runs:
-        yield (
-            "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
-            "`make accuracy` writes this page."
-        )
-    for run in runs:
-        for scenario, tables in run["accuracy"].items():
-            yield f"* {_claim(run, scenario, tables['all'])}"
 
 
 def _claim(run: Document, scenario: str, table: Document) -> str:
     fast = " with `--fast`" if run["fast"] else ""
     few = "" if table["machines"] >= ENOUGH else f" (fewer than the {ENOUGH} that this page is meant to rest on)"
     shares = ", ".join(f"{_fraction(table[key])} {key}" for key in SHARES)
-    holding = table["calibration"]["continuous"]
-    intervals = (
-        f"of the 95 % intervals of continuous parameters {_fraction(holding)} hold the truth"
-        if holding["trials"]
-        else "no continuous parameter has an interval"
-    )
+    held = _fraction(table["calibration"]["continuous"])
     return (
-        f"`{scenario}`{fast}, run {run['run']}, {table['machines']} sealed machines{few}: "
+        f"* `{scenario}`{fast}, run {run['run']}, {table['machines']} sealed machines{few}: "
         f"{_fraction(table['without_wrong'])} of the machines have no wrong row; of {table['rows']} rows {shares}; "
-        f"{intervals}."
+        f"of the 95 % intervals of continuous parameters {held} hold the truth."
     )
 
 
 def _basis(runs: Sequence[Document]) -> Iterator[str]:
-    yield "## What the tables rest on"
-    yield ""
-    yield from _heads(BASIS_HEADS)
+    yield from ("## What the tables rest on", "", *_heads(BASIS))
     for run in runs:
-        each = run["cpu_seconds"] / run["machines"] if run["machines"] else 0.0
-        cells = [
-            run["run"],
-            ", ".join(run["scenarios"]) + (" (`--fast`)" if run["fast"] else ""),
-            run["machines"],
-            run["planned"],
-            run["noise"],
-            f"`{run['nonce']}`",
-            f"`{run['inference'][:16]}`",
-            f"`{run['simulator'][:16]}`",
-            run["begun"] or "not recorded",
-            f"{run['cpu_seconds'] / 3600:.1f}",
-            f"{each:.0f}",
-        ]
-        yield _row(cells)
+        scenarios = ", ".join(run["scenarios"]) + (" (`--fast`)" if run["fast"] else "")
+        hashes = (f"`{run[name][:16]}`" for name in ("inference", "simulator"))
+        cost = f"{run['cpu_seconds'] / max(run['machines'], 1):.0f}"
+        own = (run["machines"], run["planned"], run["noise"], f"`{run['nonce']}`")
+        yield _row([run["run"], scenarios, *own, *hashes, run["begun"] or "not recorded", cost])
     for run in runs:
         yield from ("", f"Run {run['run']}:", "", f"    {run['command']}")
-        yield from _remarks(run)
+        for remark in _remarks(run):
+            yield from ("", remark)
     yield ""
-    yield "The same nonce gives the same machines only with the same inference (its whole hash is in `accuracy.json`)."
+    yield "The same nonce gives the same machines only with the same inference."
 
 
 def _remarks(run: Document) -> Iterator[str]:
     missing = run["planned"] - run["machines"] - run["lost"]
     if missing:
-        yield from (
-            "",
+        yield (
             f"{missing} of its {run['planned']} machines had not answered when this page was made. Among those that "
-            "are being asked at such a moment, machines that take long are more frequent.",
+            "are running at such a moment, machines that take long are more frequent."
         )
     if run["lost"]:
-        yield from ("", f"{run['lost']} machines were lost with the process that asked them, and are not judged.")
+        yield f"{run['lost']} machines were lost with the process that ran them, and are not judged."
     if run["not_run"]:
         reasons = "; ".join(f"{_cell(what)} ({count})" for what, count in run["not_run"].items())
-        yield from ("", f"Scenarios that didn't go through ({run['crashed']} by a defect): {reasons}.")
-    if run["constant"]:
-        yield from (
-            "",
-            f"Nearly the same on all machines that have it, so a constant would be right: {_names(run['constant'])}.",
-        )
-    if run["never_judged"]:
-        yield from ("", f"Reported, but no machine has a truth to judge it by: {_names(run['never_judged'])}.")
+        yield f"Scenarios that didn't go through ({run['crashed']} by a defect): {reasons}."
+    for key, what in (
+        ("constant", "Nearly the same on all machines that have it, so a constant would be right"),
+        ("never_judged", "Reported, but no machine has a truth to judge it by"),
+    ):
+        if run[key]:
+            yield f"{what}: {', '.join('`' + each['parameter'] + '`' for each in run[key])}."
     if own := (run["regret"] or {}).get("all"):
-        yield ""
         yield (
             f"Advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, "
             f"by {own['percentile_95']} % at the 95th percentile, and by {own['worst']} % at worst; "
@@ -177,44 +151,11 @@ def _remarks(run: Document) -> Iterator[str]:
         )
 
 
-def _names(entries: Sequence[Document]) -> str:
-    return ", ".join(f"`{entry['parameter']}`" for entry in entries)
-
-
-# -- one scenario of one run ------------------------------------------------------------------------------------------
-
-
-def _scenario(run: Document, scenario: str, tables: Document) -> Iterator[str]:
-    yield from (f"## Run {run['run']}: {scenario}", "")
-    yield from _heads(["parameter", "rows", *SHARES, "coverage", "width"])
-    for name, row in tables["all"]["parameters"].items():
-        width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
-        counts = [row["rows"], *(row[key]["hits"] for key in SHARES[:-1])]
-        yield _row([f"`{name}`", *counts, _with_interval(row["wrong"]), _with_interval(row["coverage"]), width])
-
-
-def _twins(found: Document) -> Iterator[str]:
-    """How well twins of what was found predict their machines, relative to how often those agree with themselves."""
-    yield from ("", "## Twins", "", "[Twins](twin.md) of results, [verified](verify.md) on random probes; levels")
-    yield "predicted are relative to how often the machine agrees with itself:"
-    yield from ("", *(f"    {line}" for line in found["commands"]), "")
-    yield from _heads(["twins of what is", "machines", "least", "median", "at 99 % or more", "contradicted"])
-    for of, each in found["of"].items():
-        quantiles = [f"{each['quantiles'][key]:.1f} %" for key in ("0", "50")]
-        shares = (_with_interval(_share(each[key])) for key in ("at_goal", "contradicted"))
-        yield _row([of, found["machines"], *quantiles, *shares])
-
-
-def _share(part: Document) -> Document:
-    return {**part, "fraction": part["hits"] / part["trials"] if part["trials"] else 0.0}
-
-
 # -- cells ------------------------------------------------------------------------------------------------------------
 
 
-def _heads(heads: Sequence[str]) -> Iterator[str]:
-    yield _row(heads)
-    yield _row(["---"] * len(heads))
+def _heads(heads: Sequence[str]) -> list[str]:
+    return [_row(heads), _row(["---"] * len(heads))]
 
 
 def _row(cells: Sequence[object]) -> str:

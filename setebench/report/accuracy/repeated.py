@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -20,14 +20,22 @@ def render(document: Mapping[str, Any], width: int | None = None) -> str:
     """A row for each run and one for each parameter, those that contradict themselves first; then the totals."""
     runs = [
         [run["file"], str(run["answered"]), str(run["reported"]), f"{run['elapsed_seconds']:.0f}"]
-        + [_percent(run[key]) for key in LOAD.values()]
+        + ["unknown" if run[key] is None else f"{run[key]:.1%}" for key in LOAD.values()]
         for run in document["runs"]
     ]
     ordered = sorted(document["parameters"].items(), key=lambda entry: -entry[1]["contradictions"])
-    parameters = [[name, *_parameter(each)] for name, each in ordered]
+    parameters = [[name, *_cells(each)] for name, each in ordered]
     heads = ["parameter", "answered", "bounds", "contradict", "spread", "values"]
     tables = printed([(["run", "answered", "reported", "seconds", *LOAD], runs), (heads, parameters)], width)
-    return tables + "\n".join(_lines(document["totals"])) + "\n"
+    totals = document["totals"]
+    fraction = "" if totals["answered_fraction"] is None else f" ({totals['answered_fraction']:.1%})"
+    exact = totals["contradictions"] - totals["interval_contradictions"]
+    return (
+        f"{tables}{totals['answered']} of {totals['asked']} answered{fraction}\n"
+        f"{totals['interval_contradictions']} of {totals['interval_pairs']} pairs of intervals are apart; of honest "
+        f"95 % intervals {totals['expected_interval_contradictions']:.1f} would be\n"
+        f"{exact} of {totals['pairs'] - totals['interval_pairs']} pairs of other answers contradict each other\n"
+    )
 
 
 def printed(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], width: int | None) -> str:
@@ -48,38 +56,18 @@ def printed(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], wid
     return capture.get()
 
 
-def _parameter(each: Mapping[str, Any]) -> list[str]:
-    answered, contradict = f"{each['answered']} of {each['runs']}", f"{each['contradictions']} of {each['pairs']}"
-    spread = "" if each["spread"] is None else f"{each['spread']:.2f}"
-    return [answered, str(each["bounds"]), contradict, spread, _values(each)]
+def _cells(each: Mapping[str, Any]) -> list[str]:
+    counts = [f"{each['answered']} of {each['runs']}", str(each["bounds"])]
+    contradict, spread = f"{each['contradictions']} of {each['pairs']}", each["spread"]
+    return [*counts, contradict, "" if spread is None else f"{spread:.2f}", _values(each)]
 
 
 def _values(parameter: Mapping[str, Any]) -> str:
     """The median of numbers with intervals, which hardly ever are the same; else the different values."""
     values = [each for each in parameter["values"] if each is not None]
-    if not values:
-        return ""
     if parameter["interval_pairs"] and all(isinstance(each, (int, float)) for each in values):
-        return _text(median(values), parameter["unit"])
-    counted = Counter(_text(each, parameter["unit"]) for each in values).most_common()
+        values = [median(values)]
+    texts = (value_text(Finding(parameter="", value=each, unit=parameter["unit"])) for each in values)
+    counted = Counter(texts).most_common()
     shown = [f"{text} ({times})" if len(counted) > 1 else text for text, times in counted[:MOST_VALUES]]
     return "; ".join(shown) + ("; ..." if len(counted) > MOST_VALUES else "")
-
-
-def _text(value: Any, unit: str) -> str:
-    return value_text(Finding(parameter="", value=value, unit=unit))
-
-
-def _percent(fraction: float | None) -> str:
-    return "unknown" if fraction is None else f"{fraction:.1%}"
-
-
-def _lines(totals: Mapping[str, Any]) -> Iterator[str]:
-    fraction = totals["answered_fraction"]
-    yield f"{totals['answered']} of {totals['asked']} answered" + ("" if fraction is None else f" ({fraction:.1%})")
-    yield (
-        f"{totals['interval_contradictions']} of {totals['interval_pairs']} pairs of intervals are apart; of honest "
-        f"95 % intervals {totals['expected_interval_contradictions']:.1f} would be"
-    )
-    exact = totals["contradictions"] - totals["interval_contradictions"]
-    yield f"{exact} of {totals['pairs'] - totals['interval_pairs']} pairs of other answers contradict each other"

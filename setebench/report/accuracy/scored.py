@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from setebench.report.accuracy.repeated import printed
+
 COLUMNS = {
     "right": "right",
     "at least": "at_least",
@@ -29,12 +31,11 @@ def render(document: Mapping[str, Any], width: int | None = None) -> str:
 
     `at least` counts those of the right ones that are bounds only, `near` those of these within 20 % of the truth;
     `width` is the median width of measured intervals relative to the truth."""
-    from setebench.report.accuracy.repeated import printed
-
     known = {name: count for name, count in document["parameters"].items() if count["right"] or count["wrong"]}
     shares = ("interval_coverage", "median_width")
     rows = [
-        [name, *(str(count[key]) for key in COLUMNS.values()), *(_percent(count[key]) for key in shares)]
+        [name, *(str(count[key]) for key in COLUMNS.values())]
+        + ["" if count[key] is None else f"{count[key]:.1%}" for key in shares]
         for name, count in known.items()
     ]
     silent = len(document["parameters"]) - len(known)
@@ -42,25 +43,26 @@ def render(document: Mapping[str, Any], width: int | None = None) -> str:
     return table + "\n".join(_lines(document, silent)) + "\n"
 
 
-def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{fraction:.1%}"
-
-
 def _lines(document: Mapping[str, Any], silent: int) -> Iterator[str]:
     yield f"{len(document['machines'])} machines, seed {document['seed']}:"
     yield from _by_machine(document["by_machine"])
-    calibration = document["calibration"]
-    if calibration["continuous"]["trials"]:
-        held = _proportion(calibration["continuous"])
-        yield f"measured 95 % intervals of continuous parameters that hold the truth: {held}"
-    for key in ("counts", "categories"):
-        if calibration[key]["trials"]:
-            yield f"measured {key} that are wrong: {_proportion(calibration[key])}"
+    for key, what in (
+        ("continuous", "95 % intervals of continuous parameters that hold the truth"),
+        ("counts", "counts that are wrong"),
+        ("categories", "categories that are wrong"),
+    ):
+        if document["calibration"][key]["trials"]:
+            yield f"measured {what}: {_proportion(document['calibration'][key])}"
     if silent:
         yield f"{silent} further parameters were never reported (all unresolved)"
-    yield from _names("nearly the same on all machines, so that right answers count nowhere", document["constant"])
-    yield from _names("reported, but never judged", document["never_judged"])
-    yield from _regret(document.get("regret"))
+    for key, what in (
+        ("constant", "nearly the same on all machines, so that right answers count nowhere"),
+        ("never_judged", "reported, but never judged"),
+    ):
+        if names := [entry["parameter"] for entry in document[key]]:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
+    yield from _regret(document.get("regret") or {})
     for item in document["wrong"]:
         yield (
             f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: {item['parameter']} reported "
@@ -76,23 +78,11 @@ def _lines(document: Mapping[str, Any], silent: int) -> Iterator[str]:
         yield f"sealed runs are logged in {sealed['log']}"
 
 
-def _regret(regret: Mapping[str, Any] | None) -> Iterator[str]:
-    if not regret:
-        return
-    for name, said in (("all", "prefetch advice"), ("table", "by the table alone, without trials")):
-        if own := regret.get(name):
-            yield (
-                f"{said}: regret median {own['median']} %, 95th percentile {own['percentile_95']} %, worst "
-                f"{own['worst']} %, at most 5 % in {own['right']:.1%} of {own['cases']} cases"
-            )
-    yield f"prefetch advice slower than no prefetch by more than 3 %: {regret['slower_than_none']} cases"
-
-
 def _by_machine(own: Mapping[str, Any]) -> Iterator[str]:
     """Shares of machines and rows; brackets hold 95 % intervals over machines."""
     yield f"machines without a wrong row: {_proportion(own['without_wrong'])}"
-    for name, said in ROWS.items():
-        yield f"rows {said}: {_proportion(own[name])}"
+    for name, what in ROWS.items():
+        yield f"rows {what}: {_proportion(own[name])}"
 
 
 def _proportion(part: Mapping[str, Any]) -> str:
@@ -102,11 +92,19 @@ def _proportion(part: Mapping[str, Any]) -> str:
     return f"{part['hits']} of {part['trials']} ({part['fraction']:.1%}{limits})"
 
 
-def _names(what: str, entries: list[Mapping[str, Any]]) -> Iterator[str]:
-    if entries:
-        names = ", ".join(entry["parameter"] for entry in entries[:MOST_NAMES])
-        more = f" and {len(entries) - MOST_NAMES} more" if len(entries) > MOST_NAMES else ""
-        yield f"{len(entries)} parameters {what}: {names}{more}"
+def _regret(regret: Mapping[str, Any]) -> Iterator[str]:
+    for name, what in (("all", "prefetch advice"), ("table", "by the table alone, without trials")):
+        if own := regret.get(name):
+            yield (
+                f"{what}: regret median {own['median']} %, 95th percentile {own['percentile_95']} %, worst "
+                f"{own['worst']} %, at most 5 % in {own['right']:.1%} of {own['cases']} cases"
+            )
+    if regret:
+        yield f"prefetch advice slower than no prefetch by more than 3 %: {regret['slower_than_none']} cases"
+
+
+def _failure(item: Mapping[str, Any]) -> str:
+    return f"{'crashed' if item['crashed'] else 'not run'}: {item['machine']}, {item['scenario']}: {item['reason']}"
 
 
 def _against(against: Mapping[str, Any]) -> Iterator[str]:
@@ -116,22 +114,13 @@ def _against(against: Mapping[str, Any]) -> Iterator[str]:
     yield f"  more than that, on {difference['machines']} machines, of {difference['rows']} rows that both report:"
     for name, shift in difference["points"].items():
         if shift["difference"] is not None:
-            yield f"  {ROWS[name]}: {_shift(shift)}"
-    for key, said in (("only_old", "no longer reported"), ("only_new", "newly reported")):
+            limits = "" if shift["low"] is None else f" [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"
+            yield f"  {ROWS[name]}: {100 * shift['difference']:+.2f} points{limits}"
+    for key, what in (("only_old", "no longer reported"), ("only_new", "newly reported")):
         if own := difference[key]:
-            yield f"  {said}: {', '.join(f'{row} (right on {right})' for row, right in own.items())}"
+            yield f"  {what}: {', '.join(f'{row} (right on {right})' for row, right in own.items())}"
     if not against["same_simulator"]:
         yield "  it was run on another simulator than this one"
     for parameter, steps in difference["parameters"].items():
         yield f"  {parameter}: " + ", ".join(f"{step} {machines}" for step, machines in steps.items())
     yield from (f"  {_failure(item)}" for item in against["failures"])
-
-
-def _failure(item: Mapping[str, Any]) -> str:
-    what = "crashed" if item["crashed"] else "not run"
-    return f"{what}: {item['machine']}, {item['scenario']}: {item['reason']}"
-
-
-def _shift(shift: Mapping[str, float]) -> str:
-    text = f"{100 * shift['difference']:+.2f} points"
-    return text if shift["low"] is None else f"{text} [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"

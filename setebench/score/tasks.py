@@ -1,4 +1,4 @@
-"""One machine and what is asked of it, and what came of it: the place where findings and truth meet."""
+"""One machine and the scenarios to run on it, and what came of it: the place where findings and truth meet."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ import msgspec
 
 from setebench.results import Finding
 from setebench.score import advice
-from setebench.score.noise import with_noise
-from setebench.score.workers.errand import Errand, Failure, Reply, carry_out
+from setebench.score.errand import Errand, Failure, Reply, carry_out
+from setebench.sim import spec
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import left_open, truth
+
+NOISES = ("drawn", "quiet", "guest")
+"""drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
+preset, which has the reference guest's."""
+
+
+def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
+    """The machine with its disturbances replaced; see `NOISES`."""
+    if noise == "drawn":
+        return machine
+    guest = load("zen-like")
+    source = guest.clock if noise == "guest" else spec.Clock()
+    # as a fraction of a core's own speed, so that a slow core is not disturbed more than a fast one
+    names = ("drift", "drift_period_cycles", "jump", "jitter_cycles")
+    clock = msgspec.structs.replace(machine.clock, **{name: getattr(source, name) for name in names})
+    return msgspec.structs.replace(machine, clock=clock, noise=guest.noise if noise == "guest" else spec.Noise())
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One machine and the scenarios to run on it. Scenarios that build on findings get the truth as theirs, unless
-    they are to be asked `from_findings`."""
+    these are to be others' own (`from_findings`)."""
 
     machine: str
     scenarios: tuple[str, ...]
@@ -30,9 +46,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     all: then there are neither findings nor truths to judge."""
 
     machine: str
-    findings: list[Finding]
-    truths: list[Finding]
-    failures: list[Failure]
+    findings: list[Finding] = []
+    truths: list[Finding] = []
+    failures: list[Failure] = []
     left_open: frozenset[str] = frozenset()
     cpu_seconds: float = 0.0
     lost: str | None = None
@@ -62,8 +78,3 @@ def answer_of(task: Task, reply: Reply) -> Answer:
         left_open=left_open(machine),
         cpu_seconds=reply.cpu_seconds,
     )
-
-
-def lost(task: Task, why: str) -> Answer:
-    """The answer to a task whose worker ended before it did: that machine is not judged."""
-    return Answer(machine=task.machine, findings=[], truths=[], failures=[], lost=why)

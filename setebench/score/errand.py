@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated machine, and the scenarios to run on it by command name. `known` are findings for scenarios that
-    build on others'; without any, those others are asked first."""
+    build on others'; without any, those others are run first."""
 
     machine: spec.Machine
     scenarios: tuple[str, ...]
@@ -64,56 +64,45 @@ def carry_out(errand: Errand) -> Reply:
     failures: list[Failure] = []
     left: dict[str, Any] = {}
     for name in errand.scenarios:
-        failure = _ask(name, errand, findings, left)
-        if failure is not None:
-            failures.append(failure)
+        try:
+            _run(name, errand, findings, left)
+        except SetebenchError as error:
+            failures.append(Failure(scenario=name, reason=_line(error)))
+        except Exception as error:  # a scenario's defect costs its own rows, and is counted
+            reason, unimportable = f"{type(error).__name__}: {_line(error)}", isinstance(error, ImportError)
+            failures.append(Failure(scenario=name, reason=reason, crashed=True, unimportable=unimportable))
     seconds = round(time.process_time() - begin, 3)
     return Reply(findings=findings, failures=failures, cpu_seconds=seconds, pace=left.get("pace"))
 
 
-def _ask(name: str, errand: Errand, findings: list[Finding], left: dict[str, Any]) -> Failure | None:
+def _run(name: str, errand: Errand, findings: list[Finding], left: dict[str, Any]) -> None:
     """Run one scenario; its findings are appended to `findings` as they come, and `left` gets the calibration that it
     leaves and, where it says something of the clock, the `pace` that this had meanwhile."""
-    calibration, before = {key: left[key] for key in ("calibration",) if key in left}, len(findings)
     entry = registry.catalogue().get(name)
     if entry is None:
-        return Failure(scenario=name, reason="this version has no such scenario")
-    try:
-        scenario = entry.load()
-        with closing(open_machine_file(errand.machine, errand.seed)) as machine:
-            context = Context(machine=machine, seed=errand.seed, fast=errand.fast, **calibration)
-            if getattr(scenario, "builds_on", ()):  # which another version's may lack
-                context.foundations = tuple(errand.known or registry.foundations(scenario, context))
-            for finding in scenario.answer(context):
-                store.plain(finding.value, strict=True)  # a NaN is no answer
-                findings.append(finding)
-            if hasattr(context, "calibration"):  # which another version's lacks
-                left["calibration"] = context.calibration
-            if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
-                left["pace"] = seen_pace(machine)
-    except SetebenchError as error:
-        return Failure(scenario=name, reason=_line(error))
-    except Exception as error:  # a scenario's defect costs its own rows, and is counted
-        reason = f"{type(error).__name__}: {_line(error)}"
-        return Failure(scenario=name, reason=reason, crashed=True, unimportable=isinstance(error, ImportError))
-    return None
+        raise SetebenchError("this version has no such scenario")
+    calibration, before = {key: left[key] for key in ("calibration",) if key in left}, len(findings)
+    scenario = entry.load()
+    with closing(open_machine_file(errand.machine, errand.seed)) as machine:
+        context = Context(machine=machine, seed=errand.seed, fast=errand.fast, **calibration)
+        if getattr(scenario, "builds_on", ()):  # which another version's may lack
+            context.foundations = tuple(errand.known or registry.foundations(scenario, context))
+        for finding in scenario.answer(context):
+            store.plain(finding.value, strict=True)  # a NaN is no answer
+            findings.append(finding)
+        if hasattr(context, "calibration"):  # which another version's lacks
+            left["calibration"] = context.calibration
+        if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
+            left["pace"] = seen_pace(machine)
 
 
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-# -- as a program -------------------------------------------------------------------------------------------------
-
-
 def to_line(body: Errand | Reply) -> bytes:
-    """One line without its end."""
-    return base64.b64encode(msgspec.msgpack.encode(body))
-
-
-def from_line(line: bytes) -> Reply:
-    """The reply that the program wrote."""
-    return msgspec.msgpack.decode(base64.b64decode(line), type=Reply)
+    """One line."""
+    return base64.b64encode(msgspec.msgpack.encode(body)) + b"\n"
 
 
 def serve() -> None:
@@ -124,8 +113,7 @@ def serve() -> None:
     frames.write(b"ready\n")
     frames.flush()
     for line in sys.stdin.buffer:
-        errand = msgspec.msgpack.decode(base64.b64decode(line), type=Errand)
-        frames.write(to_line(carry_out(errand)) + b"\n")
+        frames.write(to_line(carry_out(msgspec.msgpack.decode(base64.b64decode(line), type=Errand))))
         frames.flush()
 
 

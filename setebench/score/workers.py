@@ -1,0 +1,182 @@
+"""Tasks in processes of this computer, with this version's sources or with another's, or on a Dask cluster. A worker
+that dies loses its machine's turn alone."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from setebench.errors import SetebenchError, UsageError
+from setebench.score import errand
+from setebench.score.seeds import sources_hash
+from setebench.score.tasks import Answer, Task, answer_of, errand_of, perform
+from setebench.sim.compiled import prepare
+
+Received = Callable[[Answer], None]
+"""Is given each answer as it comes in, one at a time."""
+
+CONNECT_SECONDS = 10.0
+"""How long a scheduler may take to answer; one that is there does in milliseconds."""
+
+
+def perform_all(tasks: list[Task], workers: int, received: Received, sources: Path | None = None) -> list[Answer]:
+    """Answers in the order of the tasks. With `sources`, a folder with another version of the package, that version's
+    inference is run. Raises `SetebenchError` where it can't be."""
+    prepare()  # else every worker would compile the simulator
+    answers: dict[int, Answer] = {}
+    if sources is None and min(workers, len(tasks)) <= 1:
+        for number, task in enumerate(tasks):
+            answers[number] = perform(task)
+            received(answers[number])
+        return list(answers.values())
+    # threads move bytes only: decoding by several at once the first time is not safe (msgspec makes its tables then)
+    errands = [errand.to_line(errand_of(task)) for task in tasks]
+    processes = _Processes(sources)
+    with ThreadPoolExecutor(workers) as threads:
+        pending = {threads.submit(processes.carry_out, wanted): number for number, wanted in enumerate(errands)}
+        try:
+            for done in as_completed(pending):
+                number = pending[done]
+                answers[number] = _answer(tasks[number], done.result(), sources is not None)
+                received(answers[number])
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            processes.end()
+    return [answers[number] for number in range(len(tasks))]
+
+
+def _answer(task: Task, reply: bytes | str, other_version: bool) -> Answer:
+    """Of a reply, or of how the process ended instead. Another version that doesn't fit today's simulator has answered
+    nothing, which must not pass for an answer."""
+    if isinstance(reply, str):
+        return Answer(machine=task.machine, lost=reply)
+    answer = answer_of(task, msgspec.msgpack.decode(base64.b64decode(reply), type=errand.Reply))
+    for failure in answer.failures:
+        if other_version and failure.unimportable:
+            raise SetebenchError(f"the other version can't be run beside today's simulator: {failure.reason}")
+    return answer
+
+
+class _Processes:
+    """Processes that run `errand.py`, one a thread. They end when their standard input does, so also when this one
+    dies; each is in a session of its own, because an interrupt at the terminal is this process's to handle."""
+
+    def __init__(self, sources: Path | None) -> None:
+        path = [*([str(sources)] if sources else []), *(each or os.getcwd() for each in sys.path)]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+        self._complaints = subprocess.DEVNULL if sources else None  # what another version complains of is its own
+        self._own, self._every, self._ended = threading.local(), list[subprocess.Popen[bytes]](), False
+
+    def carry_out(self, wanted: bytes) -> bytes | str:
+        """The reply to an errand, or how the process ended instead. Raises `SetebenchError` where none starts."""
+        if self._ended:  # a thread that was between two errands when all processes were ended
+            return "the run was ended"
+        process = getattr(self._own, "process", None) or self._started()
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(wanted)
+            process.stdin.flush()
+        reply: bytes = process.stdout.readline()
+        self._own.process = process if reply else None
+        return reply or f"its worker ended: {_ending(process)}"
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-P", errand.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env=self._environment,
+            start_new_session=True,
+        )
+        self._every.append(process)
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise SetebenchError(f"a process that runs scenarios can't be started: {_ending(process)}")
+        return process
+
+    def end(self) -> None:
+        """End all of them now, whatever they do."""
+        self._ended = True
+        for process in self._every:
+            process.kill()
+            with suppress(BrokenPipeError):
+                process.communicate()
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    """Wait until it has ended, and say how."""
+    status = process.wait()
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+
+# -- on a Dask cluster ------------------------------------------------------------------------------------------------
+
+
+class OtherVersion(SetebenchError):
+    """A worker whose package is another one."""
+
+
+def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answer]:
+    """As `perform_all`, on the cluster whose scheduler has that address: Dask gives the tasks of a worker that dies to
+    another one, and gives up on a task that has cost several of them.
+
+    Raises `UsageError` where Dask is not installed, `SetebenchError` where the scheduler can't be reached, or a worker
+    has another version of this package."""
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        raise UsageError("--on needs Dask: pip install 'setebench[cluster]'") from error
+    prepare()  # workers of this computer share the compiled simulator
+    begin: Any = Client  # whose types depend on whether the extra is installed
+    try:
+        client = begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        why = " ".join(str(error).split())
+        raise SetebenchError(f"no Dask scheduler can be reached at {address!r}: {why}") from error
+    with client:
+        wanted = sources_hash()
+        # pure=False: a task is carried out again, never answered from what the cluster remembers of an earlier run
+        pending = {client.submit(_checked, task, wanted, pure=False): task for task in tasks}
+        answers = {}
+        try:
+            for future in as_completed(list(pending), loop=client.loop):
+                task = pending.pop(future)
+                answers[task] = _result(future, task)
+                received(answers[task])
+                future.release()  # else the cluster would compute it again where the worker that holds it dies
+        except BaseException:
+            client.cancel(list(pending))
+            raise
+    return [answers[task] for task in tasks]
+
+
+def _checked(task: Task, wanted: str) -> Answer:
+    """Runs on a worker."""
+    own = sources_hash()
+    if own != wanted:
+        raise OtherVersion(f"a worker of the cluster has another version of setebench ({own[:12]}, here {wanted[:12]})")
+    return perform(task)
+
+
+def _result(future: Any, task: Task) -> Answer:
+    if future.status == "cancelled":  # nobody here has cancelled it: the scheduler is gone, or was started anew
+        raise SetebenchError("the Dask scheduler has dropped the run; with --answers FILE, --resume FILE goes on")
+    error = future.exception()
+    if isinstance(error, OtherVersion):
+        raise error
+    if error is not None:  # a worker that died, or whose computer lacks something
+        return Answer(machine=task.machine, lost=f"{type(error).__name__}: {' '.join(str(error).split())}")
+    answer: Answer = future.result()
+    return answer
