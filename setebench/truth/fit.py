@@ -1,52 +1,50 @@
 """Improves a twin: the few fields that a contradicted family of probes rests on get a value that predicts it better.
 
-Findings stay as they were measured. Candidates come from probes of draws of their own; a referee then asks the machine
-about further ones, chosen because twin and candidate answer them differently, and the better of both stays.
+Findings stay as they were measured. Candidates come from probes of draws of their own; a referee then runs further ones
+on the machine, chosen because twin and candidate answer them differently, and the better of both stays.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from scipy import stats
 
 from setebench.errors import UsageError
-from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import parse
 from setebench.sim.files.origins import Origin, field_name
 from setebench.sim.files.toml_lines import Path
-from setebench.truth.twin import Twin, said
-from setebench.truth.twin.make import fields_of
+from setebench.truth.twin import Twin, fields_of, said
 from setebench.truth.twin.readings import LONGEST_WHY
-from setebench.truth.verify import Request, Verified, verify
-from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.check import answered, held_latencies, opened_twin, surroundings
-from setebench.truth.verify.families import drawn
-from setebench.truth.verify.rows import Row, answers, least_difference, scaled
-from setebench.truth.verify.trials import Trial
+from setebench.truth.verify.check import (
+    Progress,
+    Request,
+    Row,
+    Verified,
+    answered,
+    drawings,
+    least_difference,
+    opened_real,
+    scaled,
+    verify,
+)
+from setebench.truth.verify.runner import Cycles, Runner
 
-FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "runs": {"prefetchers": ("trigger", "degree", "max_distance")},
-    "conflicts": {"levels": ("ways", "sets")},
-    "evictions": {"levels": ("sets", "ways")},
-    "chases": {
-        "levels": ("latency_cycles",),
-        "tlb": ("entries", "miss_penalty_cycles"),
-        "memory": ("latency_cycles",),
-    },
-    "bursts": {
-        "levels": ("mshr_entries", "mshr_demand_limit", "mshr_prefetch_limit"),
-        "core": ("issue_width", "load_queue"),
-    },
-    "streams": {"levels": ("ports", "latency_cycles"), "memory": ("interval_cycles",), "core": ("issue_width",)},
+FIELDS: dict[str, tuple[str, ...]] = {
+    "runs": ("prefetchers.trigger", "prefetchers.degree", "prefetchers.max_distance"),
+    "conflicts": ("levels.ways", "levels.sets"),
+    "evictions": ("levels.sets", "levels.ways"),
+    "chases": ("levels.latency_cycles", "tlb.entries", "tlb.miss_penalty_cycles", "memory.latency_cycles"),
+    "bursts": ("levels.mshr_entries", "levels.mshr_demand_limit", "levels.mshr_prefetch_limit", "core.load_queue"),
+    "streams": ("levels.ports", "levels.latency_cycles", "memory.interval_cycles", "core.issue_width"),
 }
-"""By family of probes, the tables and fields of a machine file that decide its answers."""
+"""By family of probes, the fields of a machine file (table and name) that decide its answers."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +52,16 @@ class Params:
     """How far fitting goes."""
 
     steps: int = 8  # fields at most: each takes a check of its own
-    candidates: int = 3  # of a step that go to the referee: the likeliest explain most, or none does
+    candidates: int = 3  # of a step that go to the referee
     looking: float = 0.15  # of all time: a step's probes of the machine
     trying: float = 0.1  # of all time: a step's changes that are tried on the simulator
     tried: int = 8  # probes on which the twin is wrong, and on which it is right, that a change is tried on
-    factors: tuple[float, ...] = (0.5, 2.0, 0.8, 1.25)  # of a number that no interval bounds
     small: int = 32  # whole numbers up to that are changed by one instead of by a quarter
     pool: int = 160  # trials that the referee draws: few fields show in more than one of ten
-    asked: int = 24  # of them that the machine is asked, those that separate both best
     significance: float = 0.01  # that a candidate no better than the twin wins so often: a coin's
 
 
 PARAMS = Params()
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -86,13 +80,13 @@ class Step:
 
     change: Change
     won: int
-    asked: int
+    trials: int
 
     def text(self) -> str:
         """In words."""
         field, value = field_name(self.change.path), self.change.value
         instead = f" instead of {self.change.instead_of}"
-        return f"{field} = {value}{instead}: nearer to the machine on {self.won} of {self.asked} probes"
+        return f"{field} = {value}{instead}: nearer to the machine on {self.won} of {self.trials} probes"
 
 
 def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tuple[Twin, list[Step]]:
@@ -110,24 +104,27 @@ def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tu
         if step is None:
             break
         steps.append(step)
-        twin = changed(twin, step)
+        twin = _changed(twin, step)
         progress(step.text())
     return twin, steps
 
 
 def _step(checked: Verified, purpose: int, seconds: float, progress: Progress) -> Step | None:
-    """The first of the likeliest changes that the machine sides with."""
+    """The first of the likeliest changes that the machine sides with more often than a coin would."""
     for change in likeliest(checked, seconds, progress)[: PARAMS.candidates]:
         progress(f"the machine decides about {field_name(change.path)} = {change.value}")
-        won, asked = referee(checked, change.machine, purpose)
-        if by_coin(won, asked) < PARAMS.significance:
-            return Step(change, won, asked)
+        won, trials = referee(checked, change.machine, purpose)
+        if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
+            return Step(change, won, trials)
     return None
 
 
-def by_coin(won: int, asked: int) -> float:
-    """How likely a fair coin wins so often or more."""
-    return float(sum(math.comb(asked, k) for k in range(won, asked + 1)) / 2**asked)
+def _changed(twin: Twin, step: Step) -> Twin:
+    """The twin with the change, and with an origin that says so."""
+    before = twin.origins.get(step.change.path)
+    why = f"{step.text()}; before: {said(before)}" if before is not None else step.text()
+    fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
+    return Twin(step.change.machine, {**twin.origins, step.change.path: fitted}, twin.set_aside)
 
 
 # -- candidates -------------------------------------------------------------------------------------------------------
@@ -135,33 +132,31 @@ def by_coin(won: int, asked: int) -> float:
 
 def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
     """Machines that differ from the twin in one field that these families of probes rest on, in their order."""
-    wanted = [(table, name) for each in families for table, names in FIELDS[each].items() for name in names]
     numbers = [(path, value) for path, value in fields_of(twin.machine) if type(value) in (int, float)]
-    for path, value in sorted(
-        ((path, value) for path, value in numbers if (path[0], path[-1]) in wanted),
-        key=lambda each: wanted.index((str(each[0][0]), str(each[0][-1]))),
-    ):
-        for other in _others(path, value, twin.origins.get(path)):
-            try:
-                machine = parse(dump(_replaced(twin.machine, path, other)), "the changed twin")
-            except UsageError:  # no machine has this value
+    for wanted in dict.fromkeys(name for each in families for name in FIELDS[each]):
+        for path, value in numbers:
+            if f"{path[0]}.{path[-1]}" != wanted:
                 continue
-            yield Change(path, other, value, machine)
+            for other in _others(path, value, twin.origins.get(path)):
+                try:
+                    machine = parse(dump(_replaced(twin.machine, path, other)), "the changed twin")
+                except UsageError:  # no machine has this value
+                    continue
+                yield Change(path, other, value, machine)
 
 
 def _others(path: Path, value: float, origin: Origin | None) -> list[float]:
-    """Other values of a field: the ends of the interval of a measured one, else by factors, or by one; sets, whose
-    number is mostly a power of two, half and double."""
-    ends = (origin.low, origin.high) if origin is not None and origin.origin == "measured" else ()
-    found = [end for end in ends if end is not None and end != value]
-    if not found:
-        half_or_double, by_a_quarter = (PARAMS.factors[:2], PARAMS.factors[2:])
-        found = [value * factor for factor in half_or_double]
+    """Other values of a field: the ends of the interval of a measured one, else half and double, and for what is no
+    power of two one or a quarter more and less."""
+    found = [origin.low, origin.high] if origin is not None and origin.origin == "measured" else []
+    ends: list[float] = [end for end in found if end is not None and end != value]
+    if not ends:
+        ends = [value / 2, value * 2]
         if isinstance(value, int) and value <= PARAMS.small:
-            found += [value - 1, value + 1]
+            ends += [value - 1, value + 1]
         elif path[-1] != "sets":
-            found += [value * factor for factor in by_a_quarter]
-    whole = [round(each) for each in found] if isinstance(value, int) else found
+            ends += [value * 0.8, value * 1.25]
+    whole = [round(each) for each in ends] if isinstance(value, int) else ends
     return [each for each in dict.fromkeys(whole) if each != value]
 
 
@@ -172,40 +167,34 @@ def _replaced(node: Any, path: Path, value: Any) -> Any:
     head, rest = path[0], path[1:]
     if isinstance(node, msgspec.Struct):
         return msgspec.structs.replace(node, **{str(head): _replaced(getattr(node, str(head)), rest, value)})
-    if isinstance(node, dict):
-        return {**node, head: _replaced(node[head], rest, value)}
     return tuple(_replaced(each, rest, value) if index == head else each for index, each in enumerate(node))
 
 
-def likeliest(checked: Verified, seconds: float, progress: Progress = lambda _: None) -> list[Change]:
+def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Change]:
     """The changes that explain more of the probes on which the twin stays wrong than they spoil of others, those that
     explain most first, of those that there was time for."""
     bad = checked.staying[: PARAMS.tried]
     good = [row for row in checked.rows if not row.badness][: PARAMS.tried]
+    trials = {row.number: row.trial for row in (*bad, *good)}
     end, found = time.monotonic() + seconds, list[tuple[int, Change]]()
     for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad)):
         if time.monotonic() > end:
             break
         progress(f"trying {field_name(change.path)} = {change.value}")
-        given = _given(change, checked, bad)
-        gain = sum(_gap(row, given, checked) < _gap(row, {row.number: row.twin}, checked) / 2 for row in bad)
-        if gain:
-            given = _given(change, checked, good)
-            gain -= sum(_gap(row, given, checked) > least_difference(row.trial, row.first) for row in good)
-        found.append((gain, change))
+        given = answered(change.machine, checked, trials)
+        explained = sum(
+            _gap(row, given, checked) < _gap(row, {row.number: row.answers[-1]}, checked) / 2 for row in bad
+        )
+        spoiled = sum(_gap(row, given, checked) > least_difference(row.trial, row.answers[0]) for row in good)
+        found.append((explained - spoiled, change))
     return [change for gain, change in sorted(found, key=lambda each: -each[0]) if gain > 0]
 
 
-def _given(change: Change, checked: Verified, rows: list[Row]) -> dict[int, Answer]:
-    trials = {row.number: row.trial for row in rows}
-    return answered(change.machine, checked, trials, checked.twin.machine)
-
-
-def _gap(row: Row, given: dict[int, Answer], checked: Verified) -> float:
+def _gap(row: Row, given: dict[int, Cycles], checked: Verified) -> float:
     """How far an answer is from the machine's on the target on which the twin is worst; far without one."""
     if row.number not in given:
-        return math.inf
-    own, other = (scaled(row.trial, each, checked.twin.machine)[row.worst] for each in (row.first, given[row.number]))
+        return float("inf")
+    own, other = (scaled(row.trial, each, checked.around)[row.worst] for each in (row.answers[0], given[row.number]))
     return abs(own - other)
 
 
@@ -213,49 +202,20 @@ def _gap(row: Row, given: dict[int, Answer], checked: Verified) -> float:
 
 
 def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[int, int]:
-    """On how many of the new probes that separate twin and candidate the machine is nearer to the candidate."""
-    twin, request = checked.twin.machine, checked.request
-    real = open_machine(request.machine, cpu=request.cpu, seed=request.seed)
-    try:
-        with opened_twin(twin, request.seed) as model:
-            around = surroundings(twin, real, model)
-        drawings = ((number, drawn(request.seed, number, around, purpose)) for number in range(PARAMS.pool))
-        trials = {number: trial for number, trial in drawings if trial is not None}
-        old, new = (answered(each, checked, trials, twin) for each in (twin, candidate))
-        places = _separating(trials, old, new, twin)
-        asker = Asker(real, around, held_latencies(twin), request.seed, checked.repetitions)
-        asker.alone()
-        asker.calibrate()
-        found = dict(answers(asker, {number: trials[number] for number in places}))
-        asker.close()
-    finally:
-        real.close()
-    won = 0
-    for number, answer in found.items():
-        own, one, other = (
-            scaled(trials[number], each, twin)[places[number]] for each in (answer, old[number], new[number])
-        )
-        won += abs(own - other) < abs(own - one)
-    return won, len(found)
-
-
-def _separating(
-    trials: dict[int, Trial], old: dict[int, Answer], new: dict[int, Answer], twin: spec.Machine
-) -> dict[int, int]:
-    """Trials on which both differ most, with the target on which they do."""
-    found: list[tuple[float, int, int]] = []
-    for number in old.keys() & new.keys():
+    """Of new probes that twin and candidate answer differently: on how many the machine is nearer to the candidate."""
+    around = checked.around
+    trials = drawings(range(PARAMS.pool), replace(checked.request, purpose=purpose), around)
+    old, new = (answered(each, checked, trials) for each in (checked.twin.machine, candidate))
+    with opened_real(checked.request) as real:
+        runner = Runner(real, around, checked.request.seed, checked.repetitions)
+        own = runner.answers(trials)
+        runner.close()
+    won = total = 0
+    for number in own.keys() & old.keys() & new.keys():
         trial = trials[number]
-        pairs = zip(scaled(trial, old[number], twin), scaled(trial, new[number], twin), strict=True)
-        gap, target = max((abs(one - other), index) for index, (one, other) in enumerate(pairs))
-        if gap > least_difference(trial, old[number]):
-            found.append((-gap, number, target))
-    return {number: target for _, number, target in sorted(found)[: PARAMS.asked]}
-
-
-def changed(twin: Twin, step: Step) -> Twin:
-    """The twin with the change, and with an origin that says so."""
-    before = twin.origins.get(step.change.path)
-    why = f"{step.text()}; before: {said(before)}" if before is not None else step.text()
-    fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
-    return Twin(step.change.machine, {**twin.origins, step.change.path: fitted}, twin.set_aside)
+        targets = zip(*(scaled(trial, each[number], around) for each in (own, old, new)), strict=True)
+        machine, one, other = max(targets, key=lambda each: abs(each[1] - each[2]))
+        if abs(one - other) > least_difference(trial, old[number]):
+            total += 1
+            won += abs(machine - other) < abs(machine - one)
+    return won, total

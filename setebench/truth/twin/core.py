@@ -1,66 +1,188 @@
-"""Rules for the clock, the cores and what they do beside a miss."""
+"""Rules for the clock, the cores, TLBs, memory, software prefetches, and lines of other cores."""
 
 from __future__ import annotations
 
 from setebench.sim import spec
+from setebench.sim.files.toml_lines import Path
+from setebench.sim.spec.checks import MOST_TLB_WAYS
 from setebench.sim.spec.fields import table_fields
-from setebench.truth.twin.draft import Draft
-from setebench.truth.twin.readings import Readings, computed, narrowest
+from setebench.truth.twin.caches import at
+from setebench.truth.twin.readings import Draft, Reading, Readings, computed, narrowest
 
 SYSTEM = "as the machine itself says"
-VECTOR_BYTES = (16, 32, 64)
+COPIES: dict[str, Path] = {
+    "clock.step": ("clock", "step_ticks"),
+    "page_fault.minor.4k": ("memory", "page_fault_4k_cycles"),
+    "page_fault.minor.2m": ("memory", "page_fault_2m_cycles"),
+    "software_prefetch.on_tlb_miss.l1": ("software_prefetch", "on_l1_tlb_miss"),
+    "software_prefetch.on_tlb_miss.l2": ("software_prefetch", "on_l2_tlb_miss"),
+    "software_prefetch.on_page_fault": ("software_prefetch", "on_page_fault"),
+    "software_prefetch.across_page": ("software_prefetch", "across_page"),
+    "software_prefetch.when_full": ("software_prefetch", "when_full"),
+}
+"""Findings that are a field as they are."""
+
+GIGA = 1e9
+SMALL, HUGE = 4096, 2 << 20
+LEAST_ABOVE_CACHES = 2.0
+"""Memory whose latency is open is assumed to be so many times as far as the last cache, or at its default."""
+
+TLB_WAYS = (8, 12, 16, 4, 6, 24, 5, 3, 10)
+LEAST_SETS = 16
+"""A table that could have so many sets of usual ways is assumed to be set-associative; a smaller one, fully."""
 
 
 def clock(readings: Readings, draft: Draft) -> None:
-    """The counter's pace and step, and what an empty interval takes with each bracket."""
+    """The counter's pace, what an empty interval takes with each bracket, and all fields that are only copied."""
+    for parameter, path in COPIES.items():
+        draft.put(path, readings.get(parameter))
     ratio = readings.get("clock.cycles_per_tick")
     if ratio is not None:
         draft.put(("clock", "ticks_per_cycle"), computed(lambda cycles: 1 / cycles, ratio))
-    rate = readings.fact("ticks_per_second")
-    if rate:
-        draft.assume(("clock", "ticks_per_second"), float(rate), SYSTEM)
-    draft.put(("clock", "step_ticks"), readings.get("clock.step"))
+    if readings.fact("ticks_per_second"):
+        draft.assume(("clock", "ticks_per_second"), float(readings.fact("ticks_per_second")), SYSTEM)
     found = {name.rpartition(".")[2]: readings.get(name) for name in readings.names("clock.overhead.")}
-    order = [name for name in readings.fact("brackets") or found if name in found]
-    for name in order:
-        overhead = found[name]
+    for name in readings.fact("brackets") or found:
+        overhead = found.get(name)
         if overhead is not None and ratio is not None:
             draft.put(("clock", "brackets", name), computed(lambda ticks, cycles: ticks * cycles, overhead, ratio))
 
 
 def cores(readings: Readings, draft: Draft) -> None:
     """How many there are, whether they wait for a miss, and what vector loads and siblings cost."""
-    groups = readings.cores
-    draft.assume(("core", "cores"), _at_most("cores", len(groups)), SYSTEM)
-    draft.assume(("core", "threads_per_core"), _at_most("threads_per_core", max(map(len, groups))), SYSTEM)
+    groups = readings.fact("siblings") or [[cpu] for cpu in readings.fact("cpus") or [0]]
+    for name, number in (("cores", len(groups)), ("threads_per_core", max(map(len, groups)))):
+        most = table_fields(spec.Core)[name].limits[1]
+        draft.assume(("core", name), int(min(number, most or number)), SYSTEM)
     if readings.fact("access_sizes"):
         draft.assume(("core", "access_sizes"), list(readings.fact("access_sizes")), SYSTEM)
-    blocks = False
     for access in ("load", "store", "prefetch"):
         found = readings.get(f"blocking.{access}")
-        if found is not None:
-            blocks |= found.value == "blocking"
-            draft.put(("core", f"blocking_{access}"), found, found.value == "blocking")
-    if blocks:
-        draft.assume(("core", "out_of_order"), False, "an access that holds up independent work")
-    _vectors(readings, draft)
+        if (
+            draft.put(("core", f"blocking_{access}"), found, found and found.value == "blocking")
+            and (draft.fields["core", f"blocking_{access}"])
+        ):
+            draft.assume(("core", "out_of_order"), False, "an access that holds up independent work")
+    for size in (16, 32, 64):
+        extra = [
+            computed(_above, vector, plain)
+            for level in ("l1", "l2", "l3", "memory")
+            if (vector := readings.get(f"latency.{level}.vector{size}")) and (plain := readings.latency(level))
+        ]
+        draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(extra))
     beside, alone = readings.get("latency.smt.l1"), readings.get("latency.l1")
     if beside is not None and alone is not None:
-        draft.put(("core", "smt_extra_cycles"), computed(lambda two, one: max(two - one, 0.0), beside, alone))
+        draft.put(("core", "smt_extra_cycles"), computed(_above, beside, alone))
 
 
-def _at_most(field: str, number: int) -> int:
-    """The number, or the most that a machine file may say."""
-    most = table_fields(spec.Core)[field].limits[1]
-    return number if most is None else min(number, int(most))
+def _above(more: float, less: float) -> float:
+    return max(more - less, 0.0)
 
 
-def _vectors(readings: Readings, draft: Draft) -> None:
-    """The difference to 8-byte loads, from the level where it is known best."""
-    for size in VECTOR_BYTES:
-        found = []
-        for level in ("l1", "l2", "l3", "memory"):
-            vector, plain = readings.get(f"latency.{level}.vector{size}"), readings.latency(level)
-            if vector is not None and plain is not None:
-                found.append(computed(lambda wide, narrow: max(wide - narrow, 0.0), vector, plain))
-        draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(found))
+# -- TLBs ----------------------------------------------------------------------------------------------------------
+
+
+def tlbs(readings: Readings, draft: Draft) -> None:
+    """Entries and penalties of both levels for both page sizes; ways are assumed. A second table holds and costs no
+    less than the first."""
+    for pages in ("4k", "2m"):
+        entries, cycles = 0, 0.0
+        for level in (1, 2):
+            if not entries and not readings.names(f"tlb.l{level}.", f".{pages}"):
+                continue
+            path, usual = ("tlb", f"l{level}_{pages}"), getattr(spec.Tlb(), f"l{level}_{pages}")
+            found = readings.get(f"tlb.l{level}.entries.{pages}")
+            wanted = int(found.value) if found else usual.entries
+            count, ways = tlb_shape(level, max(wanted, entries) if wanted else 0)
+            if found and count != wanted:
+                found = found.bounded(f"{wanted} was found; {count} make a power of two of sets")
+            if not draft.put((*path, "entries"), found, count):
+                draft.assume((*path, "entries"), count, "open: the usual, and no fewer than the first table's")
+            draft.assume((*path, "ways"), ways, "no finding says how many sets there are")
+            penalty = (*path, "miss_penalty_cycles")
+            if not draft.put(penalty, readings.get(f"tlb.l{level}.miss_penalty.{pages}")):
+                more = max(usual.miss_penalty_cycles, cycles)
+                draft.assume(penalty, more, "open: the usual, and no less than the first table's")
+            if count:
+                entries, cycles = count, float(draft.fields[penalty])
+    _splintered(readings, draft)
+
+
+def tlb_shape(level: int, entries: int) -> tuple[int, int]:
+    """Entries and ways (0: all) of a table that has so many entries at least: a first one is fully associative, as most
+    are; others have usual ways where these make a power of two of sets."""
+    if level > 1 and entries:
+        for ways in TLB_WAYS:
+            sets, rest = divmod(entries, ways)
+            if not rest and sets >= LEAST_SETS and sets & (sets - 1) == 0:
+                return entries, ways
+    if entries <= MOST_TLB_WAYS:
+        return entries, 0
+    return min((ways << (-(-entries // ways) - 1).bit_length(), ways) for ways in TLB_WAYS)
+
+
+def _splintered(readings: Readings, draft: Draft) -> None:
+    """Large pages whose tables are those of small pages, up to what a page walk takes, are held in 4 KiB parts: a walk
+    to a whole one has a level less to read."""
+    names = []
+    for name in ("l1.entries", "l2.entries", "l1.miss_penalty", "l2.miss_penalty"):
+        small, large = (readings.get(f"tlb.{name}.{pages}") for pages in ("4k", "2m"))
+        if not (small and large and small.value and small.ends[0] <= large.ends[1] and large.ends[0] <= small.ends[1]):
+            return
+        names += [*small.parameters, *large.parameters]
+    why = "large pages have the tables of small ones, walks included"
+    draft.put(("memory", "huge_pages_splintered"), Reading(True, "bounded", parameters=tuple(names), why=why))
+
+
+# -- memory and other cores ----------------------------------------------------------------------------------------
+
+
+def memory(readings: Readings, draft: Draft) -> None:
+    """Bytes, pages, latency, and the pace of lines."""
+    total, sizes = readings.fact("memory_bytes"), readings.fact("page_sizes") or ()
+    if total:
+        least, most = table_fields(spec.Memory)["bytes"].limits
+        size = min(max(int(total), int(least or 0)), int(most or total)) // HUGE * HUGE
+        draft.assume(("memory", "bytes"), size, SYSTEM)
+    if SMALL in sizes:
+        draft.assume(("memory", "page_sizes"), [size for size in sizes if size in (SMALL, HUGE)], SYSTEM)
+    if not draft.put(("memory", "latency_cycles"), readings.latency("memory")):
+        last = float(draft.fields[(*at(readings.levels), "latency_cycles")])
+        far = max(spec.Memory().latency_cycles, LEAST_ABOVE_CACHES * last)
+        draft.assume(("memory", "latency_cycles"), far, "the latency is open: a usual one")
+    peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
+    rate, line = readings.fact("ticks_per_second"), readings.line
+    # a bound is what fewer CPUs reached, whose own queues limit them
+    if peak is not None and peak.kind == "measured" and peak.value and ratio is not None and rate:
+        interval = computed(
+            lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio, why="line over peak"
+        )
+        draft.put(("memory", "interval_cycles"), interval)
+
+
+def software_prefetches(readings: Readings, draft: Draft) -> None:
+    """Where each hint's lines land."""
+    usual = spec.SoftwarePrefetch().hints
+    for name in readings.fact("prefetch_hints") or usual:
+        if name not in usual:
+            continue
+        path = ("software_prefetch", "hints", name)
+        if not draft.put((*path, "fills"), readings.get(f"software_prefetch.fills.{name}")):
+            draft.assume((*path, "fills"), usual[name].fills, "where its lines land is open: the usual")
+        if usual[name].exclusive:
+            draft.assume((*path, "exclusive"), True, "the usual")
+
+
+def coherence(readings: Readings, draft: Draft) -> None:
+    """Reads of other cores' lines, as the pair that is known best shows them; all pairs are as far apart."""
+    count = readings.levels
+    outer = (*at(count), "latency_cycles") if count > 2 else ("memory", "latency_cycles")
+    for state in ("modified", "exclusive", "shared"):
+        names = readings.names("latency.core_to_core.", f".{state}")
+        known = narrowest([found for name in names if (found := readings.get(name)) is not None])
+        if known is not None:  # 0: what all cores share delivers it
+            plain = state == "shared" and known.ends[0] <= float(draft.fields[outer]) <= known.ends[1]
+            draft.put(("coherence", f"{state}_cycles"), known, 0.0 if plain else None)
+    after, hit = readings.get("software_prefetch.store_after.shared"), readings.get("latency.l1")
+    if after is not None and hit is not None:
+        draft.put(("coherence", "invalidate_cycles"), computed(_above, after, hit))

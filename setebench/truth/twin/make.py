@@ -1,7 +1,8 @@
-"""All rules together: a machine from a result, with the origin of every field."""
+"""All rules together: a machine from a result, with the origin of every field, and its file."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,30 +12,34 @@ import msgspec
 from setebench.errors import SetebenchError
 from setebench.results import Document
 from setebench.sim import spec
+from setebench.sim.files.dump import dump, literal
 from setebench.sim.files.loader import origins, parse
-from setebench.sim.files.origins import Origin, field_name
-from setebench.sim.files.toml_lines import Path
+from setebench.sim.files.origins import TABLE, Origin, field_name
+from setebench.sim.files.toml_lines import Path, key_lines
 from setebench.sim.spec.checks import Problem, field_problems, sense_problems
 from setebench.sim.spec.fields import table_fields
-from setebench.text import visible
-from setebench.truth.twin import caches, core, memory, prefetchers, tlbs
-from setebench.truth.twin.draft import Draft
-from setebench.truth.twin.readings import Readings
+from setebench.text import remark, visible
+from setebench.truth.twin import caches, core, prefetchers
+from setebench.truth.twin.readings import Draft, Readings
 
 RULES: tuple[Callable[[Readings, Draft], None], ...] = (
     core.clock,
     core.cores,
     caches.caches,
-    tlbs.tlbs,
-    memory.memory,
-    memory.software_prefetches,
+    core.tlbs,
+    core.memory,
+    core.software_prefetches,
     prefetchers.prefetchers,
-    memory.coherence,
+    core.coherence,
 )
+PREFETCHERS: Path = ("prefetchers",)
 UNMEASURED = "not measured; the default of machine files"
 NOTHING = "no field of a machine follows from the findings of this result; `setebench characterize` asks for all"
 MOST_CONTRADICTIONS = 50
 """Findings that may be set aside because they contradict others, before a result is refused."""
+
+WIDTH = 116
+"""Columns of a comment."""
 
 
 @dataclass(frozen=True)
@@ -63,76 +68,116 @@ def make_twin(document: Document, *, of_nothing: bool = False) -> Twin:
     unless a twin `of_nothing` is wanted, where no finding says anything of a memory system."""
     set_aside: dict[str, str] = {}
     for _ in range(MOST_CONTRADICTIONS):
-        draft = _draft(Readings(document, frozenset(set_aside)))
-        problems = field_problems(draft.data)
-        machine = None if problems else msgspec.convert(draft.data, spec.Machine)
-        problems = problems or sense_problems(machine)  # type: ignore[arg-type]
+        draft = _draft(Readings(document, set_aside))
         if not of_nothing and all(origin.origin == "assumed" for origin in draft.origins.values()):
             raise SetebenchError(NOTHING)
-        if machine is not None and not problems:
-            return Twin(machine, dict(_complete(machine, draft.origins)), set_aside)
-        aside = _behind(problems[0], draft)
-        if not aside:
+        problems = field_problems(draft.data)
+        if not problems:
+            machine = msgspec.convert(draft.data, spec.Machine)
+            problems = sense_problems(machine)
+            if not problems:
+                return Twin(machine, _complete(machine, draft.origins), set_aside)
+        behind = _behind(problems[0], draft)
+        if not behind:
             break
-        set_aside |= dict.fromkeys(aside, problems[0].message)
+        set_aside |= dict.fromkeys(behind, problems[0].message)
     raise SetebenchError(f"no machine has these findings: {problems[0].name}: {problems[0].message}")
 
 
 def _draft(readings: Readings) -> Draft:
-    draft = Draft()
-    _names(readings, draft)
+    draft, document = Draft(), readings.document
+    names = {
+        "name": f"twin of {readings.fact('name') or document.machine.name}",
+        "description": f"made of findings of {document.started} by {document.tool.name} {document.tool.version}",
+    }
+    for name, text in names.items():
+        most = int(table_fields(spec.Machine)[name].limits[1] or 0)
+        draft.assume((name,), visible(text)[:most], "of the result")
+    if not draft.put(("line_size_bytes",), readings.get("cache.l1.line_size")):
+        draft.assume(("line_size_bytes",), readings.line, core.SYSTEM)
     for rule in RULES:
         rule(readings, draft)
-    caches.floors(draft)
     return draft
 
 
-def _names(readings: Readings, draft: Draft) -> None:
-    document = readings.document
-    name = visible(f"twin of {readings.fact('name') or document.machine.name}")
-    draft.assume(("name",), name[: _most("name")], "a name")
-    description = visible(f"made of findings of {document.started} by {document.tool.name} {document.tool.version}")
-    draft.assume(("description",), description[: _most("description")], "which result it is from")
-    line = readings.get("cache.l1.line_size")
-    if not draft.put(("line_size_bytes",), line):
-        draft.assume(("line_size_bytes",), readings.line, core.SYSTEM)
-
-
-def _most(field: str) -> int:
-    """Characters that a field of a machine may have."""
-    return int(table_fields(spec.Machine)[field].limits[1] or 0)
-
-
 def _behind(problem: Problem, draft: Draft) -> tuple[str, ...]:
-    """The findings behind a field that can't be: of the field itself, or of the nearest field around it."""
-    for length in range(len(problem.path), 0, -1):
-        origin = draft.origins.get(problem.path[:length])
-        if origin is not None and origin.parameters:
-            return origin.parameters
-    inside = (origin for path, origin in draft.origins.items() if path[: len(problem.path)] == problem.path)
-    return next((origin.parameters for origin in inside if origin.parameters), ())
+    """The findings behind a field that can't be: of the field itself, of the nearest field around it, or within."""
+    around = [draft.origins.get(problem.path[:length]) for length in range(len(problem.path), 0, -1)]
+    inside = [origin for path, origin in draft.origins.items() if path[: len(problem.path)] == problem.path]
+    return next((origin.parameters for origin in (*around, *inside) if origin and origin.parameters), ())
 
 
-def _complete(machine: spec.Machine, known: dict[Path, Origin]) -> Iterator[tuple[Path, Origin]]:
+def _complete(machine: spec.Machine, known: dict[Path, Origin]) -> dict[Path, Origin]:
     """Every field of the machine in the order of the schema, with its origin: assumed where no rule filled it."""
-    for path, _ in fields_of(machine):
-        yield path, known.get(path, Origin(origin="assumed", why=UNMEASURED))
-    if ("prefetchers",) in known:
-        yield ("prefetchers",), known["prefetchers",]
+    unmeasured = Origin(origin="assumed", why=UNMEASURED)
+    every = {path: known.get(path, unmeasured) for path, _ in fields_of(machine)}
+    return every | ({PREFETCHERS: known[PREFETCHERS]} if PREFETCHERS in known else {})
 
 
 def fields_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """(path, value) of every plain field of a table and of the tables in it; lists of numbers are plain."""
+    inner: dict[str | int, Any] | None = None
     if isinstance(value, msgspec.Struct):
-        for field in table_fields(type(value)).values():
-            inner = getattr(value, field.name)
-            if inner is not None:
-                yield from fields_of(inner, (*path, field.name))
+        inner = {name: each for name in value.__struct_fields__ if (each := getattr(value, name)) is not None}
     elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from fields_of(inner, (*path, key))
-    elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-        for index, inner in enumerate(value):
-            yield from fields_of(inner, (*path, index))
-    elif not (isinstance(value, tuple) and not value and path == ("prefetchers",)):
+        inner = value
+    elif isinstance(value, tuple) and (path == PREFETCHERS or (value and isinstance(value[0], msgspec.Struct))):
+        inner = dict(enumerate(value))
+    if inner is None:
         yield path, value
+        return
+    for key, each in inner.items():
+        yield from fields_of(each, (*path, key))
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def as_toml(twin: Twin) -> str:
+    """The text of the machine file: TOML with the origin of every field as a comment above it, and as data in
+    `[origins]`. Fields of an inline table stand in its line."""
+    plain = dump(twin.machine)
+    places, above = key_lines(plain), dict[int, list[str]]()
+    for path, origin in twin.origins.items():
+        if path in places and path != PREFETCHERS:
+            comments = above.setdefault(places[path], [])
+            comments += _comment(f"{path[-1]}: {said(origin)}" if comments else said(origin))
+    lines = [*_head(twin), ""]
+    for number, line in enumerate(plain.splitlines(), 1):
+        lines += [*above.get(number, []), line]
+    lines += ["", f"[{TABLE}]"]
+    for path, origin in twin.origins.items():
+        fields = {name: getattr(origin, name) for name in ("origin", "low", "high", "parameters", "why")}
+        fields |= {name: float(fields[name]) for name in ("low", "high") if fields[name] is not None}
+        given = ", ".join(f"{name} = {literal(each)}" for name, each in fields.items() if each not in (None, (), ""))
+        lines.append(f"{literal(field_name(path))} = {{{given}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _head(twin: Twin) -> Iterator[str]:
+    kinds = [origin.origin for origin in twin.origins.values()]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
+    yield from _comment(f"{twin.machine.name}: {counts} fields.")
+    yield "# measured: found, in this interval; bounded: a bound or an interval stands for it; assumed: not measured."
+    for path, origin in twin.origins.items():
+        if origin.origin == "fitted":
+            yield from _comment(f"fitted: {field_name(path)}: {origin.why}")
+    for parameter, reason in twin.set_aside.items():
+        yield from _comment(f"set aside: {parameter}, which contradicts other findings: {reason}")
+    if PREFETCHERS in twin.origins:
+        yield from _comment(f"prefetchers: {said(twin.origins[PREFETCHERS])}")
+
+
+def said(origin: Origin) -> str:
+    """An origin in words."""
+    parts: list[str] = [origin.origin]
+    if origin.low is not None or origin.high is not None:
+        ends = ("-" if end is None else f"{end:.6g}" for end in (origin.low, origin.high))
+        parts.append(f"[{', '.join(ends)}]")
+    if origin.parameters:
+        parts.append(f"from {', '.join(origin.parameters)}")
+    return " ".join(parts) + (f": {origin.why}" if origin.why else "")
+
+
+def _comment(text: str) -> Iterator[str]:
+    yield from (f"# {line}" for line in textwrap.wrap(remark(text), WIDTH))

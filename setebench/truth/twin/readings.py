@@ -1,16 +1,17 @@
-"""Findings as rules for fields read them: a value with its interval, and how sure it is."""
+"""Findings as rules for fields read them, and the machine file while it is being made."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import Kind, Origin
+from setebench.sim.files.toml_lines import Path
 
 LONGEST_WHY = 300
 """Characters; a machine file's lines have at most 1000."""
@@ -33,39 +34,41 @@ class Reading:
         why = " ".join(self.why.split())[:LONGEST_WHY]
         return Origin(origin=self.kind, low=self.low, high=self.high, parameters=self.parameters, why=why)
 
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The interval, closed by the value where an end is open."""
+        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
+
     def bounded(self, why: str) -> Reading:
         """The same, but no surer than a bound."""
         return replace(self, kind="bounded", why=f"{why}; {self.why}" if self.why else why)
 
 
-@dataclass(frozen=True)
 class Readings:
     """The findings of a result that rules may use; those `without` are left out because they contradict others."""
 
-    document: Document
-    without: frozenset[str] = frozenset()
-
-    def finding(self, parameter: str) -> Finding | None:
-        """The finding, whatever its outcome."""
-        if parameter in self.without:
-            return None
-        return next((each for each in self.document.findings if each.parameter == parameter), None)
+    def __init__(self, document: Document, without: Collection[str] = ()) -> None:
+        self.document = document
+        self._findings: dict[str, Finding] = {}
+        for each in document.findings:
+            if each.parameter not in without:
+                self._findings.setdefault(each.parameter, each)
 
     def get(self, parameter: str) -> Reading | None:
         """The finding as a reading, None where it says nothing of the value."""
-        found = self.finding(parameter)
+        found = self._findings.get(parameter)
         if found is None:
             return None
-        if found.value is not None:
-            bound = found.outcome == Outcome.AT_LEAST
-            low = found.value if bound and isinstance(found.value, (int, float)) else found.low
-            why = "a lower bound" if bound else found.method
-            return Reading(found.value, "bounded" if bound else "measured", low, found.high, (parameter,), why)
-        if found.low is None or found.high is None:
-            return None
-        return Reading(
-            _middle(found.low, found.high), "bounded", found.low, found.high, (parameter,), found.reason or ""
-        )
+        low, high, names = found.low, found.high, (parameter,)
+        if found.value is None:
+            if low is None or high is None:
+                return None
+            middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
+            return Reading(middle, "bounded", low, high, names, found.reason or "")
+        if found.outcome == Outcome.AT_LEAST:
+            low = found.value if isinstance(found.value, (int, float)) else low
+            return Reading(found.value, "bounded", low, high, names, "a lower bound")
+        return Reading(found.value, "measured", low, high, names, found.method)
 
     def latency(self, where: str) -> Reading | None:
         """A level's latency, or memory's. Where it is open or a bound, because chains and single loads disagree, the
@@ -79,17 +82,11 @@ class Readings:
 
     def names(self, start: str, end: str = "") -> list[str]:
         """Parameters that begin and end so, in the order of the result."""
-        names = (each.parameter for each in self.document.findings if each.parameter not in self.without)
-        return [name for name in names if name.startswith(start) and name.endswith(end)]
+        return [name for name in self._findings if name.startswith(start) and name.endswith(end)]
 
     def fact(self, name: str) -> Any:
         """What the machine says of itself; None where it doesn't."""
         return self.document.machine.facts.get(name)
-
-    @property
-    def cores(self) -> list[list[int]]:
-        """CPU numbers of each core."""
-        return [list(group) for group in self.fact("siblings") or [[cpu] for cpu in self.fact("cpus") or [0]]]
 
     @property
     def line(self) -> int:
@@ -97,46 +94,66 @@ class Readings:
         found = self.get("cache.l1.line_size")
         return int(found.value if found else self.fact("line_size") or 64)
 
+    @property
+    def levels(self) -> int:
+        """How many levels of cache the result shows; a machine file has two at least."""
+        shown = [level for level in (3, 4) if self.names(f"cache.l{level}.") or self.names(f"latency.l{level}")]
+        return max([2, *shown])
+
 
 def computed(rule: Callable[..., float], *readings: Reading, why: str = "") -> Reading:
     """`rule` of the values; the interval spans the rule at the corners of theirs. No surer than the least sure.
 
     Raises `UsageError` for values that the rule can't take, as only a damaged result has."""
-    ends: list[float] = []
     names = tuple(dict.fromkeys(name for each in readings for name in each.parameters))
     try:
         value = rule(*(each.value for each in readings))
-        if any(each.low is not None or each.high is not None for each in readings):
-            corners = itertools.product(*(list(_ends(each)) for each in readings))
-            ends = [rule(*corner) for corner in corners]
+        ends = [rule(*corner) for corner in itertools.product(*(each.ends for each in readings))]
     except (ArithmeticError, ValueError) as error:
         raise UsageError(f"the result's values of {', '.join(names)} can't be: {error}") from error
+    kind: Kind = "bounded" if any(each.kind == "bounded" for each in readings) else "measured"
     whys = dict.fromkeys(text for text in (why, *(each.why for each in readings)) if text)
-    return Reading(
-        value,
-        "bounded" if any(each.kind == "bounded" for each in readings) else "measured",
-        min(ends) if ends else None,
-        max(ends) if ends else None,
-        names,
-        "; ".join(whys),
-    )
-
-
-def _ends(reading: Reading) -> Iterator[Any]:
-    yield reading.value
-    yield from (end for end in (reading.low, reading.high) if end is not None)
-
-
-def _middle(low: float, high: float) -> float:
-    return math.sqrt(low * high) if low > 0 else (low + high) / 2
+    low, high = (min(ends), max(ends)) if min(ends) < max(ends) else (None, None)
+    return Reading(value, kind, low, high, names, "; ".join(whys))
 
 
 def narrowest(readings: Collection[Reading]) -> Reading | None:
     """The reading with the narrowest interval, measured ones first; None of none."""
-    return min(readings, key=_doubt, default=None)
+    return min(readings, key=lambda each: (each.kind != "measured", each.ends[1] - each.ends[0]), default=None)
 
 
-def _doubt(reading: Reading) -> tuple[bool, float]:
-    if reading.low is None or reading.high is None:
-        return reading.kind != "measured", 0.0
-    return reading.kind != "measured", reading.high - reading.low
+@dataclass
+class Draft:
+    """A machine file while it is being made: values of fields and where they come from, by path."""
+
+    fields: dict[Path, Any] = field(default_factory=dict)
+    origins: dict[Path, Origin] = field(default_factory=dict)
+
+    def put(self, path: Path, reading: Reading | None, value: Any = None) -> bool:
+        """Fill a field from a reading (with another `value` than the reading's where the field wants it so). False,
+        and nothing done, without a reading."""
+        if reading is None:
+            return False
+        self.fields[path] = reading.value if value is None else value
+        self.origins[path] = reading.origin
+        return True
+
+    def assume(self, path: Path, value: Any, why: str) -> None:
+        """Fill a field that nobody measured."""
+        self.fields[path] = value
+        self.origins[path] = Origin(origin="assumed", why=why)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The fields as a TOML parser would have read them."""
+        root: dict[str, Any] = {}
+        for path, value in self.fields.items():
+            node: Any = root
+            for part, after in itertools.pairwise(path):
+                if isinstance(part, int):
+                    node += [{} for _ in range(part + 1 - len(node))]
+                    node = node[part]
+                else:
+                    node = node.setdefault(part, [] if isinstance(after, int) else {})
+            node[path[-1]] = value
+        return root

@@ -1,11 +1,10 @@
 """A machine and its twin, held against each other on random probes that nobody chose.
 
-`families` draw trials by a seed; `asking` runs them on any machine and answers in levels and cycles; `agreement` says
-how often twin and machine agree, beside the machine with itself.
+`families` draw trials by a seed; `runner` runs them on any machine and answers in cycles; `check` says on which the
+twin differs, `document` how often, beside the machine with itself.
 """
 
 from setebench.truth.verify.check import Request as Request
 from setebench.truth.verify.check import Verified as Verified
 from setebench.truth.verify.check import verify as verify
 from setebench.truth.verify.document import as_document as as_document
-from setebench.truth.verify.families import FAMILIES as FAMILIES

@@ -6,11 +6,13 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from scipy import stats
 
 from setebench.errors import SetebenchError
 from setebench.machine import Machine, open_machine
@@ -18,16 +20,15 @@ from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.spec.capacity import usable_lines
 from setebench.truth.twin import Twin
-from setebench.truth.verify.agreement import contradicted, doubt
-from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.families import drawn
-from setebench.truth.verify.rows import Row, answers, least_difference, row, scaled
-from setebench.truth.verify.trials import Surroundings, Trial
+from setebench.truth.verify.families import Levels, Surroundings, Trial, drawn
+from setebench.truth.verify.runner import Cycles, Runner
+
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Params:
-    """How far a check goes."""
+    """How far a check goes, and the least that counts as a difference: less is within what a run knows of its scale."""
 
     batch: int = 20  # trials between two calibrations: fewer than a second of this CPU's time
     drawing: float = 0.7  # of the minutes for new trials; the rest is for repeating those on which the twin differs
@@ -36,16 +37,18 @@ class Params:
     early: int = 3  # rounds after which a trial is given up that chance explains
     futile: float = 0.35  # p-value above which it does: two machines that differ seldom get there
     stays: float = 0.03  # p-value below which the twin is wrong on a trial, where it is shown or fitted
+    contradicts: float = 0.01  # false alarms that all trials together may raise on an exact twin
+    depth: float = 0.25  # of the way from one level to the next: a line that is nearer in one of four repetitions
+    time: float = 0.05  # of a time: a run knows its cycles per tick, and an empty interval, no better
+    cycles: float = 2.0  # of a whole probe, for the same reason
 
 
 PARAMS = Params()
 
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked. `trials` ends the check as well as `minutes`; either may be None, but not both."""
+    """What is wanted. `trials` ends the check as well as `minutes`; either may be None, but not both."""
 
     machine: str = "native"
     cpu: int | None = None
@@ -55,17 +58,84 @@ class Request:
     purpose: int = 0  # whose draws: 0 of the check, others of whoever improves a twin
 
 
+# -- scales --------------------------------------------------------------------------------------------------------
+
+
+def labels(cycles: Cycles, around: Surroundings) -> tuple[int, ...]:
+    """The level that served each line: 0 for the first, the number of caches for memory. Levels part in the middle
+    between the twin's latencies."""
+    borders = [(one + other) / 2 for one, other in itertools.pairwise(around.latencies)]
+    return tuple(sum(each > border for border in borders) for each in cycles)
+
+
+def scaled(trial: Trial, cycles: Cycles, around: Surroundings) -> tuple[float, ...]:
+    """Answers on a scale on which a difference means the same anywhere: depth in the hierarchy (0 for the first level,
+    linear in cycles between the twin's latencies), or the logarithm of a time."""
+    if not isinstance(trial, Levels):
+        return tuple(float(np.log(each)) for each in cycles)
+    latencies = around.latencies
+    return tuple(float(np.interp(each, latencies, range(len(latencies)))) for each in cycles)
+
+
+def least_difference(trial: Trial, cycles: Cycles) -> float:
+    """The difference that counts, in the scale of `scaled`."""
+    if isinstance(trial, Levels):
+        return PARAMS.depth
+    return float(max(np.log1p(PARAMS.time), np.log1p(PARAMS.cycles / trial.units / cycles[0])))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trial with the cycles of the machine, of the machine again, and of the twin. `apart` is by target how far the
+    twin lies beyond both of the machine's answers, in levels, or relative to the time."""
+
+    number: int
+    trial: Trial
+    answers: tuple[Cycles, Cycles, Cycles]
+    apart: tuple[float, ...]
+
+    @property
+    def worst(self) -> int:
+        """The target on which the twin lies farthest from the machine."""
+        return int(np.argmax(np.abs(self.apart)))
+
+    @property
+    def badness(self) -> float:
+        """How far the twin is off at the worst target: 0 where it is not."""
+        return abs(self.apart[self.worst])
+
+
+def _apart(first: float, again: float, twin: float, least: float) -> float:
+    """How far the twin is from the nearer of both answers, if it is so by more than `least` and on one side of both."""
+    gaps = (twin - first, twin - again)
+    nearer = min(gaps, key=abs)
+    return nearer if gaps[0] * gaps[1] > 0 and abs(nearer) > least else 0.0
+
+
+def doubt(machine: list[float], twin: list[float], least: float) -> float:
+    """p-value that answers of one lie so far to one side of the other's if both behave alike, or differ by no more than
+    `least`: the rank test of Mann and Whitney, which holds whatever the noise is, as long as both have the same."""
+    gap = np.median(twin) - np.median(machine)
+    if abs(gap) <= least:
+        return 1.0
+    moved = np.asarray(twin) - np.sign(gap) * least
+    return float(stats.mannwhitneyu(machine, moved, method="exact").pvalue)
+
+
+# -- the check -----------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Verified:
     """All rows, and by number of the trials that were repeated the p-value that the twin differs by chance."""
 
     twin: Twin
     request: Request
-    rows: list[Row]
-    seconds: float
+    around: Surroundings
+    rows: list[Row] = field(default_factory=list)
     doubts: dict[int, float] = field(default_factory=dict)
     repetitions: int | None = None
-    facts: dict[str, object] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def families(self) -> dict[str, list[Row]]:
@@ -77,34 +147,31 @@ class Verified:
 
     @property
     def staying(self) -> list[Row]:
-        """Trials on which the twin stayed wrong when both were asked again, the worst first."""
+        """Trials on which the twin stayed wrong when both were run again, the worst first."""
         found = [row for row in self.rows if self.doubts.get(row.number, 1.0) < PARAMS.stays]
         return sorted(found, key=lambda row: (self.doubts[row.number], -row.badness))
 
-    def family_doubt(self, rows: list[Row]) -> float:
-        """How likely the clearest of a family's trials is by chance alone, all that were repeated considered."""
-        doubts = [self.doubts[row.number] for row in rows if row.number in self.doubts]
-        return min(1.0, len(doubts) * min(doubts)) if doubts else 1.0
-
     @property
     def contradicted(self) -> bool:
-        """True if the twin differs from the machine for good."""
-        return contradicted(list(self.doubts.values()))
+        """True if the twin differs from the machine for good: one doubt is too small for chance, all of them considered
+        (Bonferroni)."""
+        return any(each < PARAMS.contradicts / len(self.doubts) for each in self.doubts.values())
 
 
-def surroundings(machine: spec.Machine, real: Machine, twin: Machine) -> Surroundings:
-    """What both machines have."""
-    own, others = real.facts, twin.facts
-    facts = msgspec.structs.replace(
-        own,
-        page_sizes=tuple(size for size in own.page_sizes if size in others.page_sizes),
-        prefetch_hints=tuple(hint for hint in own.prefetch_hints if hint in others.prefetch_hints),
-        kernels=tuple(name for name in own.kernels if name in others.kernels),
-        access_sizes=tuple(size for size in own.access_sizes if size in others.access_sizes),
-    )
+def latencies_of(machine: spec.Machine) -> tuple[float, ...]:
+    """Cycles of each cache and of memory."""
+    return (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
+
+
+def surroundings(machine: spec.Machine, real: Machine, model: Machine) -> Surroundings:
+    """What machine and twin both have."""
+    names = ("page_sizes", "prefetch_hints", "kernels", "access_sizes")
+    both = {
+        name: tuple(each for each in getattr(real.facts, name) if each in getattr(model.facts, name)) for name in names
+    }
     lines = tuple(usable_lines(level) for level in machine.levels)
-    second = machine.levels[1].latency_cycles
-    return Surroundings(facts, machine.line_size_bytes, lines, second, machine.memory.latency_cycles)
+    facts = msgspec.structs.replace(real.facts, **both)
+    return Surroundings(facts, machine.line_size_bytes, lines, latencies_of(machine))
 
 
 @contextmanager
@@ -116,118 +183,95 @@ def opened_twin(machine: spec.Machine, seed: int) -> Iterator[Machine]:
     with tempfile.TemporaryDirectory(prefix="setebench-") as folder:
         file = Path(folder) / "twin.toml"
         file.write_text(dump(quiet), encoding="utf-8")
-        opened = open_machine(f"sim:{file}", seed=seed)
-        try:
+        with closing(open_machine(f"sim:{file}", seed=seed)) as opened:
             yield opened
-        finally:
-            opened.close()
 
 
-def held_latencies(machine: spec.Machine) -> tuple[float, float]:
-    """Cycles of the first level and of memory, to which times are scaled."""
-    return machine.levels[0].latency_cycles, machine.memory.latency_cycles
+@contextmanager
+def opened_real(request: Request) -> Iterator[Machine]:
+    """The machine that is held against its twin."""
+    with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as real:
+        yield real
 
 
-def answered(
-    machine: spec.Machine, checked: Verified, trials: dict[int, Trial], twin: spec.Machine | None = None
-) -> dict[int, Answer]:
-    """What a simulated machine gives for trials, asked as the twin was. Latencies and working sets are those of `twin`,
-    by default its own."""
-    twin = twin or machine
+def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial]) -> dict[int, Cycles]:
+    """What a simulated machine gives for trials, run as they were on the twin of the check."""
     with opened_twin(machine, checked.request.seed) as model:
-        around = surroundings(twin, model, model)
-        asker = Asker(model, around, held_latencies(twin), checked.request.seed + 1, checked.repetitions)
-        asker.calibrate()
-        return dict(answers(asker, trials))
+        return Runner(model, checked.around, checked.request.seed + 1, checked.repetitions).answers(trials)
+
+
+def drawings(numbers: range, request: Request, around: Surroundings) -> dict[int, Trial]:
+    """The trials of these numbers; some can't be drawn."""
+    found = ((number, drawn(request.seed, number, around, request.purpose)) for number in numbers)
+    return {number: trial for number, trial in found if trial is not None}
 
 
 def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Verified:
     """Hold a twin against a machine. Raises what opening and running machines raises."""
     start = time.monotonic()
-    real = open_machine(request.machine, cpu=request.cpu, seed=request.seed)
-    try:
-        with opened_twin(twin.machine, request.seed) as model:
-            check = _Check(twin, request, real, model)
-            rows, doubts = check.rows(start, progress)
-            facts: dict[str, object] = {"name": real.facts.name, "kind": real.facts.kind, "cpu": real.facts.cpu}
-            return Verified(twin, request, rows, time.monotonic() - start, doubts, check.repetitions, facts)
-    finally:
-        real.close()
+    with opened_real(request) as real, opened_twin(twin.machine, request.seed) as model:
+        around = surroundings(twin.machine, real, model)
+        own = Runner(real, around, request.seed)
+        check = _Check(own, Runner(model, around, request.seed + 1, own.repetitions), around)
+        rows = check.rows(request, start, progress)
+        if not rows:
+            raise SetebenchError("no trial could be run on both machines")
+        progress("repeating those on which they differ")
+        end = start + 60 * request.minutes if request.minutes else None
+        doubts = check.doubts(rows, end)
+        own.close()
+        return Verified(twin, request, around, rows, doubts, own.repetitions, time.monotonic() - start)
 
 
+@dataclass(frozen=True)
 class _Check:
-    """The machine, its twin, and the trials that both run."""
+    """The machine and its twin."""
 
-    def __init__(self, twin: Twin, request: Request, real: Machine, model: Machine) -> None:
-        self._machine, self._request = twin.machine, request
-        self._around = surroundings(twin.machine, real, model)
-        held = held_latencies(twin.machine)
-        self._real = Asker(real, self._around, held, request.seed)
-        self._model = Asker(model, self._around, held, request.seed + 1, self._real.repetitions)
+    real: Runner
+    model: Runner
+    around: Surroundings
 
-    @property
-    def repetitions(self) -> int:
-        """How often each line is timed on both."""
-        return self._real.repetitions
-
-    def rows(self, start: float, progress: Progress) -> tuple[list[Row], dict[int, float]]:
-        """Rows until the time is over or there are enough trials, and doubts of those on which the twin differs."""
+    def rows(self, request: Request, start: float, progress: Progress) -> list[Row]:
+        """Rows until the time is over or there are enough trials."""
         found: list[Row] = []
-        minutes, trials = self._request.minutes, self._request.trials
-        try:
-            for number in itertools.count(0, PARAMS.batch):
-                late = minutes is not None and time.monotonic() - start > PARAMS.drawing * 60 * minutes
-                if (late and number) or (trials is not None and number >= trials):
-                    break
-                progress(f"{number} trials measured")
-                found += self._batch(range(number, min(number + PARAMS.batch, trials or number + PARAMS.batch)))
-            if not found:
-                raise SetebenchError("no trial could be run on both machines")
-            progress("repeating those on which they differ")
-            return found, self._repeated(found, None if minutes is None else start + 60 * minutes)
-        finally:
-            self._real.close()
-            self._model.close()
+        for number in itertools.count(0, PARAMS.batch):
+            late = request.minutes and time.monotonic() - start > PARAMS.drawing * 60 * request.minutes
+            if (late and number) or number >= (request.trials or number + 1):
+                return found
+            progress(f"{number} trials measured")
+            trials = drawings(
+                range(number, min(number + PARAMS.batch, request.trials or number + PARAMS.batch)), request, self.around
+            )
+            answers = [runner.answers(trials) for runner in (self.real, self.real, self.model)]
+            found += [
+                self._row(n, trials[n], *(each[n] for each in answers))
+                for n in trials
+                if all(n in each for each in answers)
+            ]
+        return found
 
-    def _batch(self, numbers: range) -> list[Row]:
-        drawings = ((n, drawn(self._request.seed, n, self._around, self._request.purpose)) for n in numbers)
-        trials = {number: trial for number, trial in drawings if trial is not None}
-        first, again, twin = (self._asked(asker, trials) for asker in (self._real, self._real, self._model))
-        complete = [number for number in trials if number in first and number in again and number in twin]
-        return [
-            row(number, trials[number], (first[number], again[number], twin[number]), self._machine)
-            for number in complete
-        ]
+    def _row(self, number: int, trial: Trial, first: Cycles, again: Cycles, twin: Cycles) -> Row:
+        scales = zip(*(scaled(trial, each, self.around) for each in (first, again, twin)), strict=True)
+        least = least_difference(trial, first)
+        return Row(number, trial, (first, again, twin), tuple(_apart(*each, least) for each in scales))
 
-    def _asked(self, asker: Asker, trials: dict[int, Trial]) -> dict[int, Answer]:
-        asker.alone()
-        asker.calibrate()
-        return dict(answers(asker, trials))
-
-    def _repeated(self, rows: list[Row], end: float | None) -> dict[int, float]:
+    def doubts(self, rows: list[Row], end: float | None) -> dict[int, float]:
         """By number of the trials on which the twin differs most, the p-value that it does so by chance: answers on new
         places, by ranks. What chance explains is given up early."""
         differing = sorted((each for each in rows if each.badness), key=lambda each: -each.badness)
         left = {each.number: each for each in differing[: PARAMS.repeated]}
         given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
         doubts: dict[int, float] = {}
-        for number in range(PARAMS.rounds):
+        for count in range(PARAMS.rounds):
             if not left or (end is not None and time.monotonic() > end):
                 break
-            self._round(left, given)
-            for each in left.values():
-                if given[each.number][1]:
-                    doubts[each.number] = doubt(*given[each.number], least_difference(each.trial, each.first))
-            if number + 1 >= PARAMS.early:
+            trials = {number: each.trial for number, each in left.items()}
+            own, twin = (runner.answers(trials) for runner in (self.real, self.model))
+            for number in own.keys() & twin.keys():
+                row = left[number]
+                for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
+                    values.append(scaled(row.trial, answer, self.around)[row.worst])
+                doubts[number] = doubt(*given[number], least_difference(row.trial, row.answers[0]))
+            if count + 1 >= PARAMS.early:
                 left = {number: each for number, each in left.items() if doubts.get(number, 1.0) <= PARAMS.futile}
         return doubts
-
-    def _round(self, left: dict[int, Row], given: dict[int, tuple[list[float], list[float]]]) -> None:
-        """One more answer of both; a round in which a co-runner stays on the machine's core says nothing."""
-        trials = {number: each.trial for number, each in left.items()}
-        if not self._real.alone():
-            return
-        own, twin = (self._asked(asker, trials) for asker in (self._real, self._model))
-        for number in own.keys() & twin.keys():
-            for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
-                values.append(scaled(trials[number], answer, self._machine)[left[number].worst])

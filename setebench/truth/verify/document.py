@@ -2,66 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from setebench import store
-from setebench.results import Document, Finding, MachineRecord, Outcome
+from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
-from setebench.truth.verify.agreement import Compared, Interval, error, share
-from setebench.truth.verify.check import Verified, answered
-from setebench.truth.verify.families import FAMILIES
-from setebench.truth.verify.rows import MEMORY, Row, labels
-from setebench.truth.verify.trials import Levels
+from setebench.truth.verify.check import Row, Verified, answered, labels, latencies_of
+from setebench.truth.verify.families import FAMILIES, Levels, Surroundings
 
 SHOWN = 20
 """Worst trials in the evidence."""
 
-ENDS = ("value", "low", "high")
+RESAMPLES = 1000
+AGAIN, TWIN = 1, 2
+"""Which of a row's answers is compared with the machine's first."""
+
 GONE = ("scattered.agreement", "hints.agreement", "others.time_error", "all.kappa", "all.kappa.ceiling")
 """Names of the first version that nothing measures any more."""
 
+Interval = tuple[float, float, float]
+"""A value in per cent and the ends of its 95 % interval."""
 
-def as_document(checked: Verified, document: Document, said: Document | None = None) -> Document:
-    """The document of a check of a result. `said` is what the operating system says of the machine's caches."""
+
+def as_document(checked: Verified, document: Document, system: Document | None = None) -> Document:
+    """The document of a check of a result. `system` is what the operating system says of the machine's caches."""
+    plain = defaults(checked, msgspec.structs.replace(document, findings=system.findings if system is not None else []))
+    facts = checked.around.facts
     settings = {name: getattr(checked.request, name) for name in ("machine", "seed", "minutes")}
-    found = list(findings(checked))
-    plain = defaults(checked, msgspec.structs.replace(document, findings=said.findings if said is not None else []))
-    found += [plain] if plain is not None else []
     made = Document(
         tool=store.this_tool(),
-        machine=MachineRecord(
-            kind=str(checked.facts.get("kind", "")),
-            name=str(checked.facts.get("name", "")),
-            facts=document.machine.facts,
-            environment=document.machine.environment,
-        ),
-        settings={"scenario": "verify", "cpu": checked.facts.get("cpu"), **settings},
+        machine=msgspec.structs.replace(document.machine, kind=facts.kind, name=facts.name),
+        settings={"scenario": "verify", "cpu": facts.cpu, **settings},
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_seconds=round(checked.seconds, 1),
-        findings=found,
+        findings=[*findings(checked), *([plain] if plain is not None else [])],
         evidence={"verify": evidence(checked)},
     )
     made.evidence["verify"]["headline"] = headline(made)
     return made
 
 
+# -- figures -------------------------------------------------------------------------------------------------------
+
+
+def share(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Interval:
+    """Lines on which two answers of each trial agree, in per cent."""
+    same = np.array([sum(map(np.equal, *pair)) for pair in pairs], float)
+    count = np.array([len(first) for first, _ in pairs], float)
+    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(pairs))
+
+
+def error(rows: list[Row], which: int) -> Interval:
+    """The median relative error of times, over the machine's, in per cent."""
+    first, other = (np.array([row.answers[each][0] for row in rows]) for each in (0, which))
+    relative = 100 * np.abs(other - first) / first
+    return _resampled(lambda chosen: float(np.median(relative[chosen])), len(rows))
+
+
+def _resampled(figure: Callable[[NDArray[np.int64]], float], count: int) -> Interval:
+    """The figure of all trials, and its bootstrap interval over trials."""
+    rng = np.random.default_rng(count)
+    draws = [figure(rng.integers(0, count, count)) for _ in range(RESAMPLES if count > 1 else 1)]
+    low, high = np.percentile(draws, (2.5, 97.5))
+    return figure(np.arange(count)), float(low), float(high)
+
+
+def agreement(rows: list[Row], around: Surroundings, which: int) -> Interval:
+    """How often an answer names the level that the machine's first one does, in per cent of lines."""
+    return share([(labels(row.answers[0], around), labels(row.answers[which], around)) for row in rows])
+
+
 def findings(checked: Verified) -> Iterator[Finding]:
     """Agreement, or errors of times, beside the machine's with itself, family by family; then all together."""
+    levels = {name: rows for name, rows in checked.families.items() if isinstance(rows[0].trial, Levels)}
+    parts: dict[int, dict[str, Interval]] = {TWIN: {}, AGAIN: {}}
     for name, rows in checked.families.items():
-        compared = [row.compared for row in rows]
-        figure, what = (share, "agreement") if rows[0].by_level else (error, "time_error")
-        ceiling = f"{name}.ceiling" if rows[0].by_level else f"{name}.time_error.ceiling"
-        yield _finding(f"{name}.{what}", figure(compared, "twin"), rows)
-        yield _finding(ceiling, figure(compared, "again"), rows)
-    by_level = {name: rows for name, rows in checked.families.items() if rows[0].by_level}
-    for name, which in (("agreement", "twin"), ("ceiling", "again")) if by_level else ():
-        parts = {family: share([row.compared for row in rows], which) for family, rows in by_level.items()}
-        yield _finding(f"all.{name}", _together(parts), [row for rows in by_level.values() for row in rows])
+        for which in parts:
+            if name in levels:
+                parts[which][name] = found = agreement(rows, checked.around, which)
+                yield _finding(f"{name}.{'agreement' if which == TWIN else 'ceiling'}", found, rows)
+            else:
+                ceiling = "" if which == TWIN else ".ceiling"
+                yield _finding(f"{name}.time_error{ceiling}", error(rows, which), rows)
+    every = [row for rows in levels.values() for row in rows]
+    if every:
+        yield _finding("all.agreement", _together(parts[TWIN]), every)
+        yield _finding("all.ceiling", _together(parts[AGAIN]), every)
     yield Finding(
         parameter="verify.contradicted",
         value=checked.contradicted,
@@ -70,23 +104,26 @@ def findings(checked: Verified) -> Iterator[Finding]:
     )
     for name in GONE:
         unit = "ratio" if "kappa" in name else "%"
-        yield Finding(
-            parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason="not measured since 0.2"
-        )
+        reason = "not measured since 0.2"
+        yield Finding(parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
 def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
-    lines = sum(len(row.compared.first) for row in rows)
-    method = f"{lines} lines of {len(rows)} probes" if rows[0].by_level else f"{len(rows)} probes"
-    ends = {end: getattr(figure, end) for end in ENDS}
-    return Finding(parameter=f"verify.{name}", unit="%", method=method, **ends)
+    by_level = isinstance(rows[0].trial, Levels)
+    method = f"{_lines(rows)} lines of {len(rows)} probes" if by_level else f"{len(rows)} probes"
+    value, low, high = figure
+    return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit="%", method=method)
+
+
+def _lines(rows: list[Row]) -> int:
+    return sum(len(row.answers[0]) for row in rows if isinstance(row.trial, Levels))
 
 
 def _together(parts: dict[str, Interval]) -> Interval:
     """The average over families of levels, by their weights."""
-    weights = {family.name: family.weight for family in FAMILIES if family.name in parts}
-    total = sum(weights.values())
-    return Interval(*(sum(weights[name] * getattr(parts[name], end) for name in parts) / total for end in ENDS))
+    weights = [FAMILIES[name][1] for name in parts]
+    value, low, high = np.average(list(parts.values()), axis=0, weights=weights).tolist()
+    return value, low, high
 
 
 def headline(document: Document) -> str:
@@ -109,21 +146,20 @@ def headline(document: Document) -> str:
 def defaults(checked: Verified, baseline: Document) -> Finding | None:
     """How much a table in which nothing was measured predicts: what others say of the machine, and defaults of machine
     files. None where no levels were measured."""
-    rows = {row.number: row for row in checked.rows if row.by_level}
     machine = make_twin(baseline, of_nothing=True).machine
-    given = answered(machine, checked, {number: row.trial for number, row in rows.items()})
-    families: dict[str, list[Compared]] = {}
-    for number, answer in given.items():
-        first, again = rows[number].compared.first, rows[number].compared.again
-        compared = Compared(first, again, labels(answer, machine))
-        families.setdefault(rows[number].trial.family, []).append(compared)
-    if not families:
+    rows = {row.number: row for row in checked.rows if isinstance(row.trial, Levels)}
+    around = replace(checked.around, latencies=latencies_of(machine))
+    runs = answered(machine, replace(checked, around=around), {number: row.trial for number, row in rows.items()})
+    pairs: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {}
+    for number, cycles in runs.items():
+        own = labels(rows[number].answers[0], checked.around)
+        pairs.setdefault(rows[number].trial.family, []).append((own, labels(cycles, around)))
+    if not pairs:
         return None
-    parts = {name: share(own, "twin") for name, own in families.items()}
-    return _finding("all.defaults", _together(parts), list(rows.values()))
+    return _finding("all.defaults", _together({name: share(each) for name, each in pairs.items()}), list(rows.values()))
 
 
-# -- evidence -----------------------------------------------------------------------------------------------------
+# -- evidence ------------------------------------------------------------------------------------------------------
 
 
 def evidence(checked: Verified) -> dict[str, Any]:
@@ -132,24 +168,28 @@ def evidence(checked: Verified) -> dict[str, Any]:
     others = sorted((row for row in checked.rows if row.badness and row not in staying), key=lambda row: -row.badness)
     return {
         "families": {
-            name: {
-                "probes": len(rows),
-                "lines": sum(len(row.compared.first) for row in rows if row.by_level),
-                "p_value": checked.family_doubt(rows),
-            }
+            name: {"probes": len(rows), "lines": _lines(rows), "p_value": family_doubt(checked, rows)}
             for name, rows in checked.families.items()
         },
-        "worst": [_bad(row, row in staying) for row in [*staying, *others][:SHOWN]],
+        "worst": [_bad(row, row in staying, checked.around) for row in [*staying, *others][:SHOWN]],
         "assumed": [field_name(path) for path, each in checked.twin.origins.items() if each.origin == "assumed"],
     }
 
 
-def _bad(row: Row, stays: bool) -> dict[str, Any]:
-    trial, compared = row.trial, row.compared
-    record: dict[str, Any] = {"number": row.number, "family": trial.family, "stays": stays}
+def family_doubt(checked: Verified, rows: list[Row]) -> float:
+    """How likely the clearest of a family's trials is by chance alone, all that were repeated considered."""
+    doubts = [checked.doubts[row.number] for row in rows if row.number in checked.doubts]
+    return min(1.0, len(doubts) * min(doubts)) if doubts else 1.0
+
+
+def _bad(row: Row, stays: bool, around: Surroundings) -> dict[str, Any]:
+    trial, (first, _, twin) = row.trial, row.answers
     if isinstance(trial, Levels):
-        target, answers = row.worst, (compared.first[row.worst], compared.twin[row.worst])
-        machine, twin = ("memory" if label == MEMORY else f"l{int(label)}" for label in answers)
-        return {**record, "probe": trial.shown(trial.targets[target]), "machine": machine, "twin": twin}
-    machine, twin = (f"{answer.cycles[0]:.1f} cycles" for answer in (row.first, row.twin))
-    return {**record, "probe": trial.shown(), "machine": machine, "twin": twin}
+        memory = len(around.latencies) - 1
+        served = (labels(each, around)[row.worst] for each in (first, twin))
+        answers = ["memory" if level == memory else f"l{level + 1}" for level in served]
+        shown = trial.shown(trial.targets[row.worst])
+    else:
+        answers, shown = [f"{each[0]:.1f} cycles" for each in (first, twin)], trial.shown()
+    record = {"number": row.number, "family": trial.family, "stays": stays}
+    return {**record, "probe": shown, "machine": answers[0], "twin": answers[1]}

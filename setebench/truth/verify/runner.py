@@ -1,0 +1,199 @@
+"""Runs trials on a machine and answers in cycles, in the same way on every machine.
+
+No overhead is assumed: a load that hits the first level and one that misses every cache are timed by the same stub
+beside the trials, and a line's latency lies between them as its ticks do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.machine import Machine, Region
+from setebench.probe import Base, Probe
+from setebench.truth.verify.families import (
+    HERE,
+    HUGE,
+    PAGE,
+    RING,
+    SPAN,
+    TARGET,
+    THERE,
+    Levels,
+    Surroundings,
+    Times,
+    Trial,
+)
+
+SPREADS = 4.0
+"""How far above the middle half of the repetitions, in its widths, one was hit by a stall."""
+
+CHAIN = 4000
+"""Chained additions that give cycles per tick."""
+
+CONTROLS = 64
+"""Loads of each kind of control."""
+
+REPETITIONS = (4, 96)
+"""The fewest and the most repetitions of a line."""
+
+APART = 3.0
+"""Standard errors of a line's mean between the first two levels: how sure a level is to be."""
+
+REGION_BYTES = 32 << 20
+TIMED_REPETITIONS = (8, 2)
+LONG = 4096
+"""Lines; of a longer ring or array there are fewer repetitions: its many steps are a mean already."""
+
+Cycles = tuple[float, ...]
+"""A machine's answer: for each target the cycles from load to use, or the one time of a trial, in cycles a unit."""
+
+
+@dataclass(frozen=True)
+class _Controls:
+    """Beside trials, in ticks: an empty interval, how the stub times a hit and a miss of everything, the spread of hits
+    and the clock's step; and cycles per tick."""
+
+    empty: float
+    hit: float
+    miss: float
+    spread: float
+    step: float
+    cycles_per_tick: float
+
+
+def mean(ticks: NDArray[np.int64], step: float) -> float:
+    """The mean without stalls: without what lies further above the median than `SPREADS` times the middle half is
+    wide, and than two steps of the clock, so that a coarse clock's two values both count."""
+    low, middle, high = np.percentile(ticks, (25, 50, 75))
+    return float(ticks[ticks <= middle + max(SPREADS * (high - low), 2 * step)].mean())
+
+
+class Runner:
+    """A machine that trials are run on. `repetitions` is how often a line is timed, without it as often as the first
+    controls say: machine and twin alike, because what a prefetcher learns in one repetition it does in the next."""
+
+    def __init__(self, machine: Machine, around: Surroundings, seed: int, repetitions: int | None = None) -> None:
+        self._machine, self._around = machine, around
+        self._rng = np.random.default_rng([seed, 1])
+        self._regions: dict[tuple[str, int], Region] = {}
+        self._controls = self._calibrated()
+        self.repetitions = repetitions or self._enough()
+
+    def answers(self, trials: dict[int, Trial]) -> dict[int, Cycles]:
+        """What the machine gives for each trial, on new random places beside new controls; nothing for one that it
+        can't run."""
+        self._controls = self._calibrated()
+        found = {}
+        for number, trial in trials.items():
+            try:
+                found[number] = self._levels(trial) if isinstance(trial, Levels) else self._time(trial)
+            except UnsupportedError:
+                continue
+        return found
+
+    def close(self) -> None:
+        """Give the regions back."""
+        for region in self._regions.values():
+            self._machine.release(region)
+        self._regions.clear()
+
+    # -- controls --------------------------------------------------------------------------------------------------
+
+    def _calibrated(self) -> _Controls:
+        places = self._places(self._region(PAGE), CONTROLS)
+        body = Probe().flush(HERE).fence().wait(round(2 * self._around.latencies[-1])).fence("l")
+        hit = self._run(body.load(HERE).fence().start().load(HERE).stop(), places)
+        miss = self._run(body.start().load(HERE).stop(), places)
+        empty = self._run(Probe().fence().start().stop(), CONTROLS)
+        added = self._run(Probe().fence().start().add(CHAIN).stop(), CONTROLS)
+        gaps = np.diff(np.unique(np.concatenate([hit, miss, empty, added])))
+        step = float(gaps.min()) if len(gaps) else 1.0
+        nothing = mean(empty, step)
+        spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
+        ratio = CHAIN / max(mean(added, step) - nothing, 1.0)
+        return _Controls(nothing, mean(hit, step), mean(miss, step), spread, step, ratio)
+
+    def _enough(self) -> int:
+        """Repetitions until a line's mean parts the first two levels."""
+        first, second, *_ = self._around.latencies
+        needed = (APART * self._controls.spread * self._cycles_a_tick / max((second - first) / 2, 1e-9)) ** 2
+        return int(np.clip(np.ceil(needed), *REPETITIONS))
+
+    @property
+    def _cycles_a_tick(self) -> float:
+        """Cycles of latency for a tick of difference, by the two controls."""
+        first, *_, memory = self._around.latencies
+        return (memory - first) / max(self._controls.miss - self._controls.hit, 1e-9)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def _run(self, probe: Probe, places: dict[Base, NDArray[np.int64]] | int) -> NDArray[np.int64]:
+        return self._machine.run(probe, places, cpu=self._machine.facts.own_cpu, warmup=1)[:, 0]
+
+    def _region(self, page_size: int, use: str = "places") -> Region:
+        """Memory for places, for rings that must not hold a place, or for streams. Streams compute with what is there,
+        and a pointer read as a number is a subnormal one, for which each operation takes a hundred cycles longer."""
+        size = page_size if page_size in self._machine.facts.page_sizes else PAGE
+        if (use, size) not in self._regions:
+            self._regions[use, size] = self._machine.allocate(REGION_BYTES, size)
+        return self._regions[use, size]
+
+    def _places(self, region: Region, count: int, reach: int = SPAN) -> dict[Base, NDArray[np.int64]]:
+        """Two different random places for each repetition, a row more for the warm-up; so many bytes fit behind."""
+        spans = region.size // SPAN - 2
+        first = self._rng.integers(1, spans, count + 1)
+        second = (first + self._rng.integers(1, spans - 1, count + 1) - 1) % (spans - 1) + 1
+        last = (region.address + region.size - reach - HUGE) // PAGE * PAGE
+        return {HERE: np.minimum(region.address + first * SPAN, last), THERE: region.address + second * SPAN}
+
+    def _levels(self, trial: Levels) -> Cycles:
+        count = self.repetitions * len(trial.targets)
+        places = self._places(self._region(trial.page_size), count, max(*trial.targets, SPAN))
+        which = np.concatenate([[0], self._rng.permutation(np.arange(count) % len(trial.targets))])
+        places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
+        probe = trial.pattern
+        if trial.evicting:
+            places[RING] = np.full(count + 1, self._ring(trial.evicting, trial.evicting, self._region(PAGE, "rings")))
+            probe = probe.chase(RING, trial.evicting).fence().load(HERE + 32 * self._around.line)
+        # the same line once more is a hit for certain, in the same place and at the same moment
+        timed = probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
+        ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
+        hit, step = mean(hits, self._controls.step), self._controls.step
+        return tuple(
+            self._around.latencies[0] + (mean(ticks[which[1:] == index], step) - hit) * self._cycles_a_tick
+            for index in range(len(trial.targets))
+        )
+
+    def _time(self, trial: Times) -> Cycles:
+        region = self._region(trial.page_size, "streams" if trial.bytes else "places")
+        repetitions = TIMED_REPETITIONS[max(trial.ring, trial.units) > LONG]
+        places = self._places(region, repetitions)
+        if trial.ring:
+            places[HERE] = np.full(repetitions + 1, self._ring(trial.ring, trial.ring_pages, region))
+        if trial.bytes:  # two stretches that do not touch, always the same, so that later repetitions find what fits
+            if 2 * trial.bytes + PAGE > region.size:
+                raise UnsupportedError("arrays larger than the memory that trials have")
+            half = region.address + region.size // 2 // PAGE * PAGE
+            places = {base: np.full(repetitions + 1, at) for base, at in ((HERE, region.address), (THERE, half))}
+        ticks = mean(self._run(trial.probe, places), self._controls.step) - self._controls.empty
+        return (max(ticks * self._controls.cycles_per_tick, 0.5) / trial.units,)
+
+    def _ring(self, lines: int, pages: int, region: Region) -> int:
+        """Link so many random lines on so many random pages into a cycle in random order; where it starts. In a page,
+        lines start anywhere and step by an odd number, so that none comes twice."""
+        per_page = region.page_size // self._around.line
+        pages = min(max(pages, -(-lines // per_page)), region.pages)
+        number = np.arange(min(lines, pages * per_page))
+        slots = number % pages
+        begin = self._rng.integers(0, per_page, pages)
+        step = 2 * self._rng.integers(0, max(per_page // 2, 1), pages) + 1
+        inside = (begin[slots] + number // pages * step[slots]) % per_page
+        chosen = self._rng.permutation(region.pages)[:pages]
+        addresses = region.address + chosen[slots] * region.page_size + inside * self._around.line
+        addresses = self._rng.permutation(addresses)
+        self._machine.link(region, addresses)
+        return int(addresses[0])
