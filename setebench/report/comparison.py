@@ -14,12 +14,13 @@ from setebench.report.text import csv_table, markdown_text
 from setebench.results import Finding, Outcome
 from setebench.text import visible
 
-_HEADINGS = (
-    (Agreement.DIFFERS, "Findings that differ"),
-    (Agreement.SAME, "Findings that agree"),
-    (Agreement.OPEN, "Findings that can't be compared"),
-)
+_HEADINGS = {
+    Agreement.DIFFERS: "Findings that differ",
+    Agreement.SAME: "Findings that agree",
+    Agreement.OPEN: "Findings that can't be compared",
+}
 _LONGEST_SETTING = 60
+_COLUMNS = ("value", "unit", "low", "high", "outcome")
 
 
 def render(comparison: Comparison, form: str) -> str:
@@ -27,16 +28,14 @@ def render(comparison: Comparison, form: str) -> str:
     return _RENDERERS[form](comparison)
 
 
-def summary(comparison: Comparison) -> str:
+def _summary(comparison: Comparison) -> str:
     """One line with the counts."""
-    counts = {agreement: len(comparison.of(agreement)) for agreement in Agreement}
-    return (
-        f"{' against '.join(map(visible, comparison.names))}: {counts[Agreement.DIFFERS]} findings differ, "
-        f"{counts[Agreement.SAME]} agree, {counts[Agreement.OPEN]} can't be compared"
-    )
+    differ, agree, left = (len(comparison.of(agreement)) for agreement in _HEADINGS)
+    names = " against ".join(map(visible, comparison.names))
+    return f"{names}: {differ} findings differ, {agree} agree, {left} can't be compared"
 
 
-def cell(finding: Finding | None) -> str:
+def _cell(finding: Finding | None) -> str:
     """One finding in a row: its value and interval, or why there is none."""
     if finding is None:
         return "not reported"
@@ -46,23 +45,11 @@ def cell(finding: Finding | None) -> str:
     return f"{text} (absent)" if finding.outcome is Outcome.ABSENT else text
 
 
-def _tables(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Heading, column names and rows of each part that has any."""
-    names = [visible(name) for name in comparison.names]
-    settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
-    parts = [("Settings and machines that differ", ["setting", *names], settings)]
-    for agreement, heading in _HEADINGS:
-        rows = [[row.parameter, *_cells(row)] for row in comparison.of(agreement)]
-        parts.append((heading, ["parameter", *names], rows))
-    shown = ((heading, columns, [[visible(each) for each in row] for row in rows]) for heading, columns, rows in parts)
-    return [part for part in shown if part[2]]
-
-
 def _cells(row: Row) -> list[str]:
     """The findings of a row; where there are more than two, those that differ from the first are marked."""
     first, *others = row.findings
-    marks = ["≠ " if len(others) > 1 and agreement_of(first, other) is Agreement.DIFFERS else "" for other in others]
-    return [cell(first), *(f"{mark}{cell(other)}" for mark, other in zip(marks, others, strict=True))]
+    marked = [len(others) > 1 and agreement_of(first, other) is Agreement.DIFFERS for other in others]
+    return [_cell(first), *("≠ " * mark + _cell(other) for mark, other in zip(marked, others, strict=True))]
 
 
 def _setting(value: Any) -> str:
@@ -72,32 +59,29 @@ def _setting(value: Any) -> str:
     return text if len(text) <= _LONGEST_SETTING else f"{text[: _LONGEST_SETTING - 1]}…"
 
 
-def _text(comparison: Comparison) -> str:
-    return _blocks(comparison, "simple", "{}\n{}", str)
-
-
-def _markdown(comparison: Comparison) -> str:
-    return _blocks(comparison, "pipe", "## {}\n\n{}", markdown_text)
-
-
 def _blocks(comparison: Comparison, form: str, block: str, escaped: Callable[[str], str]) -> str:
+    """The counts, and a table of each part that has any rows."""
     from tabulate import tabulate
 
-    blocks = [escaped(summary(comparison))]
-    for heading, columns, rows in _tables(comparison):
-        head, *cells = [[escaped(each) for each in row] for row in (columns, *rows)]
-        blocks.append(block.format(heading, tabulate(cells, headers=head, tablefmt=form, disable_numparse=True)))
+    settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
+    parts = [("Settings and machines that differ", "setting", settings)]
+    for agreement, heading in _HEADINGS.items():
+        parts.append((heading, "parameter", [[row.parameter, *_cells(row)] for row in comparison.of(agreement)]))
+    blocks = [escaped(_summary(comparison))]
+    for heading, first, rows in parts:
+        if rows:
+            head, *cells = [[escaped(visible(each)) for each in row] for row in ([first, *comparison.names], *rows)]
+            blocks.append(block.format(heading, tabulate(cells, headers=head, tablefmt=form, disable_numparse=True)))
     return "\n\n".join(blocks) + "\n"
 
 
 def _csv(comparison: Comparison) -> str:
     head = ["agreement", "parameter", *(f"{name} {column}" for name in comparison.names for column in _COLUMNS)]
-    cells = ([getattr(each, column, None) for each in row.findings for column in _COLUMNS] for row in comparison.rows)
-    rows = ([row.agreement, row.parameter, *own] for row, own in zip(comparison.rows, cells, strict=True))
+    rows = [
+        [row.agreement, row.parameter, *(getattr(each, column, None) for each in row.findings for column in _COLUMNS)]
+        for row in comparison.rows
+    ]
     return csv_table([head, *rows])
-
-
-_COLUMNS = ("value", "unit", "low", "high", "outcome")
 
 
 def _json(comparison: Comparison) -> str:
@@ -110,8 +94,8 @@ def _json(comparison: Comparison) -> str:
 
 
 _RENDERERS: dict[str, Callable[[Comparison], str]] = {
-    "table": _text,
-    "markdown": _markdown,
+    "table": lambda comparison: _blocks(comparison, "simple", "{}\n{}", str),
+    "markdown": lambda comparison: _blocks(comparison, "pipe", "## {}\n\n{}", markdown_text),
     "csv": _csv,
     "json": _json,
 }

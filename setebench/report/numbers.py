@@ -23,9 +23,7 @@ def decimals(low: float | None, high: float | None) -> int | None:
     if low is None or high is None or not math.isfinite(high - low) or high <= low or math.isclose(low, high):
         return None
     half = (high - low) / 2
-    if half == 0.0:
-        return None
-    places = -math.floor(math.log10(half))
+    places = -math.floor(math.log10(half)) if half else 0
     leading = half * 10.0**places
     return min(max(0, places + int(leading < 2.95)), _MOST_DECIMALS)
 
@@ -36,9 +34,7 @@ def number(value: float, places: int | None) -> str:
         return str(value)
     if places is not None:
         return f"{value:.{places}f}"
-    if value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return f"{value:.4g}"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def in_bytes(value: float) -> str:
@@ -66,7 +62,9 @@ def interval_text(finding: Finding) -> str:
     if finding.low is None and finding.high is None:
         return ""
     places = decimals(finding.low, finding.high)
-    return f"[{_bound(finding.low, finding.unit, places)}, {_bound(finding.high, finding.unit, places)}]"
+    ends = ("…" if end is None else store.plain(end) for end in (finding.low, finding.high))
+    form = in_bytes if finding.unit == "bytes" else lambda end: number(end, places)
+    return f"[{', '.join(end if isinstance(end, str) else form(end) for end in ends)}]"
 
 
 def nanoseconds(finding: Finding, cycles_per_ns: float) -> float | None:
@@ -80,10 +78,8 @@ def nanoseconds(finding: Finding, cycles_per_ns: float) -> float | None:
 def nanoseconds_text(finding: Finding, cycles_per_ns: float) -> str:
     """`nanoseconds` with the digits that the interval supports once it is in ns too."""
     value = nanoseconds(finding, cycles_per_ns)
-    if value is None:
-        return ""
-    bounds = [None if bound is None else bound / cycles_per_ns for bound in (finding.low, finding.high)]
-    return number(value, decimals(*bounds))
+    ends = (None if end is None else end / cycles_per_ns for end in (finding.low, finding.high))
+    return "" if value is None else number(value, decimals(*ends))
 
 
 def _with_unit(value: Any, unit: str, places: int | None) -> str:
@@ -95,10 +91,3 @@ def _with_unit(value: Any, unit: str, places: int | None) -> str:
         text = ", ".join(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in value)
         return f"{text} {unit}".rstrip() if text and unit not in ("list", "string", "bool") else text or "(none)"
     return str(value)
-
-
-def _bound(bound: float | None, unit: str, places: int | None) -> str:
-    if bound is None:
-        return "…"
-    value = store.plain(bound)
-    return in_bytes(value) if unit == "bytes" else number(value, places)

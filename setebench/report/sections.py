@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 
 from setebench.compare import Agreement, agreement
-from setebench.report.alike import merged
 from setebench.report.numbers import number, value_text
 from setebench.results import Document, Finding, Outcome
 
-_HEADINGS = (
-    ("clock", "Clock"),
-    ("latency", "Latency"),
-    ("latency.core_to_core", "Latency of lines in other cores' caches"),
-    ("cache", "Caches"),
-    ("tlb", "TLBs"),
-    ("page_fault", "Page faults"),
-    ("blocking", "What waits behind a miss"),
-    ("mshr", "Misses in flight"),
-    ("software_prefetch", "Software prefetch"),
-    ("prefetcher", "Hardware prefetchers"),
-    ("thread_start", "Threads"),
-    ("bandwidth", "Bandwidth"),
-    ("loaded_latency", "Latency under load"),
-    ("diagnose", "What limits the program"),
-)
-_RANK = {prefix: (rank, heading) for rank, (prefix, heading) in enumerate(_HEADINGS)}
+_HEADINGS = {
+    "clock": "Clock",
+    "latency": "Latency",
+    "latency.core_to_core": "Latency of lines in other cores' caches",
+    "cache": "Caches",
+    "tlb": "TLBs",
+    "page_fault": "Page faults",
+    "blocking": "What waits behind a miss",
+    "mshr": "Misses in flight",
+    "software_prefetch": "Software prefetch",
+    "prefetcher": "Hardware prefetchers",
+    "thread_start": "Threads",
+    "bandwidth": "Bandwidth",
+    "loaded_latency": "Latency under load",
+    "diagnose": "What limits the program",
+}
+_RANK = {prefix: rank for rank, prefix in enumerate(_HEADINGS)}
 _LEVELS = ("l1", "l2", "l3", "memory")
+_PAIRS = "latency.core_to_core."
 _MOST_PAIRS = 12
 """Pairs of CPUs that are listed one by one; a longer matrix is summed up, as the paper does."""
 
+_MOST_NAMES = 6
+"""Names that a row of several findings spells out."""
 
 UNDOCUMENTED = "undocumented"
 """The remark on a finding of which a reference has no value."""
@@ -45,7 +48,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
+class Reference(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A document to hold findings against, and what its column is called. `complete` says that what it does not mention
     is worth a mark: a published table is, what the operating system says of caches is not."""
 
@@ -53,9 +56,17 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     complete: bool = True
 
+    @cached_property
+    def _findings(self) -> dict[str, Finding]:
+        return {each.parameter: each for each in self.document.findings}
+
+    def of(self, parameter: str) -> Finding | None:
+        """What it says of a parameter."""
+        return self._findings.get(parameter)
+
     def remark(self, finding: Finding) -> str:
         """`= 14 cycles`, `≠ 12 cycles`, `undocumented`; empty where there is nothing to say."""
-        published = {each.parameter: each for each in self.document.findings}.get(finding.parameter)
+        published = self.of(finding.parameter)
         if published is None:
             return UNDOCUMENTED if self.complete and _publishable(finding) else ""
         mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, published)]
@@ -80,51 +91,69 @@ def published_text(finding: Finding) -> str:
 
 def sections(findings: Iterable[Finding]) -> list[Section]:
     """All findings under headings; what has no heading of its own comes last, under the first part of its name. There
-    is one section for each hardware prefetcher."""
+    is one section for each hardware prefetcher. Nearer levels come first, all else in order of appearance."""
     found: dict[tuple[int, str], list[Finding]] = {}
     for finding in findings:
-        found.setdefault(_place(finding.parameter), []).append(finding)
-    ordered = sorted(found, key=lambda place: place[0])  # within a rank in order of appearance: a sort is stable
+        first, *rest = parts = finding.parameter.split(".")
+        prefix = next((each for each in (".".join(parts[:2]), first) if each in _RANK), "")
+        heading = _HEADINGS.get(prefix, first or "Other")
+        if first == "prefetcher" and len(rest) > 1:
+            heading = f"Hardware prefetcher {'.'.join(rest[:2])}"
+        found.setdefault((_RANK.get(prefix, len(_RANK)), heading), []).append(finding)
+    ordered = sorted(found, key=lambda place: place[0])  # a sort is stable
     return [Section(heading=place[1], findings=sorted(found[place], key=_level)) for place in ordered]
 
 
 def _level(finding: Finding) -> str:
-    """Nearer levels first: l1, l2, l3, memory. Everything else stays in order of appearance."""
-    parts = finding.parameter.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in _LEVELS else ""
+    level = (*finding.parameter.split("."), "")[1]
+    return level if level in _LEVELS else ""
 
 
-def _place(parameter: str) -> tuple[int, str]:
-    parts = parameter.split(".")
-    rank, heading = _RANK.get(".".join(parts[:2]), _RANK.get(parts[0], (len(_RANK), parts[0] or "Other")))
-    if parts[0] == "prefetcher" and len(parts) > 2:
-        return rank, f"Hardware prefetcher {'.'.join(parts[1:3])}"
-    return rank, heading
+# -- several findings as one ------------------------------------------------------------------------------------------
 
 
 def condensed(findings: Sequence[Finding]) -> list[Finding]:
     """The findings with those that stayed open for one reason as one, and with a long matrix of core-to-core latencies
     summed up: one line per state of the line."""
-    pairs = [each for each in findings if each.parameter.startswith("latency.core_to_core.")]
-    if len(pairs) <= _MOST_PAIRS:
-        return merged(findings)
     states: dict[str, list[Finding]] = {}
-    for finding in pairs:
-        states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
-    rest = [each for each in findings if not each.parameter.startswith("latency.core_to_core.")]
+    for finding in findings:
+        if finding.parameter.startswith(_PAIRS):
+            states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
+    if sum(map(len, states.values())) <= _MOST_PAIRS:
+        return merged(findings)
+    rest = [each for each in findings if not each.parameter.startswith(_PAIRS)]
     return merged(rest) + [_summed_up(state, members) for state, members in states.items()]
 
 
 def _summed_up(state: str, members: list[Finding]) -> Finding:
     values = [float(each.value) for each in members if type(each.value) in (int, float)]  # type: ignore[arg-type]
-    name = f"latency.core_to_core.*.{state}"
+    name = f"{_PAIRS}*.{state}"
     if not values:
         return Finding(parameter=name, unit="cycles", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
-    mean, deviation = (number(of(values), 0) for of in (statistics.fmean, statistics.pstdev))
-    return Finding(
-        parameter=name,
-        value=f"{number(min(values), 0)} to {number(max(values), 0)} cycles",
-        unit="string",
-        method=f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs; "
-        "all of them in CSV and JSON",
-    )
+    low, high, mean, deviation = (number(of(values), 0) for of in (min, max, statistics.fmean, statistics.pstdev))
+    method = f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs"
+    value = f"{low} to {high} cycles"
+    return Finding(parameter=name, value=value, unit="string", method=f"{method}; all of them in CSV and JSON")
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, with those of one thing that lack a value for the same reason as one, where the first of them
+    stands: `latency.l1.{vector16,vector32}`."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        parent, _, name = finding.parameter.rpartition(".")
+        key = (finding.outcome, finding.reason, parent) if finding.value is None else (parent, name)
+        groups.setdefault(key, []).append(finding)
+    found = []
+    for first, *others in groups.values():
+        parent = first.parameter.rpartition(".")[0]
+        names = [each.parameter.removeprefix(f"{parent}.") for each in (first, *others)]
+        whole = f"{parent}.{{{listed(names, ',')}}}" if others else first.parameter
+        found.append(msgspec.structs.replace(first, parameter=whole))
+    return found
+
+
+def listed(names: list[str], between: str = ", ") -> str:
+    """The first names, and how many more there are."""
+    more = f"{between}... {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return between.join(names[:_MOST_NAMES]) + more

@@ -12,7 +12,7 @@ from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
-from setebench.report.terminal import overview, terminal_table
+from setebench.report.terminal import terminal_table
 from setebench.report.text import csv_table, latex_symbols, latex_text, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
@@ -37,9 +37,9 @@ def render(
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}; one of {', '.join(FORMS)}")
     view = View(document, references)
-    if form == "table":
-        return terminal_table(view, width or _NATURAL_WIDTH, colour)
-    return overview(view, width or _NATURAL_WIDTH) if form == "overview" else FORMS[form](view)
+    if form in TERMINAL:
+        return terminal_table(view, width or _NATURAL_WIDTH, colour and form == "table", form == "overview")
+    return _RENDERERS[form](view)
 
 
 # -- forms ---------------------------------------------------------------------------------------------------------
@@ -114,12 +114,7 @@ def _latex_cell(text: str) -> str:
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
-FORMS: dict[str, Callable[[View], str]] = {
-    "table": lambda view: terminal_table(view, _NATURAL_WIDTH, False),
-    "overview": lambda view: overview(view, _NATURAL_WIDTH),
-    "json": _json,
-    "csv": _csv,
-    "markdown": _markdown,
-    "latex": _latex,
-}
+_RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}
+TERMINAL = ("table", "overview")
+FORMS = (*TERMINAL, *_RENDERERS)
 """The output forms by name."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from setebench.report.opening import Box, Opening, opening
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
-from setebench.results import Document, Outcome
+from setebench.results import Outcome
 from setebench.text import visible
 
 if TYPE_CHECKING:  # rich is only loaded where a table is made
@@ -28,72 +27,40 @@ _PAGE_WIDTH, _LEAST_WIDTH = 100, 40
 """Columns of the first page: lines of more are hard to read, panels of fewer hold no words."""
 
 
-def terminal_table(view: View, width: int, colour: bool) -> str:
-    """Only notes are folded. Where they have no room they follow the table, and where the table itself has none the
-    terminal may wrap its lines: nothing is ever cut off."""
-    needed = _width(view)
-    notes_fit = needed + _NOTE_WIDTH <= width
-    console = _console(max(width, needed), colour)
-    with console.capture() as captured:
-        page = opening(view.document, view.references)
-        _begin(console, view.document, page, width)
-        if page is not None:
-            console.print()
-        console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
-        _lines(console, [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)])
-    return _stripped(captured.get())
-
-
-def overview(view: View, width: int) -> str:
-    """The opening page alone; the table of a document that has none."""
-    page = opening(view.document, view.references)
-    if page is None:
-        return terminal_table(view, width, False)
-    console = _console(width, False)
-    with console.capture() as captured:
-        _begin(console, view.document, page, width)
-        _lines(console, shortcomings(view.document))
-    return _stripped(captured.get())
-
-
-def _console(width: int, colour: bool) -> Console:
+def terminal_table(view: View, width: int, colour: bool, page_alone: bool = False) -> str:
+    """The first page and the table, or the page alone where there is one. Only notes are folded: where they have no
+    room they follow the table, and where the table itself has none the terminal may wrap its lines: nothing is ever cut
+    off."""
     from rich.console import Console
+    from rich.text import Text
 
-    return Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        legacy_windows=False,
-    )
+    needed, page = _width(view), opening(view.document, view.references)
+    notes_fit = needed + _NOTE_WIDTH <= width
+    system = "standard" if colour else None
+    console = Console(width=max(width, needed), force_terminal=colour, color_system=system, highlight=False)
+    with console.capture() as captured:
+        console.print(Text(title(view.document), style="bold"), soft_wrap=True)
+        for part in _page(page) if page else ():
+            console.print(part, width=max(min(width, _PAGE_WIDTH), _LEAST_WIDTH))
+        lines = [] if page else verified(view.document)
+        if not (page and page_alone):
+            _print_lines(console, [*lines, *([""] if page else [])])
+            console.print(_rich_table(view, notes_fit) if view.document.findings else "no findings")
+            lines = [] if notes_fit else view.notes()
+        _print_lines(console, [*lines, *shortcomings(view.document)])
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _lines(console: Console, lines: list[str]) -> None:
+def _print_lines(console: Console, lines: list[str]) -> None:
     from rich.text import Text
 
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 
 
-def _stripped(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def _begin(console: Console, document: Document, page: Opening | None, width: int) -> None:
-    """The title, and below it the first page, or what the table is worth."""
-    from rich.text import Text
-
-    console.print(Text(title(document), style="bold"), soft_wrap=True)
-    if page is None:
-        _lines(console, verified(document))
-        return
-    for part in _page(page):
-        console.print(part, width=max(min(width, _PAGE_WIDTH), _LEAST_WIDTH))
-
-
 def _page(page: Opening) -> Iterator[RenderableType]:
     from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     yield Text(visible(page.name))
@@ -111,23 +78,14 @@ def _page(page: Opening) -> Iterator[RenderableType]:
             yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)
     for group in page.groups:
         yield Text(f"\n{group.heading}")
-        table = _grid()
+        table = Table.grid("", "", "", padding=(0, 2, 0, 0))
+        table.columns[1].max_width = _LEAST_WIDTH - 6
         for row in group.rows:
-            said = f"  ({row.published})" if row.published else " *" if row.news else ""
-            table.add_row("", Text(visible(row.label)), Text(visible(f"{row.value}{said}")))
+            beside = f"  ({row.published})" if row.published else " *" if row.news else ""
+            table.add_row("", Text(visible(row.label)), Text(visible(f"{row.value}{beside}")))
         yield table
     if any(row.news for group in page.groups for row in group.rows):
         yield Text("\n* no published value")
-
-
-def _grid() -> Table:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column()
-    grid.add_column(max_width=_LEAST_WIDTH - 6)
-    grid.add_column()
-    return grid
 
 
 def _panel(box: Box) -> RenderableType:
@@ -142,22 +100,17 @@ def _panel(box: Box) -> RenderableType:
     return Panel(body, title=Text(visible(box.name)), title_align="left", box=SQUARE)
 
 
-def _notes(document: Document) -> list[str]:
-    notes = ((finding.parameter, finding.reason or finding.method) for finding in document.findings)
-    return [visible(f"{parameter}: {note}") for parameter, note in notes if note]
-
-
 def _width(view: View) -> int:
     """Terminal columns of the table without its notes."""
     from rich.cells import cell_len
 
     *columns, _notes = zip(view.columns(), *map(view.cells, view.listed()), strict=True)
     headings = max((cell_len(section.heading) for section in view.sections()), default=0)
-    widths = [max(map(cell_len, cells)) + _GAP for cells in columns]
-    return sum([max(widths[0], headings + _GAP), *widths[1:]])
+    first, *others = (max(map(cell_len, cells)) + _GAP for cells in columns)
+    return sum([max(first, headings + _GAP), *others])
 
 
-def _rich_table(view: View, *, notes: bool) -> Table:
+def _rich_table(view: View, notes: bool) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -165,16 +118,14 @@ def _rich_table(view: View, *, notes: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     columns = view.columns() if notes else view.columns()[:-1]
     for column in columns:
-        table.add_column(
-            column, justify="right" if column in RIGHT_ALIGNED else "left", overflow="fold", no_wrap=column != "note"
-        )
-    outcome = columns.index("outcome")
+        side = "right" if column in RIGHT_ALIGNED else "left"
+        table.add_column(column, justify=side, overflow="fold", no_wrap=column != "note")  # type: ignore[arg-type]
     for section in view.sections():
         if section.heading:
             table.add_row(Text(visible(section.heading), style="bold"))
         for finding in section.findings:
             cells = [Text(cell) for cell in view.cells(finding)]
-            cells[outcome].stylize(_STYLES[finding.outcome])
+            cells[columns.index("outcome")].stylize(_STYLES[finding.outcome])
             table.add_row(*cells[: len(columns)])
         table.add_section()
     return table

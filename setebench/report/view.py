@@ -25,15 +25,10 @@ def cycles_per_ns(document: Document) -> float | None:
 
 def title(document: Document) -> str:
     """One line that says what was measured where and when."""
-    scenario = document.settings.get("scenario", "findings")
-    where = ", ".join(filter(None, (document.machine.name, measured_cpu(document))))
-    return visible(f"{scenario} on {where}, {document.started}, {document.elapsed_seconds:.1f} s")
-
-
-def measured_cpu(document: Document) -> str:
-    """The CPU that was measured, with its kind of core where there are several; "" where the document doesn't say."""
     cpu, kind = (document.settings.get(key) for key in ("cpu", "kind_of_core"))
-    return "" if cpu is None else f"CPU {cpu}" + (f" ({kind})" if kind else "")
+    core = "" if cpu is None else f", CPU {cpu}" + (f" ({kind})" if kind else "")
+    where = f"{document.settings.get('scenario', 'findings')} on {document.machine.name}{core}"
+    return visible(f"{where}, {document.started}, {document.elapsed_seconds:.1f} s")
 
 
 @dataclass(frozen=True)
@@ -83,6 +78,11 @@ class View:
     def listed(self) -> list[Finding]:
         """The findings of all sections."""
         return [finding for section in self.sections() for finding in section.findings]
+
+    def notes(self) -> list[str]:
+        """The notes alone, each behind its parameter."""
+        notes = ((each.parameter, each.reason or each.method) for each in self.document.findings)
+        return [visible(f"{parameter}: {note}") for parameter, note in notes if note]
 
 
 def verified(document: Document) -> list[str]:

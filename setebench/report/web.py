@@ -24,7 +24,7 @@ from setebench.results import Document, Finding
 from setebench.text import visible
 
 if TYPE_CHECKING:
-    from jinja2 import Environment, Template
+    from jinja2 import Template
     from matplotlib.figure import Figure
 
 LARGEST_DOWNLOAD = 4 << 20
@@ -67,42 +67,30 @@ def table_html(document: Document) -> str:
     view = View(document)
     table = tabulate([view.cells(each) for each in view.listed()], view.columns(), "html", disable_numparse=True)
     before, after = [title(document), *verified(document)], shortcomings(document)
-    return "".join(
-        [*(f"<p>{escape(line)}</p>" for line in before), table, *(f"<p>{escape(each)}</p>" for each in after)]
-    )
+    paragraphs = ["".join(f"<p>{escape(line)}</p>" for line in lines) for lines in (before, after)]
+    return table.join(paragraphs)
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("setebench.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
 def template(name: str) -> Template:
     """A page's template; it escapes whatever it is given."""
-    return _environment().get_template(name)
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("setebench.report")
+    layout = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **layout).get_template(name)
 
 
 def _shown(number: int, entry: Entry) -> dict[str, Any]:
     """What the template prints of an entry."""
     document = entry.document
     view = View(document, entry.references)
-    first_page = opening(document, entry.references)
-    whole = store.dumps(document)
     return {
         "number": number,
         "name": entry.name,
         "title": title(document),
         "verified": verified(document),
-        "opening": None if first_page is None else msgspec.to_builtins(first_page),
+        "opening": msgspec.to_builtins(opening(document, entry.references)),
         "machine": _machine_rows(document),
         "records": {
             "Settings": _texts(document.settings),
@@ -116,8 +104,8 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             for each in sections(condensed(document.findings))
         },
         "references": [f"{each.name}: {each.document.machine.name}" for each in entry.references],
-        "plots": [msgspec.to_builtins(each) for each in entry.plots],
-        "download": _address(whole, "application/json"),
+        "plots": msgspec.to_builtins(entry.plots),
+        "download": _address(store.dumps(document), "application/json"),
     }
 
 
@@ -161,13 +149,15 @@ def _machine_rows(document: Document) -> dict[str, str]:
 
 def _texts(record: dict[str, Any]) -> dict[str, str]:
     """Keys and values as text: words as they are, flags as yes and no, all else as JSON."""
-    return {str(key): _text(value) for key, value in record.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    words = {True: "yes", False: "no"}
+    return {
+        str(key): words[value]
+        if isinstance(value, bool)
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False)
+        for key, value in record.items()
+    }
 
 
 def _address(data: bytes, kind: str) -> str:

@@ -3,24 +3,28 @@ stayed open, and the summary of the paper. Everything in it is text; who shows i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from setebench.compare import Agreement, agreement
+from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
-from setebench.report.opening.doubts import against, open_ones
 from setebench.report.opening.picture import Box, Picture, picture
 from setebench.report.opening.tables import Group, groups
-from setebench.report.sections import Reference
+from setebench.report.sections import Reference, listed, merged, published_text
 from setebench.report.view import verified
-from setebench.results import Document
+from setebench.results import Document, Finding, Outcome
 
 __all__ = ["Box", "Opening", "Picture", "opening", "processor_name"]
 
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 MOST_OPEN = 8
 """Reasons that are listed before the rest is only counted."""
+
+LAST = ("bandwidth.", "loaded_latency.", "counter.")
+"""Beginnings of what comes last: numbers of kernels and counts, of which one is like the other."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +44,12 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
     answers = Answers(document)
     if not {"latency.l1", "cache.l1.size"} <= answers.findings.keys():
         return None
-    left = open_ones(document)
+    left = _open(document)
     return Opening(
         name=processor_name(document),
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
-        against=list(against(document.findings, references)),
+        against=list(_against(document, references)),
         open=left[:MOST_OPEN],
         open_besides=len(left[MOST_OPEN:]),
         groups=groups(answers, references),
@@ -59,3 +63,39 @@ def processor_name(document: Document) -> str:
     numbers = [f"{key} {known[key]}" for key in ("family", "model") if known.get(key) is not None]
     host = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
     return ", ".join(map(str, [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]))
+
+
+def _against(document: Document, references: Sequence[Reference]) -> Iterator[str]:
+    """One line for each finding that contradicts a reference, or that reached less than half of what one says."""
+    for finding in document.findings:
+        others = []
+        for reference in references:
+            stated = reference.of(finding.parameter)
+            if stated is not None and _contradicts(finding, stated):
+                who = f"published for {reference.name}" if reference.complete else "said by the operating system"
+                others.append(f"{who}: {published_text(stated)}")
+        if others:
+            seen = " seen" if finding.outcome is Outcome.AT_LEAST else ""
+            interval = f" {interval_text(finding)}" if not seen and finding.low != finding.high else ""
+            yield f"{finding.parameter}: {value_text(finding)}{seen}{interval}; {'; '.join(others)}"
+
+
+def _contradicts(finding: Finding, stated: Finding) -> bool:
+    """True if a value contradicts what is stated, or a bound is less than half of it: sizes and numbers of entries come
+    in steps of two, so that above the half no step is missing."""
+    if agreement(finding, stated) is Agreement.DIFFERS:
+        return True
+    match finding.outcome, finding.value, stated.value:
+        case Outcome.AT_LEAST, int() | float() as bound, int() | float() as whole:
+            return 2 * bound < whole
+    return False
+
+
+def _open(document: Document) -> list[str]:
+    """One line for each reason for which findings have no value, what the picture shows first."""
+    reasons: dict[str, list[str]] = {}
+    for each in merged(document.findings):
+        if each.value is None:
+            reasons.setdefault(each.reason or "", []).append(each.parameter)
+    lines = [f"{listed(names)}: {reason}" for reason, names in reasons.items()]
+    return sorted(lines, key=lambda line: line.startswith(LAST) or ".vector" in line)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,31 +10,21 @@ from setebench.report.numbers import interval_text, nanoseconds_text, number, va
 from setebench.report.view import cycles_per_ns
 from setebench.results import Document, Finding, Outcome
 
-LEVELS = ("l1", "l2", "l3", "l4")
 MEMORY = "memory"
 OPEN = "open"
+PAGES = {"4k": "4 KiB", "2m": "2 MiB"}
+"""Sizes of pages, as findings and as people call them."""
 
 
-@dataclass(frozen=True)
 class Answers:
     """What a document says of a machine."""
 
-    document: Document
-
-    @cached_property
-    def findings(self) -> dict[str, Finding]:
-        """By parameter."""
-        return {finding.parameter: finding for finding in self.document.findings}
-
-    @cached_property
-    def ratio(self) -> float | None:
-        """Core cycles per ns."""
-        return cycles_per_ns(self.document)
-
-    @cached_property
-    def levels(self) -> list[str]:
-        """Cache levels of which anything was asked, nearest first."""
-        return [level for level in LEVELS if {f"latency.{level}", f"cache.{level}.size"} & self.findings.keys()]
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings = {finding.parameter: finding for finding in document.findings}
+        self.ratio = cycles_per_ns(document)
+        levels = ("l1", "l2", "l3", "l4")
+        self.levels = [each for each in levels if {f"latency.{each}", f"cache.{each}.size"} & self.findings.keys()]
 
     def get(self, parameter: str) -> Finding | None:
         """The finding where it has a value."""
@@ -49,25 +37,22 @@ class Answers:
         return None if finding is None else finding.value
 
     def text(self, parameter: str) -> str:
-        """The value with its unit, `open` where it was asked without an answer, empty where nobody asked."""
+        """The value with its unit, `open` where it was measured without an answer, empty where it was not measured."""
         finding = self.get(parameter)
         if finding is None:
             return OPEN if parameter in self.findings else ""
         nothing = finding.outcome is Outcome.ABSENT and not isinstance(finding.value, bool) and finding.value == 0
         return "none" if nothing else value_text(finding)
 
-    def exact(self, parameter: str) -> str:
-        """The value with its interval, and in ns where it is a time."""
-        finding, text = self.get(parameter), self.timed(parameter)
-        if finding is None or finding.low == finding.high or finding.outcome is not Outcome.MEASURED:
-            return text
-        value, comma, nanoseconds = text.partition(",") if finding.unit == "cycles" else (text, "", "")
-        return f"{value} {interval_text(finding)}{comma}{nanoseconds}"
-
-    def timed(self, parameter: str) -> str:
-        """The value with its unit, and in ns where it is in cycles and the clock is known."""
+    def timed(self, parameter: str, interval: bool = False) -> str:
+        """The value with its unit, in ns too where it is in cycles and the clock is known, and with its interval where
+        that is wanted and says more."""
         finding, text = self.get(parameter), self.text(parameter)
-        nanoseconds = nanoseconds_text(finding, self.ratio) if finding is not None and self.ratio else ""
+        if finding is None:
+            return text
+        if interval and finding.low != finding.high and finding.outcome is Outcome.MEASURED:
+            text = f"{text} {interval_text(finding)}"
+        nanoseconds = nanoseconds_text(finding, self.ratio) if self.ratio else ""
         return f"{text}, {nanoseconds} ns" if nanoseconds else text
 
     def bare(self, parameter: str) -> str:
@@ -78,6 +63,25 @@ class Answers:
         if isinstance(finding.value, bool) or not isinstance(finding.value, (int, float)):
             return value_text(finding)
         return f"{'≥ ' if finding.outcome is Outcome.AT_LEAST else ''}{number(finding.value, None)}"
+
+    def transfers(self) -> str:
+        """Reads of other cores' changed lines: their range."""
+        names = [name for name in self.findings if name.startswith("latency.core_to_core.")]
+        known = [self.value(name) for name in names if name.endswith(".modified")]
+        values = [float(value) for value in known if isinstance(value, (int, float))]
+        if not values:
+            return OPEN if names else ""
+        low, high = number(min(values), 0), number(max(values), 0)
+        return f"{low} cycles" if low == high else f"{low} to {high} cycles"
+
+    def in_flight(self, level: str) -> str:
+        """Misses of a level in flight: how many by whom, and whether threads of a core share them."""
+        loads, prefetches = (self.bare(f"mshr.{level}.{kind}") for kind in ("demand", "prefetch"))
+        if not loads and not prefetches:
+            return ""
+        either = loads == prefetches or not loads or not prefetches
+        text = (loads or prefetches) if either else f"{loads} by loads, {prefetches} by prefetches"
+        return text + (", shared by a core's threads" if self.value(f"mshr.{level}.shared_by_smt") is True else "")
 
     def bandwidths(self, level: str) -> tuple[Finding | None, Finding | None]:
         """A level's load bandwidth of one thread by its widest loads, and the largest by any kernel and threads."""
@@ -92,9 +96,16 @@ class Answers:
         return max(loads, key=_width, default=None), max(known, key=lambda each: each.value, default=None)  # type: ignore[arg-type, return-value]
 
 
-def rounded(finding: Finding) -> str:
+def rounded(finding: Finding | None) -> str:
     """The value with a few digits, whatever its interval would support: what a picture has room for."""
-    return value_text(msgspec.structs.replace(finding, low=None, high=None))
+    return value_text(msgspec.structs.replace(finding, low=None, high=None)) if finding else ""
+
+
+def kernel(finding: Finding) -> str:
+    """`load of 64 bytes, 2 threads`."""
+    _, _, name, width, threads, *_ = [*finding.parameter.split("."), "", "", ""]
+    count = threads.removeprefix("threads_")
+    return f"{name} of {width} bytes, {'1 thread' if count == '1' else f'{count} threads'}"
 
 
 def _width(finding: Finding) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
 from setebench.report.plots.plot import new_figure, size_axis, style
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -25,9 +24,18 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     figure, axes = new_figure(
         "Program bandwidth of all threads together", "data set of a thread (bytes, log scale)", "GB/s (log scale)"
     )
-    _over_size(axes, sweeps)
-    peak = found.get("peak_gb_per_s") if isinstance(found, Mapping) else None
-    if peak:
+    axes.set_yscale("log")
+    # each kernel and width has a style, and hollow markers where several threads ran
+    kinds = list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
+    for sweep in sweeps:
+        best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
+        below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
+        look = style(kinds.index((sweep["kernel"], sweep["width"])))
+        look |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
+        errors = [below, [0.0] * len(best)]
+        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, elinewidth=0.8, label=_label(sweep), **look)
+    size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
+    if peak := evidence["bandwidth"].get("peak_gb_per_s"):
         axes.axhline(peak, color="0.3", linewidth=0.9, linestyle="--", label=f"memory's peak: {peak:.4g} GB/s")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
@@ -37,24 +45,3 @@ def _label(sweep: Mapping[str, Any]) -> str:
     threads = len(sweep["cpus"])
     where = ", remote memory" if sweep.get("remote") else ""
     return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
-
-
-def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    # each kernel and width has a style, and hollow markers where several threads ran
-    kinds = list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
-    for sweep in sweeps:
-        best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
-        below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
-        axes.errorbar(
-            sweep["size_bytes"],
-            best,
-            yerr=[below, [0.0] * len(best)],
-            capsize=2,
-            elinewidth=0.8,
-            label=_label(sweep),
-            **style(kinds.index((sweep["kernel"], sweep["width"])))
-            | ({"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}),
-        )
-    size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])

@@ -30,8 +30,6 @@ SERIES = (
 )
 """Marker, line style and grey of the first, second, ... series: each alone identifies them. Further series have hollow
 markers, and the next line style."""
-_SWEEP_RULE = "size_bytes and cycles, and low and high where they are there, must have one length"
-_LEVEL_NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}
 
 
 def check_extension(path: str | Path) -> str:
@@ -65,6 +63,11 @@ def style(index: int) -> dict[str, Any]:
     return {**look, "markerfacecolor": "white" if turn % 2 else grey, "markersize": 4, "linewidth": 1.2}
 
 
+def line_style(index: int) -> dict[str, Any]:
+    """The same without markers."""
+    return {key: value for key, value in style(index).items() if key in ("linestyle", "color")}
+
+
 def add_machine(figure: Figure, machine: str) -> None:
     """Put the machine's name over the figure, unless it has a heading already."""
     if not figure.get_suptitle():
@@ -90,61 +93,46 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     figure, axes = new_figure(
         "Load-to-use latency over the working set", "working set (bytes, log scale)", "cycles per load (log scale)"
     )
-    _draw_points(axes, points)
-    _draw_levels(axes, sweep.get("levels") or {})
-    _draw_boundaries(axes, sweep.get("boundaries_bytes") or [])
-    size_axis(axes, [point[0] for point in points])
+    axes.set_yscale("log")
+    sizes, cycles, low, high = zip(*points, strict=True)
+    errors = [[max(0.0, abs(value - end)) for value, end in zip(cycles, ends, strict=True)] for ends in (low, high)]
+    label = "measured, 95 % interval" if any(map(any, errors)) else "measured"
+    axes.errorbar(sizes, cycles, yerr=errors, capsize=2, elinewidth=0.8, label=label, **style(0))
+    levels = sweep.get("levels") or {}
+    known = sorted((latency, name) for name, latency in levels.items() if latency is not None)
+    for index, (latency, name) in enumerate(known, start=1):
+        words = literal(name if name == "memory" else name.upper())
+        axes.axhline(latency, linewidth=0.9, label=f"{words}: {latency:.3g} cycles", **line_style(index))
+    boundaries = sweep.get("boundaries_bytes") or []
+    for size in boundaries:  # their sizes stand above the frame, where they hide no point
+        axes.axvline(size, color="0.4", linewidth=0.8, linestyle=":")
+        text = axes.text(size, 1.01, in_bytes(size), transform=axes.get_xaxis_transform(), fontsize=8, color="0.25")
+        text.set(rotation=30, ha="left", va="bottom")
+    if boundaries:
+        axes.set_title(axes.get_title(), pad=28)
+    size_axis(axes, sizes)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
 def _points(sweep: Mapping[str, Any]) -> list[tuple[float, float, float, float]]:
-    """Size, cycles, low and high of each point that has cycles; a missing bound is the point itself."""
+    """Size, cycles, low and high of each point that has cycles; a missing end of an interval is the point itself."""
     try:
         sizes, cycles = sweep["size_bytes"], sweep["cycles"]
-        low, high = (sweep.get(bound) or [None] * len(sizes) for bound in ("low", "high"))
+        low, high = (sweep.get(end) or [None] * len(sizes) for end in ("low", "high"))
         rows = list(zip(sizes, cycles, low, high, strict=True))
     except (KeyError, TypeError, ValueError) as error:
-        raise SetebenchError(f"the working-set sweep in the evidence is damaged: {_SWEEP_RULE}") from error
+        why = "size_bytes and cycles, and low and high where they are there, must have one length"
+        raise SetebenchError(f"the working-set sweep in the evidence is damaged: {why}") from error
     known = [row for row in rows if row[1] is not None and row[1] > 0]
-    return [
-        (size, value, value if low is None else low, value if high is None else high)
-        for size, value, low, high in known
-    ]
-
-
-def _draw_points(axes: Axes, points: Sequence[tuple[float, float, float, float]]) -> None:
-    sizes, cycles, low, high = zip(*points, strict=True)
-    below = [max(0.0, value - bound) for value, bound in zip(cycles, low, strict=True)]
-    above = [max(0.0, bound - value) for value, bound in zip(cycles, high, strict=True)]
-    label = "measured, 95 % interval" if any(below) or any(above) else "measured"
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.errorbar(sizes, cycles, yerr=[below, above], capsize=2, elinewidth=0.8, label=label, **style(0))
-
-
-def _draw_levels(axes: Axes, levels: Mapping[str, float | None]) -> None:
-    known = sorted((cycles, name) for name, cycles in levels.items() if cycles is not None)
-    for index, (cycles, name) in enumerate(known, start=1):
-        look = {key: value for key, value in style(index).items() if key in ("linestyle", "color")}
-        axes.axhline(
-            cycles, linewidth=0.9, label=f"{_LEVEL_NAMES.get(name, literal(name))}: {cycles:.3g} cycles", **look
-        )
-
-
-def _draw_boundaries(axes: Axes, boundaries: Sequence[float]) -> None:
-    """Lines with their sizes above the frame, where they hide no point."""
-    for size in boundaries:
-        axes.axvline(size, color="0.4", linewidth=0.8, linestyle=":")
-        label = axes.text(size, 1.01, in_bytes(size), transform=axes.get_xaxis_transform(), fontsize=8, color="0.25")
-        label.set(rotation=30, ha="left", va="bottom")
-    if boundaries:
-        axes.set_title(axes.get_title(), pad=28)
+    return [(size, value, *(value if end is None else end for end in ends)) for size, value, *ends in known]
 
 
 def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
-    """Ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB."""
+    """A logarithmic axis with ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_xscale("log", base=2)
 
     first, last = int(min(sizes)).bit_length() - 1, int(max(sizes)).bit_length()
     step = 1 + (last - first) // 12

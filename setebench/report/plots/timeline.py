@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import literal, style
+from setebench.report.plots.plot import line_style, literal, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,8 +79,7 @@ def _panels(found: Evidence) -> Iterator[Callable[[Axes], None]]:
 
 
 def _draw_parts(axes: Axes, found: Evidence) -> None:
-    columns = {name.replace("_", " "): _numbers(found["parts"][name]) for name in PARTS}
-    _stack(axes, found, "cycles (%)", columns)
+    _stack(axes, found, "cycles (%)", {name.replace("_", " "): _numbers(found["parts"][name]) for name in PARTS})
     _step(axes, found, "store buffer full", found["parts"]["store_buffer"], {"color": "0"})
     axes.set_ylim(0, 100)
 
@@ -104,8 +103,7 @@ def _draw_watched(axes: Axes, found: Evidence) -> None:
 
 def _curves(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Column]) -> None:
     for number, (name, column) in enumerate(columns.items()):
-        look = {key: value for key, value in style(number).items() if key in ("linestyle", "color")}
-        _step(axes, found, name.replace("_", " "), column, look)
+        _step(axes, found, name.replace("_", " "), column, line_style(number))
     axes.set(ylabel=label)
     if label.startswith("events"):
         axes.set_yscale("symlog", linthresh=1)
