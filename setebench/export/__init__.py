@@ -1,13 +1,35 @@
 """Findings as configuration for other tools: compilers, libraries, simulators, topology tools.
 
-One module of `formats/` is one format: it has a `FORMAT`, and nothing else registers it. A value that a result does
-not settle is left out and named; what a format needs and nobody measured is marked as assumed.
+One module of `formats/` is one format. A value that a result does not settle is left out and named; what a format needs
+and nobody measured is marked as assumed.
 """
 
-from setebench.export.format import Format as Format
-from setebench.export.registry import export as export
-from setebench.export.registry import formats as formats
-from setebench.export.source import Source as Source
-from setebench.export.values import Open as Open
-from setebench.export.values import Origin as Origin
-from setebench.export.values import Value as Value
+from __future__ import annotations
+
+from msgspec import structs
+
+from setebench.errors import SetebenchError, UsageError
+from setebench.export.format import Format
+from setebench.export.formats import FORMATS
+from setebench.export.source import Source
+from setebench.results import Document
+from setebench.text import remarks
+
+
+def formats() -> dict[str, Format]:
+    """All formats by name, sorted."""
+    return FORMATS
+
+
+def export(document: Document, name: str) -> str:
+    """The result in the format of that name; its text is made harmless first, whatever the format. Raises `UsageError`
+    for an unknown name, `SetebenchError` where no finding is about what the format takes: then it is the same
+    without findings."""
+    if name not in formats():
+        raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
+    write = formats()[name].write
+    harmless = remarks(structs.replace(document, evidence={}))
+    text = write(Source(harmless))
+    if text == write(Source(structs.replace(harmless, findings=[]))):
+        raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` asks for all")
+    return text

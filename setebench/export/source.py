@@ -3,7 +3,7 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -11,47 +11,33 @@ from typing import Annotated
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.export.values import Known, Open, Origin, Row, Value, derived, exact, with_assumption
+from setebench.export.values import (
+    Known,
+    Open,
+    Origin,
+    Row,
+    Value,
+    assumed,
+    derived,
+    exact,
+    weakest,
+    with_assumption,
+)
 from setebench.results import Document, Finding, Outcome
 
 ORIGINS = {Outcome.MEASURED: Origin.MEASURED, Outcome.ABSENT: Origin.MEASURED, Outcome.AT_LEAST: Origin.AT_LEAST}
 LEVELS = (1, 2, 3, 4)
-TREE = "tree_plru"
 PRIVATE = (1, 2)
 """Levels of which a core is assumed to have its own."""
 
-NANOSECONDS = 1e9
+KIB, GIGA = 1024, 1e9
 MOST = float(1 << 63)
 """Of any number, in any unit: beyond it no tool reads one."""
 
 WIDTHS = ("64", "32", "16", "scalar")
 """Access widths in the names of bandwidth findings, the widest first."""
 
-
 MOST_TLB_WAYS = 16
-TLB_WAYS = {
-    1: "fully associative is assumed",
-    2: f"the most ways up to {MOST_TLB_WAYS} that make a power of two of sets are assumed",
-}
-
-
-def assumed_ways(entries: Known, level: int) -> Known:
-    """Ways of a TLB of that many entries, which no finding says; simulators have a power of two of sets."""
-    if isinstance(entries, Open):
-        return entries
-    count = int(entries.value)
-    ways = count if level == 1 else next((ways for ways in range(MOST_TLB_WAYS, 0, -1) if _fits(count, ways)), 0)
-    if not ways:
-        reason = f"{count} entries are no power of two of sets with up to {MOST_TLB_WAYS} ways"
-        return Open(entries.parameters[0], reason)
-    return with_assumption(replace(entries, value=ways, unit="ways", low=None, high=None), TLB_WAYS[level])
-
-
-def _fits(entries: int, ways: int) -> bool:
-    sets = entries // ways
-    return entries % ways == 0 and sets & (sets - 1) == 0
-
-
 Cpu = Annotated[int, msgspec.Meta(ge=0, lt=1 << 13)]
 """Linux is built for 8192 CPUs at most."""
 
@@ -88,19 +74,12 @@ class Node:
         return [cpu for core in self.cores for cpu in core]
 
 
-@dataclass(frozen=True)
 class Source:
-    """What a format may ask of a result. Nothing here guesses: what is not known is an `Open`."""
+    """What a format may take of a result. Nothing here guesses: what is not known is an `Open`."""
 
-    document: Document
-
-    def finding(self, parameter: str) -> Finding | None:
-        """The finding of that parameter, whatever its outcome."""
-        return self._findings.get(parameter)
-
-    @cached_property
-    def _findings(self) -> dict[str, Finding]:
-        return {finding.parameter: finding for finding in self.document.findings}
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings: dict[str, Finding] = {finding.parameter: finding for finding in document.findings}
 
     def get(self, parameter: str) -> Known:
         """The finding of a number as a value in its own unit."""
@@ -114,20 +93,13 @@ class Source:
         return known if isinstance(known, Open) or isinstance(known.value, bool) else Open(parameter, "no yes or no")
 
     def _known(self, parameter: str) -> Known:
-        finding = self.finding(parameter)
+        finding = self.findings.get(parameter)
         if finding is None:
             return Open(parameter, "this result has no such finding")
         if finding.value is None or isinstance(finding.value, list):
             return Open(parameter, f"{finding.outcome}: {finding.reason or 'no single value'}")
-        return Value(
-            finding.value,
-            finding.unit,
-            ORIGINS[finding.outcome],
-            finding.method,
-            finding.low,
-            finding.high,
-            (parameter,),
-        )
+        origin, ends = ORIGINS[finding.outcome], (finding.low, finding.high)
+        return Value(finding.value, finding.unit, origin, finding.method, *ends, (parameter,))
 
     def count(self, parameter: str) -> Known:
         """A whole number above zero: a table or a queue that is absent has no size."""
@@ -141,15 +113,16 @@ class Source:
         found = [self.get(parameter) for parameter in parameters]
         return next((each for each in found if isinstance(each, Value)), found[0])
 
-    def has_level(self, level: int) -> bool:
-        """Whether the result shows a cache of that level, even one of which nothing could be measured."""
-        prefix = (f"cache.l{level}.", f"latency.l{level}")
-        return any(name.startswith(prefix) for name in self._findings)
+    @cached_property
+    def levels(self) -> list[int]:
+        """The levels of cache that the result shows, even one of which nothing could be measured."""
+        names = {level: (f"cache.l{level}.", f"latency.l{level}") for level in LEVELS}
+        return [level for level in LEVELS if any(name.startswith(names[level]) for name in self.findings)]
 
     @property
-    def levels(self) -> list[int]:
-        """The levels of cache that the result shows."""
-        return [level for level in LEVELS if self.has_level(level)]
+    def places(self) -> list[str]:
+        """The levels as names of latencies and rates have them, and memory."""
+        return [*(f"l{level}" for level in self.levels), "memory"]
 
     def other_levels(self, known: Collection[int]) -> Iterator[Row]:
         """Levels that a format has no place for."""
@@ -157,7 +130,7 @@ class Source:
             if level not in known:
                 yield f"L{level}", Open(f"cache.l{level}", "this format has no place for that level")
 
-    # -- what several formats derive -------------------------------------------------------------------------------
+    # -- caches ----------------------------------------------------------------------------------------------------
 
     def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes") -> Known:
         """A cache's size in units of `unit_bytes`; rounded down, so that nothing is promised that there isn't."""
@@ -178,13 +151,16 @@ class Source:
         return self.count(f"cache.l{level}.ways")
 
     def line(self, level: int) -> Known:
-        """A cache's line size in bytes; the first level's where only that was asked."""
+        """A cache's line size in bytes; the first level's where only that was measured."""
         return self.first(f"cache.l{level}.line_size", "cache.l1.line_size")
 
     def sets(self, level: int) -> Known:
         """Sets of a cache: size over ways and line; a fraction where they don't fit together."""
         inputs = (self.whole(level), self.ways(level), self.line(level))
-        return derived(lambda size, way, line: size / (way * line), "sets", inputs, "size / (ways x line)", _plain)
+        how = "size / (ways x line)"
+        return derived(
+            lambda size, way, line: size / (way * line), "sets", inputs, how, lambda n: n if n % 1 else int(n)
+        )
 
     def buildable(self, level: int, known: Known, power_of_two: bool = True) -> Known:
         """`known` of a cache's geometry, for a tool that builds the cache: open for a bound, and where size, ways and
@@ -197,6 +173,35 @@ class Source:
                 return Open(", ".join(sets.parameters), f"they make {number:.6g} sets, and the tool needs {need}")
         return exact(known)
 
+    def replacement(self, level: int, names: Mapping[str, str], tree_ways: Collection[int] = ()) -> Known:
+        """A cache's replacement policy in another tool's word, of those that `names` has; a tree of pseudo-LRU only
+        with as many ways as the tool has one for."""
+        parameter = f"cache.l{level}.replacement"
+        known, ways = self._known(parameter), self.ways(level)
+        if isinstance(known, Open):
+            return known
+        word = names.get(str(known.value))
+        if known.value == "tree_plru" and (isinstance(ways, Open) or ways.value not in tree_ways):
+            word = None
+        return Open(parameter, f"no {known.value} of these ways there") if word is None else replace(known, value=word)
+
+    def tlb(self, level: int) -> tuple[Known, Known]:
+        """Entries of a TLB and its ways, which no finding says; simulators have a power of two of sets."""
+        entries = self.count(f"tlb.l{level}.entries.4k")
+        if isinstance(entries, Open):
+            return entries, entries
+        count, how = int(entries.value), "fully associative is assumed"
+        ways = count
+        if level > 1:
+            fitting = (n for n in range(MOST_TLB_WAYS, 0, -1) if count % n == 0 and (count // n).bit_count() == 1)
+            ways, how = next(fitting, 0), f"the most ways up to {MOST_TLB_WAYS} that make a power of two of sets"
+        if not ways:
+            reason = f"{count} entries are no power of two of sets with up to {MOST_TLB_WAYS} ways"
+            return entries, Open(entries.parameters[0], reason)
+        return entries, with_assumption(replace(entries, value=ways, unit="ways", low=None, high=None), how)
+
+    # -- times and rates -------------------------------------------------------------------------------------------
+
     def latency(self, level: str) -> Known:
         """Load to use in core cycles, not rounded; `level` is l1, l2, l3 or memory."""
         return self.get(f"latency.{level}")
@@ -204,9 +209,9 @@ class Source:
     def nanoseconds(self, level: str) -> Known:
         """Load to use in nanoseconds, by the clock of the same run."""
         inputs = (self.latency(level), self.hertz())
-        return derived(lambda cycles, rate: cycles / rate * NANOSECONDS, "ns", inputs, "cycles over clock", float)
+        return derived(lambda cycles, rate: cycles / rate * GIGA, "ns", inputs, "cycles over clock", float)
 
-    def less(self, level: int, cycles: float, how: str) -> Known:
+    def less(self, level: int, cycles: float, how: str = "") -> Known:
         """A cache's latency less what a simulator adds before it, rounded, at least 1."""
         return derived(lambda own: max(own - cycles, 1), "cycles", (self.latency(f"l{level}"),), how if cycles else "")
 
@@ -220,8 +225,18 @@ class Source:
 
     def prefetch_latency(self) -> Known:
         """Instructions that pass while a line comes from memory, for compilers that count in instructions."""
-        known = derived(lambda cycles: cycles, "instructions", (self.latency("memory"),), "")
+        known = derived(lambda cycles: cycles, "instructions", (self.latency("memory"),))
         return with_assumption(known, "one instruction a cycle is assumed")
+
+    def bandwidth(self, level: str, kernel: str = "load", threads: int = 1) -> Known:
+        """GB/s (10^9 bytes that the program moved) of a streaming kernel, in the widest accesses that were measured."""
+        names = [f"bandwidth.{level}.{kernel}.{width}.threads_{threads}" for width in WIDTHS]
+        there = [name for name in names if name in self.findings]
+        return (
+            self.first(*there) if there else Open(f"bandwidth.{level}.{kernel}", f"not measured with {threads} threads")
+        )
+
+    # -- prefetchers -----------------------------------------------------------------------------------------------
 
     def least_stride(self) -> Known:
         """The smallest stride in bytes that no hardware prefetcher follows; open unless the largest that one follows is
@@ -229,39 +244,39 @@ class Source:
         reaches: list[Value] = []
         for kind in ("l1.stride", "l2.stride"):
             present = self.flag(f"prefetcher.{kind}.present")
-            if isinstance(present, Open):
-                return present
-            if present.value:
-                reach = self.get(f"prefetcher.{kind}.max_stride")
-                if isinstance(reach, Open):
-                    return reach
-                reaches.append(reach)
+            reach = self.get(f"prefetcher.{kind}.max_stride") if isinstance(present, Value) and present.value else None
+            if isinstance(present, Open) or isinstance(reach, Open):
+                return present if isinstance(present, Open) else reach  # type: ignore[return-value]
+            reaches += [reach] if reach else []
         if not reaches:
             return Open("prefetcher.l1.stride.present", "absent, as at level 2: no hardware prefetcher follows strides")
         most = max(reaches, key=lambda each: float(each.value))
         return derived(lambda stride: stride + 1, "bytes", (most,), "first stride not followed", int)
 
-    def bandwidth(self, level: str, kernel: str = "load", threads: int = 1) -> Known:
-        """GB/s (10^9 bytes that the program asked for) of a streaming kernel, in the widest accesses that were
-        measured."""
-        names = [f"bandwidth.{level}.{kernel}.{width}.threads_{threads}" for width in WIDTHS]
-        asked = [name for name in names if self.finding(name) is not None]
-        if not asked:
-            return Open(f"bandwidth.{level}.{kernel}", f"not measured with {threads} threads")
-        return self.first(*asked)
+    def prefetchers(self, level: int) -> tuple[list[str], list[Known]]:
+        """Kinds that are present at a level, and what is known of all that were looked for there."""
+        start, end = f"prefetcher.l{level}.", ".present"
+        names = [name for name in self.findings if name.startswith(start) and name.endswith(end)]
+        looked = {name[len(start) : -len(end)]: self.flag(name) for name in names}
+        return [kind for kind, each in looked.items() if isinstance(each, Value) and each.value], list(looked.values())
 
-    def replacement(self, level: int, names: Mapping[str, str], tree_ways: Collection[int] = ()) -> Known:
-        """A cache's replacement policy in another tool's word, of those that `names` has; a tree of pseudo-LRU only
-        with as many ways as the tool has one for."""
-        parameter = f"cache.l{level}.replacement"
-        known = self._known(parameter)
-        if isinstance(known, Open):
-            return known
-        word = names.get(str(known.value))
-        ways = self.ways(level)
-        if known.value == TREE and (isinstance(ways, Open) or ways.value not in tree_ways):
-            word = None
-        return Open(parameter, f"no {known.value} of these ways there") if word is None else replace(known, value=word)
+    def nearest(self, level: int, names: Sequence[tuple[str, str]], none: str | None = None) -> Known:
+        """A simulator's name for the first of `names` (kind, name) that is present; `none` where every kind was looked
+        for and is absent; open where nothing that it has was found and something is unsettled."""
+        there, looked = self.prefetchers(level)
+        where = f"prefetcher.l{level}"
+        for kind, name in names:
+            if kind in there:
+                others = ", ".join(other for other in there if other != kind)
+                why = f"nearest in kind to l{level}.{kind}" + (f"; not expressed: {others}" if others else "")
+                return replace(assumed(name, "", why), parameters=(f"{where}.{kind}.present",))
+        if there:
+            return Open(where, f"the simulator has no kind like {', '.join(there)}")
+        absent = [known for known in looked if isinstance(known, Value)]
+        unsettled = [known for known in looked if isinstance(known, Open)]
+        if unsettled or not absent or none is None:
+            return unsettled[0] if unsettled else Open(where, "this result has found none there that the simulator has")
+        return Value(none, "", weakest(absent), "all kinds absent", None, None, sum((k.parameters for k in absent), ()))
 
     # -- the machine -----------------------------------------------------------------------------------------------
 
@@ -286,9 +301,8 @@ class Source:
     def nodes(self) -> tuple[Node, ...]:
         """Memory nodes. A core that lies in none of them counts as one of the first that has CPUs."""
         homes = {cpu: node.number for node in reversed(self.facts.nodes) for cpu in node.cpus}
-        first = next((home for core in self.cores if (home := homes.get(core[0])) is not None), None)
         numbers = list(dict.fromkeys(node.number for node in self.facts.nodes)) or [0]
-        first = numbers[0] if first is None else first
+        first = next((homes[core[0]] for core in self.cores if core[0] in homes), numbers[0])
         near = {core: homes.get(core[0], first) for core in self.cores}
         return tuple(Node(number, tuple(core for core in near if near[core] == number)) for number in numbers)
 
@@ -298,6 +312,11 @@ class Source:
             return tuple((core,) for core in self.cores), "a core has its own"
         groups = tuple(node.cores for node in self.nodes if node.cores)
         return groups, "all cores share it" if len(groups) == 1 else "all cores of a memory node share it"
+
+    def sharers(self, level: int) -> Known:
+        """How many cores share a cache of a level at most."""
+        groups, why = self.sharing(level)
+        return assumed(max(map(len, groups)), "cores", why)
 
     @property
     def name(self) -> str:
@@ -315,5 +334,6 @@ class Source:
         return [f"{mark} {line}" for line in lines]
 
 
-def _plain(number: float) -> float | int:
-    return number if number % 1 else int(number)
+def same(number: float) -> float:
+    """A rule that changes nothing but the unit's name, or the rounding."""
+    return number

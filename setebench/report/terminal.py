@@ -36,8 +36,12 @@ def terminal_table(view: View, width: int, colour: bool, page_alone: bool = Fals
 
     needed, page = _width(view), opening(view.document, view.references)
     notes_fit = needed + _NOTE_WIDTH <= width
-    system = "standard" if colour else None
-    console = Console(width=max(width, needed), force_terminal=colour, color_system=system, highlight=False)
+    console = Console(
+        width=max(width, needed),
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+    )
     with console.capture() as captured:
         console.print(Text(title(view.document), style="bold"), soft_wrap=True)
         for part in _page(page) if page else ():

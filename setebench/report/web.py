@@ -55,7 +55,8 @@ def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
     shown = [_shown_text(_shown(number, entry)) for number, entry in enumerate(entries, 1)]
     heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
-    return template("report.html.j2").render(entries=shown, heading=heading)
+    text: str = template("report.html.j2").render(entries=shown, heading=heading)
+    return text
 
 
 def table_html(document: Document) -> str:
@@ -76,9 +77,15 @@ def template(name: str) -> Template:
     """A page's template; it escapes whatever it is given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("setebench.report")
-    layout = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **layout).get_template(name)
+    environment = Environment(
+        loader=PackageLoader("setebench.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name)
 
 
 def _shown(number: int, entry: Entry) -> dict[str, Any]:

@@ -135,11 +135,13 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
     Raises `UsageError` where Dask is not installed, `SetebenchError` where the scheduler can't be reached, or a worker
     has another version of this package."""
     try:
-        from distributed import Client, as_completed
+        from distributed import Client
+        from distributed import as_completed as completed
     except ImportError as error:
         raise UsageError("--on needs Dask: pip install 'setebench[cluster]'") from error
     prepare()  # workers of this computer share the compiled simulator
     begin: Any = Client  # whose types depend on whether the extra is installed
+    arriving: Any = completed
     try:
         client = begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
@@ -151,7 +153,7 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
         pending = {client.submit(_checked, task, wanted, pure=False): task for task in tasks}
         answers = {}
         try:
-            for future in as_completed(list(pending), loop=client.loop):
+            for future in arriving(list(pending), loop=client.loop):
                 task = pending.pop(future)
                 answers[task] = _result(future, task)
                 received(answers[task])

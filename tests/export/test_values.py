@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_results import plain_server, result, unresolved
 
-from setebench.export.blocks import Cache, Kernel, block_sizes
+from setebench.export.formats.blas import block_sizes
 from setebench.export.source import Source
 from setebench.export.values import Open, Origin, Value, derived
 
@@ -40,21 +40,15 @@ def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
 
 def test_the_model_gives_the_blocks_of_its_paper() -> None:
     """Low et al. 2016, Sandy Bridge: 32 KiB and 256 KiB of 8 ways, micro-kernel 8 x 4 of doubles: k_c 256, m_c 96."""
-    kernel, first, second = Kernel(8, 4, 8), Cache(8, 4096), Cache(8, 32768)
-    assert block_sizes(kernel, first, second) == [256, 96]
+    assert block_sizes((8, 4, 8), (8, 4096), (8, 32768)) == [256, 96]
 
 
-@given(
-    st.sampled_from([Kernel(6, 8, 8), Kernel(6, 16, 4), Kernel(3, 4, 16), Kernel(8, 4, 8)]),
-    st.integers(3, 24),
-    st.integers(3, 24),
-    st.integers(6, 11),
-)
-def test_blocks_fit_the_ways_that_are_left_to_them(kernel: Kernel, ways: int, others: int, shift: int) -> None:
-    first, second = Cache(ways, 64 << 6), Cache(others, 64 << shift)
-    depth, rows, columns = block_sizes(kernel, first, second, second)
-    panels = (kernel.rows + kernel.columns) * depth * kernel.element_bytes
-    assert panels <= (ways - 1) * first.way_bytes
-    assert rows % kernel.rows == 0
-    assert rows * depth * kernel.element_bytes <= (others - 1) * second.way_bytes
-    assert columns % kernel.columns == 0
+@given(st.sampled_from([(6, 8, 8), (6, 16, 4), (3, 4, 16)]), st.integers(3, 24), st.integers(3, 24), st.integers(6, 11))
+def test_blocks_fit_the_ways_that_are_left_to_them(
+    kernel: tuple[int, int, int], ways: int, others: int, shift: int
+) -> None:
+    first, second = (ways, 64 << 6), (others, 64 << shift)
+    (rows, columns, element), (depth, high, wide) = kernel, block_sizes(kernel, first, second, second)
+    assert (rows + columns) * depth * element <= (ways - 1) * first[1]
+    assert high % rows == 0 and wide % columns == 0
+    assert high * depth * element <= (others - 1) * second[1]

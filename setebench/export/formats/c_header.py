@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.source import Source
-from setebench.export.values import Row, Scalar, Sheet, derived
+from setebench.export.format import Format, Sheet, commented
+from setebench.export.source import GIGA, Source, same
+from setebench.export.values import Row, Scalar, derived
 
 PREFIX = "SETEBENCH_"
 COUNTS = (
     *(f"mshr.l{level}.{kind}" for level in (1, 2) for kind in ("demand", "prefetch")),
     *(f"tlb.l{level}.entries.{page}" for page in ("4k", "2m") for level in (1, 2)),
 )
-GIGA = 1e9
 
 
 def rows(source: Source) -> Iterator[Row]:
@@ -26,16 +25,15 @@ def rows(source: Source) -> Iterator[Row]:
         yield f"l{level}_bytes", source.size(level)
         yield f"l{level}_ways", source.ways(level)
         yield f"l{level}_line_bytes", source.get(f"cache.l{level}.line_size")
-    for name in (*(f"l{level}" for level in source.levels), "memory"):
-        yield f"{name}_cycles", derived(lambda cycles: cycles, "cycles", (source.latency(name),), "", float)
+    for name in source.places:
+        yield f"{name}_cycles", derived(same, "cycles", (source.latency(name),), "", float)
         yield f"{name}_nanoseconds", source.nanoseconds(name)
         yield f"{name}_bytes_per_second", derived(lambda giga: giga * GIGA, "bytes/s", (source.bandwidth(name),))
     for parameter in COUNTS:
         yield parameter.replace(".", "_"), source.count(parameter)
 
 
-def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("//", "What setebench found of this machine's memory system")
+def body(sheet: Sheet) -> Iterator[str]:
     yield from ("#ifndef SETEBENCH_MACHINE_H", "#define SETEBENCH_MACHINE_H")
     for key, each in sheet.values.items():
         yield f"// {each.comment}"
@@ -44,11 +42,12 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
     for key, each in sheet.values.items():
         kind = "double" if isinstance(each.value, float) else "long long"
         yield f"    static constexpr {kind} {key} = {PREFIX}{key.upper()};"
-    yield from ("};", "#endif", "#endif", *sheet.missing("//"))
+    yield from ("};", "#endif", "#endif")
 
 
 def _literal(value: Scalar) -> str:
     return repr(value) if isinstance(value, float) else f"{value}LL" if abs(int(value)) >= 1 << 31 else str(value)
 
 
-FORMAT = Format("c", "C and C++: a header of #defines and a constexpr struct", rows, lines)
+LINES = commented("//", "What setebench found of this machine's memory system", body)
+FORMAT = Format("c", "C and C++: a header of #defines and a constexpr struct", rows, LINES)

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
-from setebench.export.format import Format
-from setebench.export.prefetchers import nearest
-from setebench.export.source import Source, assumed_ways
-from setebench.export.values import Known, Open, Row, Sheet, assumed, derived
+from setebench.export.format import Format, Sheet
+from setebench.export.source import Source
+from setebench.export.values import Known, Open, Row, assumed, derived
 
 NAMES = {1: "L1D", 2: "L2C", 3: "LLC"}
 FILL = 1
@@ -41,9 +39,8 @@ def rows(source: Source) -> Iterator[Row]:
             yield from ((f"{name}.{key}", known) for key, known in _cache(source, level))
         else:
             yield name, Open(f"cache.l{level}", "the result shows no such level; ChampSim's default stays")
-    for name, level in (("DTLB", 1), ("STLB", 2)):
-        entries = source.count(f"tlb.l{level}.entries.4k")
-        ways = assumed_ways(entries, level)
+    for level, name in ((1, "DTLB"), (2, "STLB")):
+        entries, ways = source.tlb(level)
         yield f"{name}.sets", derived(lambda count, each: count // each, "sets", (entries, ways), "", int)
         yield f"{name}.ways", ways
     penalty = source.get("tlb.l1.miss_penalty.4k")
@@ -62,22 +59,19 @@ def _cache(source: Source, level: int) -> Iterator[Row]:
     if level in (1, 2):
         yield "mshr_size", source.count(f"mshr.l{level}.demand")
         yield "pq_size", source.count(f"mshr.l{level}.prefetch")
-        yield "prefetcher", nearest(source, level, PREFETCHERS, "no")
+        yield "prefetcher", source.nearest(level, PREFETCHERS, "no")
 
 
 def _hit_latency(source: Source, level: int) -> Known:
     if level == 1:
-        return source.less(1, 0, "")
+        return source.less(1, 0)
     how = f"latency.l{level} less the level before and its fill latency of {FILL}"
     inputs = (source.latency(f"l{level}"), source.latency(f"l{level - 1}"))
     return derived(lambda mine, less: max(mine - less - FILL, 1), "cycles", inputs, how)
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    config: dict[str, Any] = {}
-    for path, each in sheet.values.items():
-        table, _, name = path.rpartition(".")
-        (config.setdefault(table, {}) if table else config)[name] = each.value
+    config = sheet.nested()
     if "ooo_cpu" in config:
         config["ooo_cpu"] = [config["ooo_cpu"]]
     config["setebench"] = sheet.provenance(source.heading("", "ChampSim configuration, with what was measured"))

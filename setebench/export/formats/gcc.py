@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.source import Source
-from setebench.export.values import Row, Sheet
+from setebench.export.format import Format, commented
+from setebench.export.source import KIB, Source
+from setebench.export.values import Row
 
-KIB = 1024
+USE = "use: gcc -O2 -fprefetch-loop-arrays $(sed '/^#/d' THIS-FILE) ..."
 
 
 def rows(source: Source) -> Iterator[Row]:
@@ -29,11 +29,5 @@ def rows(source: Source) -> Iterator[Row]:
     yield "prefetch-minimum-stride", source.least_stride()
 
 
-def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("#", "GCC: -fprefetch-loop-arrays, with what was measured")
-    yield "# use: gcc -O2 -fprefetch-loop-arrays $(sed '/^#/d' THIS-FILE) ..."
-    yield from sheet.lines("#", "--param={key}={value}")
-    yield from sheet.missing("#")
-
-
-FORMAT = Format("gcc", "GCC: --param= options of loop prefetching", rows, lines)
+LINES = commented("#", f"GCC: -fprefetch-loop-arrays; {USE}", lambda sheet: sheet.lines("#", "--param={key}={value}"))
+FORMAT = Format("gcc", "GCC: --param= options of loop prefetching", rows, LINES)

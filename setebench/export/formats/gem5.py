@@ -17,13 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.prefetchers import nearest, not_expressed, parameter, present
+from setebench.export.format import Format, Sheet
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Row, Sheet, Value, assumed, reworded, weakest
+from setebench.export.values import Known, Open, Row, Value, assumed, reworded, weakest
 
-TAG = 1
-RESPONSE = 1
+TAG = RESPONSE = 1
 TARGETS = 20  # of an MSHR: what gem5's own example caches have (configs/common/Caches.py)
 POLICIES = {
     "lru": "LRURP()",
@@ -57,13 +55,13 @@ def _cache(source: Source, level: int) -> Iterator[Row]:
     if level > 1:
         yield "clusivity", _clusivity(source, level)
     if level < 3:
-        stride = "stride" in present(source, level)
+        stride = "stride" in source.prefetchers(level)[0]
         near = (("next_line", TAGGED), ("pair", TAGGED))
-        yield "prefetcher", _stride(source, level) if stride else nearest(source, level, near)
+        yield "prefetcher", _stride(source, level) if stride else source.nearest(level, near)
 
 
 def _clusivity(source: Source, level: int) -> Known:
-    """gem5 tells whether misses fill a cache from whether they leave it to what was evicted above."""
+    """gem5 decides whether misses fill a cache by whether they leave it to what was evicted above."""
     exclusive = source.flag(f"cache.l{level}.exclusive_of_l{level - 1}")
     if isinstance(exclusive, Value):
         return reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
@@ -75,18 +73,17 @@ def _clusivity(source: Source, level: int) -> Known:
 
 def _stride(source: Source, level: int) -> Known:
     """Entries of a table are a memory size to gem5, which is a string."""
-    there = source.flag(f"prefetcher.l{level}.stride.present")
-    given = (("degree", "degree", "{}"), ("table_entries", "streams", "'{}'"))
-    settled = [there] if isinstance(there, Value) else []
-    arguments = []
-    for name, ours, written in given:
-        known = parameter(source, level, "stride", ours)
-        if isinstance(known, Value) and (name == "degree" or known.value in POWERS[2:]):
-            arguments.append(f"{name}={written.format(known.value)}")
-            settled.append(known)
-    names = tuple(name for known in settled for name in known.parameters)
-    why = f"l{level}.stride; gem5's defaults for the rest{not_expressed(present(source, level), 'stride')}"
-    return Value(f"StridePrefetcher({', '.join(arguments)})", "", weakest(settled), why, parameters=names)
+    nearest = source.nearest(level, [("stride", "StridePrefetcher")])
+    names = {"degree": "degree={}", "streams": "table_entries='{}'"}
+    found = {name: source.count(f"prefetcher.l{level}.stride.{name}") for name in names}
+    given = {name: each for name, each in found.items() if isinstance(each, Value)}
+    if "streams" in given and given["streams"].value not in POWERS[2:]:
+        del given["streams"]
+    arguments = ", ".join(names[name].format(each.value) for name, each in given.items())
+    behind = [*given.values(), *([nearest] if isinstance(nearest, Value) else [])]
+    parameters = tuple(name for each in behind for name in each.parameters)
+    why = f"{behind[-1].why}; gem5's defaults for the rest"
+    return Value(f"StridePrefetcher({arguments})", "", weakest(behind), why, parameters=parameters)
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:

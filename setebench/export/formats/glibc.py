@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.source import PRIVATE, Source
-from setebench.export.values import Known, Open, Row, Sheet, derived, exact, with_assumption
+from setebench.export.format import Format, Sheet, commented
+from setebench.export.source import PRIVATE, Source, same
+from setebench.export.values import Known, Open, Row, derived, exact, with_assumption
 from setebench.host.tunables import glibc_tunables
 
 STEP = 256
@@ -25,29 +25,24 @@ NAMESPACE = "glibc.cpu."
 
 
 def rows(source: Source) -> Iterator[Row]:
-    yield "x86_data_cache_size", derived(lambda size: size, "bytes", (exact(source.whole(1)),), "", _down)
+    """Of a size that is only a bound nothing follows, as copies that would fit the cache then went around it."""
+    yield "x86_data_cache_size", derived(same, "bytes", (exact(source.whole(1)),), "", _down)
     yield from source.other_levels((1, *source.levels[-1:]))
-    shared, own = _shared(source)
+    shared: Known = Open("cache.l2.size", "this result has no cache behind the first")
+    own = shared
+    levels = [level for level in source.levels if level > 1]
+    if levels:
+        last, own = _part(source, levels[-1]), _part(source, max({1, *levels} & set(PRIVATE)))
+        shared = derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down)
     yield "x86_shared_cache_size", shared
     how = f"{FRACTION} of it, at least the core's"
-    yield (
-        "x86_non_temporal_threshold",
-        derived(lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD), "bytes", (shared, own), how, int),
+    threshold = derived(
+        lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD), "bytes", (shared, own), how, int
     )
-
-
-def _shared(source: Source) -> tuple[Known, Known]:
-    """A CPU's part of the last cache, but no less than its part of the last one of its own core; and that part."""
-    levels = [level for level in source.levels if level > 1]
-    if not levels:
-        nothing = Open("cache.l2.size", "this result has no cache behind the first")
-        return nothing, nothing
-    last, own = _part(source, levels[-1]), _part(source, max({1, *levels} & set(PRIVATE)))
-    return derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down), own
+    yield "x86_non_temporal_threshold", threshold
 
 
 def _part(source: Source, level: int) -> Known:
-    """Of a size that is only a bound nothing follows, as copies that would fit the cache then went around it."""
     groups, why = source.sharing(level)
     cpus = max(sum(map(len, group)) for group in groups)
     part = derived(lambda size: size / cpus, "bytes", (exact(source.whole(level)),), "", _down)
@@ -58,15 +53,14 @@ def _down(size: float) -> int:
     return int(size) // STEP * STEP
 
 
-def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("#", "glibc: cache sizes for memcpy and friends, with what was measured")
+def body(sheet: Sheet) -> Iterator[str]:
     believed = glibc_tunables()
     for key, each in sheet.values.items():
         yield f"# {key}: {each.comment}"
         yield f"#   glibc of this system believes {believed.get(NAMESPACE + key, 'nothing that it says')}"
-    yield from sheet.missing("#")
     if sheet.values:
         yield "export GLIBC_TUNABLES=" + ":".join(f"{NAMESPACE}{key}={sheet.get(key)}" for key in sheet.values)
 
 
-FORMAT = Format("glibc", "glibc: GLIBC_TUNABLES of memory functions", rows, lines)
+LINES = commented("#", "glibc: cache sizes for memcpy and friends, with what was measured", body)
+FORMAT = Format("glibc", "glibc: GLIBC_TUNABLES of memory functions", rows, LINES)

@@ -14,15 +14,13 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from setebench.export.format import Format
-from setebench.export.source import PRIVATE, Cores, Source
-from setebench.export.values import Known, Open, Row, Sheet, Value, assumed, derived
+from setebench.export.format import Format, Sheet
+from setebench.export.source import GIGA, PRIVATE, Cores, Source, same
+from setebench.export.values import Known, Open, Row, Value, assumed, derived
 
 MEBI = 1 << 20
-GIGA = 1e9
 ATTRIBUTES = {"size": "cache_size", "line": "cache_linesize", "ways": "cache_associativity"}
 UNIFIED, DATA = "0", "1"
-WORD_BITS = 32
 
 
 def rows(source: Source) -> Iterator[Row]:
@@ -37,7 +35,7 @@ def rows(source: Source) -> Iterator[Row]:
     if len(source.nodes) > 1:  # what the facts have is that of all nodes together
         yield "local_memory", Open("memory_bytes", "the result does not say how much of it each node has")
     yield "Bandwidth", derived(lambda rate: rate * GIGA / MEBI, "MiB/s", (_bandwidth(source),))
-    yield "Latency", derived(lambda ns: ns, "ns", (source.nanoseconds("memory"),))
+    yield "Latency", derived(same, "ns", (source.nanoseconds("memory"),))
 
 
 def _bandwidth(source: Source) -> Known:
@@ -49,11 +47,8 @@ def _bandwidth(source: Source) -> Known:
 def _mask(members: Iterable[int]) -> str:
     """A bit set as hwloc writes it: words of 32 bits, the highest first."""
     bits = sum(1 << member for member in set(members))
-    words: list[str] = []
-    while bits or not words:
-        words.append(f"0x{bits & ((1 << WORD_BITS) - 1):08x}")
-        bits >>= WORD_BITS
-    return ",".join(reversed(words))
+    words = max(-(-bits.bit_length() // 32), 1)
+    return ",".join(f"0x{bits >> 32 * word & 0xFFFFFFFF:08x}" for word in reversed(range(words)))
 
 
 class _Tree:
@@ -71,8 +66,8 @@ class _Tree:
 
     def cache(self, above: Element, level: int, cpus: Iterable[int], node: int) -> Element:
         """A cache, with what is known of it."""
-        names = {ours: name for ours, name in ATTRIBUTES.items() if f"l{level}.{ours}" in self.sheet.values}
-        given = {name: self.sheet.get(f"l{level}.{ours}") for ours, name in names.items()}
+        names = {f"l{level}.{ours}": name for ours, name in ATTRIBUTES.items()}
+        given = {name: self.sheet.get(key) for key, name in names.items() if key in self.sheet.values}
         kind = DATA if level == 1 else UNIFIED
         return self.add(above, f"L{level}Cache", cpus, [node], **given, depth=level, cache_type=kind)
 
@@ -81,7 +76,7 @@ class _Tree:
         for core in cores:
             inner = above
             for level in PRIVATE[::-1]:
-                if self.source.has_level(level):
+                if level in self.source.levels:
                     inner = self.cache(inner, level, core, node)
             inner = self.add(inner, "Core", core, [node], os_index=self.source.cores.index(core))
             for cpu in core:
@@ -95,12 +90,11 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
     cpus, numbers = [cpu for node in nodes for cpu in node.cpus], [node.number for node in nodes]
     machine = tree.add(root, "Machine", cpus, numbers, os_index=0)
     machine.attrib |= {"allowed_cpuset": _mask(cpus), "allowed_nodeset": _mask(numbers)}
-    for line in source.heading("", "hwloc topology"):
-        SubElement(machine, "info", name="setebench", value=line.strip())
-    for key, each in sheet.values.items():
-        SubElement(machine, "info", name=f"setebench {key}", value=f"{each.value} {each.unit}; {each.comment}")
-    for key, reason in sheet.left_out.items():
-        SubElement(machine, "info", name=f"setebench left out {key}", value=reason)
+    infos = [("setebench", line.strip()) for line in source.heading("", "hwloc topology")]
+    infos += [(f"setebench {key}", f"{each.value} {each.unit}; {each.comment}") for key, each in sheet.values.items()]
+    infos += [(f"setebench left out {key}", reason) for key, reason in sheet.left_out.items()]
+    for name, value in infos:
+        SubElement(machine, "info", name=name, value=value)
     shared = [level for level in reversed(source.levels) if level not in PRIVATE]
     targets = {}
     for node in nodes:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from setebench.export.format import Format
+from setebench.export.format import Format, Sheet
 from setebench.export.source import Source
-from setebench.export.values import Open, Row, Sheet, Value, assumed
+from setebench.export.values import Open, Row, Value, assumed
 
 VERSION = "0.8.12"  # of the file format: the first release after its latest change (0.8.11.dev0); newer ones read it
 POLICIES = {"lru": "LRU", "random": "RR"}
@@ -35,18 +35,16 @@ KEPT = "as in every cache of this kind that is known"
 
 
 def rows(source: Source) -> Iterator[Row]:
-    cores, nodes = source.cores, sum(bool(node.cores) for node in source.nodes)
-    system = "as the system shows; one socket is assumed"
-    yield "head sockets", assumed(1, "", system)
-    yield "head cores per socket", assumed(len(cores), "", system)
-    yield "head threads per core", assumed(max(map(len, cores)), "", system)
-    yield "head NUMA domains per socket", assumed(nodes, "", system)
-    yield "head cores per NUMA domain", assumed(max(len(cores) // nodes, 1), "", system)
+    cores, nodes = len(source.cores), sum(bool(node.cores) for node in source.nodes)
+    threads = max(map(len, source.cores))
+    head = {"sockets": 1, "cores per socket": cores, "threads per core": threads, "NUMA domains per socket": nodes}
+    for key, number in {**head, "cores per NUMA domain": max(cores // nodes, 1)}.items():
+        yield f"head {key}", assumed(number, "", "as the system shows; one socket is assumed")
     yield "clock Hz", source.hertz()
     yield "line B", source.line(1)
     for level in source.levels:
         yield from ((f"L{level} {key}", known) for key, known in _level(source, level))
-    for name in (*(f"l{level}" for level in source.levels), "memory"):
+    for name in source.places:
         for kernel, ours in KERNELS.items():
             for threads in _threads(source, name):
                 yield f"{name} {kernel} with {threads} threads", source.bandwidth(name, ours, threads)
@@ -57,13 +55,11 @@ def _level(source: Source, level: int) -> Iterator[Row]:
     known = {"sets": source.sets(level), "ways": source.ways(level), "cl_size": source.line(level)}
     yield from ((f"in {key}", source.buildable(level, each, power_of_two=False)) for key, each in known.items())
     yield "in replacement_policy", source.replacement(level, POLICIES)
-    yield "in write_allocate", assumed("true", "", KEPT)
-    yield "in write_back", assumed("true", "", KEPT)
+    yield from ((f"in {key}", assumed("true", "", KEPT)) for key in ("write_allocate", "write_back"))
     if level < max(source.levels):
-        yield "in load_from", assumed(f"L{level + 1}", "", "the next level")
-        yield "in store_to", assumed(f"L{level + 1}", "", "the next level")
+        yield from ((f"in {key}", assumed(f"L{level + 1}", "", "the next level")) for key in ("load_from", "store_to"))
     groups, why = source.sharing(level)
-    yield "of cores per group", assumed(max(map(len, groups)), "cores", why)
+    yield "of cores per group", source.sharers(level)
     yield "of groups", assumed(len(groups), "caches", why)
     yield "size B", source.size(level)
 
@@ -71,12 +67,12 @@ def _level(source: Source, level: int) -> Iterator[Row]:
 def _threads(source: Source, level: str) -> tuple[int, ...]:
     """Counts at which any kernel is known, if one is known at all of them; else one thread."""
     every = range(1, len(source.cores) + 1)
-    known = {
-        kernel: {count for count in every if isinstance(source.bandwidth(level, ours, count), Value)}
-        for kernel, ours in KERNELS.items()
-    }
-    counts = set[int]().union(*known.values())
-    return tuple(sorted(counts)) if counts and counts in known.values() else (1,)
+    known = [
+        {count for count in every if isinstance(source.bandwidth(level, ours, count), Value)}
+        for ours in KERNELS.values()
+    ]
+    counts = set[int]().union(*known)
+    return tuple(sorted(counts)) if counts and counts in known else (1,)
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:
@@ -90,31 +86,25 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
     yield "memory hierarchy:"
     for level in source.levels:
         inner = parts[f"L{level}"].parts()
-        yield f"- level: L{level}"
-        yield "  cache per group:"
+        yield from (f"- level: L{level}", "  cache per group:")
         yield from (f"    {line}" for line in inner["in"].lines("#", "{key}: {value}"))
         yield from (f"  {line}" for line in inner["of"].lines("#", "{key}: {value}"))
         yield from (f"  {line}" for line in inner["size"].lines("#", "size per group: {value} {key}"))
     yield from ("- level: MEM", f"  cores per group: {len(source.cores)}", "  size per group:")
     yield "  upstream throughput: [full socket memory bandwidth, half-duplex]"
-    yield from _benchmarks(source, sheet)
-    yield from sheet.missing("#")
-
-
-def _benchmarks(source: Source, sheet: Sheet) -> Iterator[str]:
     yield from ("benchmarks:", "  kernels:")
     for name, (flops, *streams) in STREAMS.items():
-        yield f"    {name}:"
-        yield f"      FLOPs per iteration: {flops}"
+        yield from (f"    {name}:", f"      FLOPs per iteration: {flops}")
         for key, (number, size) in zip(("read streams", "read+write streams", "write streams"), streams, strict=True):
             yield f"      {key}: {{streams: {number}, bytes: {size}.00 B}}"
     tables = [*_table(source, sheet)]
     yield from ("  measurements:", *tables) if tables else ("  measurements: {}",)
+    yield from sheet.missing("#")
 
 
 def _table(source: Source, sheet: Sheet) -> Iterator[str]:
     """Of each level, kernels that are known at every count of threads."""
-    for level in (*(f"l{number}" for number in source.levels), "memory"):
+    for level in source.places:
         threads = _threads(source, level)
         keys = {kernel: [f"{level} {kernel} with {each} threads" for each in threads] for kernel in KERNELS}
         complete = {kernel: each for kernel, each in keys.items() if all(key in sheet.values for key in each)}
@@ -125,9 +115,8 @@ def _table(source: Source, sheet: Sheet) -> Iterator[str]:
             yield "        results:"
         for kernel, names in complete.items():
             found = [sheet.values[key] for key in names]
-            for number, value in zip(threads, found, strict=True):
-                yield f"          # {number} threads: {value.comment}"
-            yield f"          {kernel}: [{', '.join(f'{float(value.value):.2f} GB/s' for value in found)}]"
+            yield from (f"          # {n} threads: {each.comment}" for n, each in zip(threads, found, strict=True))
+            yield f"          {kernel}: [{', '.join(f'{float(each.value):.2f} GB/s' for each in found)}]"
 
 
 FORMAT = Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.source import Source
-from setebench.export.values import Row, Sheet, derived, with_assumption
+from setebench.export.format import Format, Sheet, commented
+from setebench.export.source import Source, same
+from setebench.export.values import Row, derived, with_assumption
 
 OPTIONS = {
     "getPrefetchDistance": "prefetch-distance",
@@ -28,22 +28,20 @@ BY_LEVEL = ("getCacheSize", "getCacheAssociativity")
 def rows(source: Source) -> Iterator[Row]:
     yield from source.other_levels((1, 2))
     yield "getCacheLineSize", source.line(1)
-    for level, name in ((1, "L1D"), (2, "L2D")):
-        yield f"getCacheSize {name}", source.size(level)
-        yield f"getCacheAssociativity {name}", source.ways(level)
+    for level in (1, 2):
+        yield f"getCacheSize L{level}D", source.size(level)
+        yield f"getCacheAssociativity L{level}D", source.ways(level)
     yield "getPrefetchDistance", source.prefetch_latency()
     yield "getMinPrefetchStride", source.least_stride()
-    entries = (source.count("mshr.l1.prefetch"),)
-    ahead = derived(lambda most: most, "iterations", entries, "prefetches in flight", int)
+    ahead = derived(same, "iterations", (source.count("mshr.l1.prefetch"),), "prefetches in flight", int)
     yield "getMaxPrefetchIterationsAhead", with_assumption(ahead, "one line an iteration is assumed")
 
 
-def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("//", "LLVM: hooks of TargetTransformInfo, with what was measured")
+def body(sheet: Sheet) -> Iterator[str]:
     options = [f"-{option}={sheet.get(hook)}" for hook, option in OPTIONS.items() if hook in sheet.values]
     if options:
         yield "// clang: " + " ".join(f"-mllvm {option}" for option in options)
-    yield "// opt: " + " ".join(options) if options else "// no option can be given"
+        yield "// opt: " + " ".join(options)
     for key, each in sheet.values.items():
         if " " not in key:
             yield f"// {each.comment}"
@@ -53,9 +51,8 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
         if parts[name].values:
             yield f"std::optional<unsigned> {name}(TargetTransformInfo::CacheLevel Level) const {{"
             choice = "  if (Level == TargetTransformInfo::CacheLevel::{key}) return {value};"
-            yield from parts[name].lines("  //", choice)
-            yield from ("  return std::nullopt;", "}")
-    yield from sheet.missing("//")
+            yield from (*parts[name].lines("  //", choice), "  return std::nullopt;", "}")
 
 
-FORMAT = Format("llvm", "LLVM: TargetTransformInfo hooks, and -mllvm options", rows, lines)
+LINES = commented("//", "LLVM: hooks of TargetTransformInfo, with what was measured", body)
+FORMAT = Format("llvm", "LLVM: TargetTransformInfo hooks, and -mllvm options", rows, LINES)

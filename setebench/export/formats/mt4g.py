@@ -13,20 +13,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.export.format import Format
-from setebench.export.source import Source
-from setebench.export.values import Open, Row, Sheet, assumed, derived
+from setebench.export.format import Format, Sheet
+from setebench.export.source import GIGA, Source
+from setebench.export.values import Open, Row, assumed, derived
 
-GIGA = 1e9
 GIBI = 1 << 30
-KILO = 1e3
 STATISTICS = ("latency.p50", "latency.p95", "latency.stdev", "size.confidence")
 LEVELS = (1, 2, 3)
 UNITS = {"clockRate": "kHz", "latency": "cycles", "readBandwidth": "GiB/s", "writeBandwidth": "GiB/s"}
 
 
 def rows(source: Source) -> Iterator[Row]:
-    yield "general.clockRate", derived(lambda hertz: hertz / KILO, "kHz", (source.hertz(),))
+    yield "general.clockRate", derived(lambda hertz: hertz / 1000, "kHz", (source.hertz(),))
     yield from source.other_levels(LEVELS)
     for level in LEVELS:
         if level in source.levels:
@@ -49,26 +47,25 @@ def _timed(source: Source, level: str, path: str) -> Iterator[Row]:
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-    document: dict[str, Any] = {"general": {"name": source.name}, "memory": {}}
+    document = {"general": {"name": source.name}, "memory": {}} | sheet.nested()
+    document["general"]["name"] = source.name
     cpu = source.document.machine.environment.get("cpu")
     if isinstance(cpu, dict) and isinstance(cpu.get("vendor"), str):
         document["general"]["vendor"] = cpu["vendor"]
     for path, each in sheet.values.items():
-        *tables, name = path.split(".")
-        place = document
+        first, *tables, name = path.split(".")
+        place = document[first]
         for table in tables:
-            place = place.setdefault(table, {})
+            place = place[table]
         unit = UNITS.get(name, "bytes")  # not the finding's word for it, which may be any text
-        member: Any = {"value": each.value, "unit": unit}
-        if name == "amount":
-            member = each.value
-        elif name == "latency":
+        member: dict[str, Any] = {"value": each.value, "unit": unit}
+        if name == "latency":
             member = {"mean": each.value, "unit": unit, "method": each.why}
         elif name in ("size", "lineSize"):
             member |= {"size": each.value, "method": each.why}
-        place[name] = member
-    said = sheet.provenance(source.heading("", "in the form of MT4G"))
-    document["meta"] = {"timestamp": source.document.started, "hostCpu": source.name, "setebench": said}
+        place[name] = each.value if name == "amount" else member
+    about = sheet.provenance(source.heading("", "in the form of MT4G"))
+    document["meta"] = {"timestamp": source.document.started, "hostCpu": source.name, "setebench": about}
     yield json.dumps(document, indent=4)
 
 

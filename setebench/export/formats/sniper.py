@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format
-from setebench.export.prefetchers import nearest, parameter, present
-from setebench.export.source import Source, assumed_ways
-from setebench.export.values import Open, Row, Scalar, Sheet, assumed, derived, reworded, with_assumption
+from setebench.export.format import Format, Sheet
+from setebench.export.source import GIGA, KIB, Source, same
+from setebench.export.values import Open, Row, assumed, derived, reworded, with_assumption
 
-KIB = 1024
 TAGS = 1
-GIGA = 1e9
 POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
 ONE_CONTROLLER = "one controller is assumed to stand for all"
 SECTIONS = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache", 4: "l4_cache"}
@@ -35,18 +32,18 @@ def rows(source: Source) -> Iterator[Row]:
     yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
     for level in source.levels:
         yield from ((f"{SECTIONS[level]} {key}", known) for key, known in _cache(source, level))
-    kind = next((kind for kind in FOLLOWED if kind in present(source, 2)), None)
+    kind = next((kind for kind in FOLLOWED if kind in source.prefetchers(2)[0]), None)
     if kind is not None:
-        simple = f"{SECTIONS[2]}/prefetcher/simple"
-        yield f"{simple} flows", parameter(source, 2, kind, "streams")
-        yield f"{simple} num_prefetches", parameter(source, 2, kind, "degree")
-        crosses = source.flag(f"prefetcher.l2.{kind}.crosses_4k")
+        simple, found = f"{SECTIONS[2]}/prefetcher/simple", f"prefetcher.l2.{kind}"
+        yield f"{simple} flows", source.count(f"{found}.streams")
+        yield f"{simple} num_prefetches", source.count(f"{found}.degree")
+        crosses = source.flag(f"{found}.crosses_4k")
         yield f"{simple} stop_at_page_boundary", reworded(crosses, lambda yes: "false" if yes else "true")
-    for name, level in (("dtlb", 1), ("stlb", 2)):
-        entries = source.count(f"tlb.l{level}.entries.4k")
+    for level, name in ((1, "dtlb"), (2, "stlb")):
+        entries, ways = source.tlb(level)
         yield f"{name} size", entries
-        yield f"{name} associativity", assumed_ways(entries, level)
-    yield "tlb penalty", derived(lambda cycles: cycles, "cycles", (source.get("tlb.l2.miss_penalty.4k"),))
+        yield f"{name} associativity", ways
+    yield "tlb penalty", derived(same, "cycles", (source.get("tlb.l2.miss_penalty.4k"),))
     yield from _memory(source)
 
 
@@ -54,17 +51,17 @@ def _cache(source: Source, level: int) -> Iterator[Row]:
     yield "cache_block_size", source.line(level)
     yield "cache_size", source.buildable(level, source.size(level, KIB, "KiB"), power_of_two=False)
     yield "associativity", source.buildable(level, source.ways(level), power_of_two=False)
-    yield "address_hash", reworded(source.buildable(level, source.sets(level), power_of_two=False), _hash)
+    sets = source.buildable(level, source.sets(level), power_of_two=False)
+    yield "address_hash", reworded(sets, lambda number: "mask" if int(number).bit_count() == 1 else "mod")
     yield "replacement_policy", source.replacement(level, POLICIES, PLRU_WAYS)
-    groups, why = source.sharing(level)
-    yield "shared_cores", assumed(max(map(len, groups)), "cores", why)
+    yield "shared_cores", source.sharers(level)
     less = (level - 1) * TAGS
     yield "data_access_time", source.less(level, less, f"less {less} cycles of tags before it")
     yield "tags_access_time", assumed(TAGS, "cycles", "no finding divides a latency")
     if level == 1:
         yield "outstanding_misses", source.count("mshr.l1.demand")
     if level == 2:
-        yield "prefetcher", nearest(source, 2, [(kind, "simple") for kind in FOLLOWED])
+        yield "prefetcher", source.nearest(2, [(kind, "simple") for kind in FOLLOWED])
 
 
 def _memory(source: Source) -> Iterator[Row]:
@@ -72,7 +69,7 @@ def _memory(source: Source) -> Iterator[Row]:
     inputs = (source.nanoseconds("memory"), last)
     yield "dram latency", derived(lambda all, cache: all - cache, "ns", inputs, "less a hit in the last cache")
     peak = source.first("loaded_latency.peak_bandwidth", "loaded_latency.reached_bandwidth")
-    one = derived(lambda rate: rate, "GB/s", (peak,), "", _three_digits)
+    one = derived(same, "GB/s", (peak,), "", _three_digits)
     yield "dram per_controller_bandwidth", with_assumption(one, ONE_CONTROLLER)
     if not isinstance(one, Open):
         yield "dram num_controllers", assumed(1, "controllers", ONE_CONTROLLER)
@@ -80,10 +77,6 @@ def _memory(source: Source) -> Iterator[Row]:
 
 def _three_digits(value: float) -> float:
     return round(value, 3)
-
-
-def _hash(sets: Scalar) -> str:
-    return "mask" if int(sets).bit_count() == 1 else "mod"
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:

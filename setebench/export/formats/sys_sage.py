@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from itertools import count
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from setebench.export.format import Format
-from setebench.export.source import PRIVATE, Source
-from setebench.export.values import Row, Sheet, assumed, derived
+from setebench.export.format import Format, Sheet
+from setebench.export.source import GIGA, PRIVATE, Source
+from setebench.export.values import Row, assumed, derived
 
-GIGA = 1e9
 LOGICAL = "1"
 CHIP_CPU = "2"
 UNKNOWN = "-1"
@@ -28,7 +27,7 @@ def rows(source: Source) -> Iterator[Row]:
     for level in source.levels:
         known = (source.size(level), source.ways(level), source.line(level))
         yield from ((f"L{level} {name}", each) for name, each in zip(ATTRIBUTES, known, strict=True))
-    for name in (*(f"l{level}" for level in source.levels), "memory"):
+    for name in source.places:
         yield f"{name} bw", derived(lambda giga: giga * GIGA, "bytes/s", (source.bandwidth(name),))
         yield f"{name} latency", source.nanoseconds(name)
     for level in source.levels:

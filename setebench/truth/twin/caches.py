@@ -88,7 +88,7 @@ def _shape(readings: Readings, draft: Draft, level: int, least: int) -> Shape:
         found = exact(lines, int(ways.value), MOST_SLICES if level == SLICED else 1, remainder)
     if found is not None and size is not None and ways is not None:
         names, how = (*size.parameters, *ways.parameters), f"size over ways; {size.why}"
-        sets = Reading(found[0], "measured", parameters=names, why=how)
+        sets: Reading | None = Reading(found[0], "measured", parameters=names, why=how)
         if found[2] > 1:
             draft.put((*at(level), "slices"), sets, found[2])
     else:

@@ -105,7 +105,7 @@ class Row:
         return abs(self.apart[self.worst])
 
 
-def _apart(first: float, again: float, twin: float, least: float) -> float:
+def _apart(least: float, first: float, again: float, twin: float) -> float:
     """How far the twin is from the nearer of both answers, if it is so by more than `least` and on one side of both."""
     gaps = (twin - first, twin - again)
     nearer = min(gaps, key=abs)
@@ -239,21 +239,17 @@ class _Check:
             if (late and number) or number >= (request.trials or number + 1):
                 return found
             progress(f"{number} trials measured")
-            trials = drawings(
-                range(number, min(number + PARAMS.batch, request.trials or number + PARAMS.batch)), request, self.around
-            )
-            answers = [runner.answers(trials) for runner in (self.real, self.real, self.model)]
-            found += [
-                self._row(n, trials[n], *(each[n] for each in answers))
-                for n in trials
-                if all(n in each for each in answers)
-            ]
+            end = min(number + PARAMS.batch, request.trials or number + PARAMS.batch)
+            trials = drawings(range(number, end), request, self.around)
+            first, again, twin = (runner.answers(trials) for runner in (self.real, self.real, self.model))
+            complete = first.keys() & again.keys() & twin.keys()
+            found += [self._row(n, trials[n], first[n], again[n], twin[n]) for n in trials if n in complete]
         return found
 
     def _row(self, number: int, trial: Trial, first: Cycles, again: Cycles, twin: Cycles) -> Row:
         scales = zip(*(scaled(trial, each, self.around) for each in (first, again, twin)), strict=True)
         least = least_difference(trial, first)
-        return Row(number, trial, (first, again, twin), tuple(_apart(*each, least) for each in scales))
+        return Row(number, trial, (first, again, twin), tuple(_apart(least, *each) for each in scales))
 
     def doubts(self, rows: list[Row], end: float | None) -> dict[int, float]:
         """By number of the trials on which the twin differs most, the p-value that it does so by chance: answers on new
