@@ -63,7 +63,7 @@ LOOPS = Path("setebench/native/loops")
 
 loops = Extension(
     "setebench.native.loops._loops",
-    sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c", "compiler.c", "timing.c")],
+    sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c", "compiler.c")],
     depends=[str(path) for path in sorted(LOOPS.glob("*.h"))],
     include_dirs=[str(LOOPS)],
     # versions of a loop differ in what they prefetch and in nothing else: loops begin at places alike, the compiler

@@ -15,33 +15,29 @@ from typing import Any
 from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
-from setebench.loops.advice import START, advice_of, loop_of
-from setebench.loops.advisor import Advisor, Candidate, strategy_of
+from setebench.loops.advice import START, Advisor, loop_of
 from setebench.loops.code import c_code
-from setebench.loops.running import loops_of
-from setebench.loops.table import Table
+from setebench.loops.traces import loops_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats.decide import unavailable
 
 from .findings import evidence, findings
-from .params import Params
-from .proof import prove
-from .trial import Bench, choose
+from .proof import Bench, Params, prove
 
 MOST_BYTES = 1 << 16
 """Of a loop's description."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the advice and the proof of every loop asked for; for a described one there is only evidence."""
+    """Yield the advice and the proof of every loop that is wanted; for a described one there is only evidence."""
     described = context.options.get("describe")
     if described:
         _described(context, read_loop(Path(described)))
         return
     params = Params().faster() if context.fast else Params()
-    kept: dict[str, Any] = {}
-    context.evidence["advice"] = kept
+    stored: dict[str, Any] = {}
+    context.evidence["advice"] = stored
     with loops_of(context.machine) as loops:
         names = tuple(context.options.get("kernel") or ()) or loops.loop_names()
         if not names:
@@ -49,32 +45,34 @@ def answer(context: Context) -> Iterator[Finding]:
             yield unavailable("advice.strategy", "string", reason)
         for name in names:
             try:
-                yield from _advised(Bench(context, loops, params), name, kept)
+                yield from _advised(Bench(context, loops, params), name, stored)
             except (UnsupportedError, ProbeError) as error:  # this loop alone: the machine may run the others
                 yield unavailable(f"advice.{name}.strategy", "string", str(error))
 
 
-def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]:
+def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Finding]:
     """One loop: described, checked, advised, proven."""
     context = bench.context
     context.progress(f"{name}: checked and described")
     bench.loops.check_loop(name)
-    advisor = Advisor(bench.loops.describe_loop(name), _table(context))
-    chosen = choose(bench, advisor)
-    proof = prove(bench, chosen, bool(context.options.get("sweep")))
-    policy = proof.advised(chosen.tried, bench.params.least_gain)
-    strategy = strategy_of(policy, advisor.loop, advisor.table)
-    advice = advice_of(advisor, Candidate(strategy=strategy, policy=policy, cycles=proof.cycles(policy)))
-    kept[name] = evidence(advice, chosen, proof)
-    yield from findings(name, advice, chosen, proof)
+    advisor = _advisor(context, bench.loops.describe_loop(name))
+    by_table, proof = advisor.choice(), prove(bench, advisor, bool(context.options.get("sweep")))
+    advice = advisor.advice(proof.advised(bench.params.least_gain))
+    stored[name] = evidence(advice, by_table, proof, advisor)
+    yield from findings(name, advice, by_table, proof)
 
 
 def _described(context: Context, loop: Loop) -> None:
     """The advice for a described loop, from the table alone. Nothing was timed, so there is no finding in it: it is
     evidence, and words."""
-    advisor = Advisor(loop, _table(context))
-    advice = advice_of(advisor, advisor.choice(), START)
+    advisor = _advisor(context, loop)
+    advice = advisor.advice(advisor.choice(), START)
     context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}
+
+
+def _advisor(context: Context, loop: Loop) -> Advisor:
+    """Of a loop, on the findings that the session hands over."""
+    return Advisor(loop, {finding.parameter: finding for finding in context.foundations})
 
 
 def read_loop(path: Path) -> Loop:
@@ -85,11 +83,6 @@ def read_loop(path: Path) -> Loop:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or a number of thousands of digits
         raise UsageError(f"{str(path)!r} can't be read as a loop: {error}") from error
-
-
-def _table(context: Context) -> Table:
-    """The findings that the session hands over; a fresh table for each loop, as it notes what that lacked."""
-    return Table.of(context.foundations)
 
 
 def words(evidence_of: dict[str, Any]) -> str:
@@ -127,7 +120,7 @@ SCENARIO = Scenario(
             help=f"Only this loop (may be repeated): {', '.join(LOOP_NAMES)}; with a size as in hash_join@256K.",
             multiple=True,
         ),
-        Option(name="result", help="Result file with the measured table; without, the machine is asked first."),
+        Option(name="result", help="Result file with the measured table; without, the machine is measured first."),
         Option(name="describe", help="Advise for the loop that this TOML file describes, and print C to paste."),
         Option(name="sweep", help="Also sweep both stages' distances together (minutes).", flag=True),
     ),

@@ -46,12 +46,12 @@ def _bars(axes: Axes, loops: dict[str, Any]) -> None:
     width = 0.8 / len(names)
     for index, name in enumerate(names):
         found = [(place, own["strategies"].get(name)) for place, own in enumerate(loops.values())]
-        known = [(place + index * width, each) for place, each in found if each]
-        heights = [each["value"] for _, each in known]
-        reach = [[abs(each["value"] - each[end]) for _, each in known] for end in ("low", "high")]
+        shown = [(place + index * width, each) for place, each in found if each]
+        heights = [each["value"] for _, each in shown]
+        reach = [[abs(each["value"] - each[end]) for _, each in shown] for end in ("low", "high")]
         look = {"color": str(0.15 + 0.7 * index / len(names)), "error_kw": {"linewidth": 0.7}}
         label = name.replace("_", " ")
-        axes.bar([place for place, _ in known], heights, width, yerr=reach, label=label, **look)  # type: ignore[arg-type]
+        axes.bar([place for place, _ in shown], heights, width, yerr=reach, label=label, **look)  # type: ignore[arg-type]
     axes.axhline(1.0, color="0.5", linewidth=0.7)
     axes.set_yscale("log", base=2)
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(loops))], [literal(name) for name in loops])

@@ -1,71 +1,137 @@
-"""The proof: the advised policy, none, folklore and a sweep over distances in interleaved rounds.
+"""Policies timed: those that the formulas begin with and those around the fastest, then, of all that were tried, which
+one is advised and how it stands against none, fixed distances and a sweep.
 
-The best of a sweep is chosen on one half of the rounds and timed on the other, and so is the advised policy, of those
-that were tried. Chosen and timed on the same rounds either would be the luckiest of many.
+Rounds are interleaved: each runs every policy once. The best of a sweep is chosen on one half of the rounds and timed
+on the other, and so is the advised policy. Chosen and timed on the same rounds either would be the luckiest of many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from setebench.loops import LINE_BYTES, Loop, Policy
-from setebench.loops.advisor import Advisor
-from setebench.loops.table import Table
+from setebench.errors import UnsupportedError
+from setebench.loops import LINE_BYTES, Loop, Policy, RunsLoops
+from setebench.loops.advice import Advisor
+from setebench.scenario import Context
 from setebench.stats.estimate import Estimate, over_epochs
-
-from .params import Params
-from .rounds import MEDIAN_VARIANCE, TO_DEVIATION, deviation
-from .trial import Bench, Chosen
 
 BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compiler=True)}
 """The paper's baselines that not every machine can run."""
 
+MEDIAN_VARIANCE = np.pi / 2
+"""Variance of a median over that of a mean, for a normal distribution."""
+
+TO_DEVIATION = 1.4826
+"""A normal distribution's standard deviation over its median absolute deviation."""
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Tunables of trying and proving prefetch advice."""
+
+    trials: int = 4  # times that policies around the fastest are timed: each step halves or doubles a distance
+    best: int = 2  # of the fastest, around which the next trial goes on: one may have been lucky
+    trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
+    spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
+    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
+    folklore_lines: tuple[int, ...] = (8, 16, 64)  # fixed distances that code has without a reason; 64 is a page
+    rounds: tuple[int, int] = (12, 48)  # of the proof; half choose, half time: 6 give an interval, 24 half of it
+    part: int = 4  # rounds after which the proof may end
+    width: float = (
+        0.015  # half width of regret's interval, in parts of the time, at which the proof ends; 2x of speed-up
+    )
+    least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
+    farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
+
+    def faster(self) -> Params:
+        """For --fast."""
+        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[0]))
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a loop is timed with: the question's context, the machine's loops, and the tunables."""
+
+    context: Context
+    loops: RunsLoops
+    params: Params
+
+    def run(self, loop: Loop, policies: Sequence[Policy], rounds: int, purpose: int) -> Rows:
+        """So many interleaved rounds of policies; ticks, shape (rounds, policies)."""
+        seed = int(self.context.rng(purpose).integers(1 << 31))
+        return self.loops.run_loop(loop.name, policies, rounds, cpu=self.context.cpu, seed=seed).astype(float)
+
+    def refused(self, loop: Loop, policy: Policy) -> str:
+        """Why a machine can't run a policy; "" where it can."""
+        try:
+            self.loops.run_loop(loop.name, [policy], 1, cpu=self.context.cpu)
+        except UnsupportedError as error:
+            return str(error)
+        return ""
+
+
+def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
+    """Time policies at the distances of the formulas and far from them, then around the fastest, step by step; all that
+    were timed. Policies are compared within their rounds, so that a clock that drifts between trials matters not."""
+    params = bench.params
+    wanted = [*advisor.starts(), *advisor.singles(params.spread)]
+    times: dict[Policy, float] = {Policy(): 1.0}
+    for trial in range(params.trials):
+        new = [policy for policy in dict.fromkeys(wanted) if policy not in times]
+        if not new:
+            break
+        bench.context.progress(f"{advisor.loop.name}: trial {trial + 1} of {params.trials}, {len(new)} policies")
+        ticks = bench.run(advisor.loop, [Policy(), *new], params.trial_rounds, 100 + trial)
+        times |= dict(zip(new, np.median(ticks[:, 1:] / ticks[:, :1], axis=0).tolist(), strict=True))
+        fastest = sorted(times, key=lambda policy: times[policy])[: params.best]
+        wanted = [near for policy in fastest for near in advisor.around(policy)]
+    return tuple(times)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """All rounds of one loop: `ticks`, shape (rounds, policies), and for each row whether it `chooses` or times.
-    `absent` says of policies that couldn't be run, by what they are, why."""
+    """All rounds of one loop: `ticks`, shape (rounds, policies), of which every second row chooses and the others time.
+    `tried` may be advised, `sweep` is what that is held against; `absent` says of baselines why they couldn't run."""
 
     loop: Loop
     policies: tuple[Policy, ...]
-    ticks: NDArray[np.float64]
-    chooses: NDArray[np.bool_]
+    ticks: Rows
+    tried: tuple[Policy, ...]
     sweep: tuple[Policy, ...]
     folklore: tuple[Policy, ...]
     absent: dict[str, str]
 
-    def _times(self, policies: Sequence[Policy], chooses: bool) -> NDArray[np.float64]:
+    def _times(self, policies: Sequence[Policy], chooses: bool) -> Rows:
         """Ticks of these policies in the rounds that choose, or in those that time; shape (rounds, policies)."""
-        columns = [self.policies.index(policy) for policy in policies]
-        found: NDArray[np.float64] = self.ticks[self.chooses == chooses][:, columns]
-        return found
+        return self.ticks[0 if chooses else 1 :: 2, [self.policies.index(policy) for policy in policies]]
 
     def best_of(self, policies: Sequence[Policy]) -> Policy:
         """The policy with the least median time, over that without prefetches, in the rounds that choose."""
         relative = self._times(policies, True) / self._times([Policy()], True)
         return policies[int(np.argmin(np.median(relative, axis=0)))]
 
-    def advised(self, tried: Sequence[Policy], least_gain: float) -> Policy:
+    def advised(self, least_gain: float) -> Policy:
         """The fastest of what was tried in the rounds that choose; none where that gains nothing to speak of, or no
         more than rounds differ by: the best of many seems to gain something where none does."""
-        best = self.best_of(tried)
-        pair = np.log(self._times([best, Policy()], True))
-        error = deviation(pair) * np.sqrt(2 * MEDIAN_VARIANCE / len(pair))
-        gains = float(np.median(pair[:, 0] - pair[:, 1])) < np.log(1 - least_gain) - error
-        return best if gains else Policy()
+        best = self.best_of(self.tried)
+        gains = -np.diff(np.log(self._times([best, Policy()], True)))[:, 0]
+        middle = np.median(gains)
+        error = TO_DEVIATION * np.median(np.abs(gains - middle)) * np.sqrt(MEDIAN_VARIANCE / len(gains))
+        return best if middle < np.log(1 - least_gain) - error else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
         """Time with one policy over time with another, in the rounds that time: the geometric mean over rounds, each a
-        pair from the same moment, without disturbed rounds, as an estimate of the ratio."""
+        pair from the same time, without disturbed rounds, as an estimate of the ratio."""
         if numerator == denominator:
             return Estimate(value=1.0)
-        rows = self._times([numerator, denominator], False)
-        logs = np.log(rows[:, 0] / rows[:, 1])
+        logs = -np.diff(np.log(self._times([numerator, denominator], False)))[:, 0]
         most = Params().farthest * TO_DEVIATION * float(stats.median_abs_deviation(logs))
         mean = over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
         value = float(np.exp(mean.value))
@@ -76,53 +142,47 @@ class Proof:
         rows = self._times([policy, Policy()], False)
         return float(np.median(rows[:, 0] / rows[:, 1]) * self.loop.measured_cycles)
 
+    def precise(self, params: Params) -> bool:
+        """True once speed-up and regret are sharp enough."""
+        policy, best = self.advised(params.least_gain), self.best_of(self.sweep)
+        regret, speedup = self.ratio(policy, best), self.ratio(Policy(), policy)
+        return (
+            regret.half_width <= params.width * regret.value and speedup.half_width <= 2 * params.width * speedup.value
+        )
 
-def prove(bench: Bench, chosen: Chosen, full_sweep: bool) -> Proof:
-    """Run all policies in interleaved rounds, which choose and time in turn, until speed-up and regret are known well
-    enough or the time is over."""
-    advisor, params = chosen.advisor, bench.params
-    loop = advisor.loop
-    folklore = tuple(_folklore(loop, advisor.table, params))
+
+def prove(bench: Bench, advisor: Advisor, all_pairs: bool) -> Proof:
+    """Try policies, then run all of them in interleaved rounds, until speed-up and regret are sharp enough or the
+    rounds are over."""
+    loop, params = advisor.loop, bench.params
+    found = tried(bench, advisor)
     absent = {name: bench.refused(loop, policy) for name, policy in BASELINES.items()}
-    sweep = tuple(dict.fromkeys([Policy(), *_sweep(advisor, params, full_sweep), *chosen.tried]))
-    more = [policy for name, policy in BASELINES.items() if not absent[name]]
-    policies = tuple(dict.fromkeys([*sweep, *folklore, *more]))
+    pairs = advisor.pairs(params.sweep) if all_pairs else []
+    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *pairs, *found]))
+    folklore = _folklore(advisor, params)
+    baselines = [policy for name, policy in BASELINES.items() if not absent[name]]
+    policies = tuple(dict.fromkeys([*sweep, *folklore, *baselines]))
     bench.context.progress(f"{loop.name}: proof with {len(policies)} policies")
-    rounds = bench.rounds(loop, len(policies), params.rounds)
     ticks = np.empty((0, len(policies)))
     while True:
-        part = bench.run(loop, list(policies), params.part, 200 + len(ticks))
-        ticks = np.concatenate([ticks, part])
+        ticks = np.concatenate([ticks, bench.run(loop, policies, params.part, 200 + len(ticks))])
         proof = Proof(
             loop=loop,
             policies=policies,
             ticks=ticks,
-            chooses=np.arange(len(ticks)) % 2 == 0,
+            tried=found,
             sweep=sweep,
             folklore=folklore,
             absent={name: reason for name, reason in absent.items() if reason},
         )
-        if len(ticks) >= rounds or (len(ticks) >= params.rounds[0] and _known(proof, chosen, params)):
+        least, most = params.rounds
+        if len(ticks) >= most or (len(ticks) >= least and proof.precise(params)):
             return proof
 
 
-def _known(proof: Proof, chosen: Chosen, params: Params) -> bool:
-    """True once speed-up and regret are known well enough."""
-    policy, best = proof.advised(chosen.tried, params.least_gain), proof.best_of(proof.sweep)
-    regret, speedup = proof.ratio(policy, best), proof.ratio(Policy(), policy)
-    return regret.half_width <= params.width * regret.value and speedup.half_width <= 2 * params.width * speedup.value
-
-
-def _sweep(advisor: Advisor, params: Params, pairs: bool) -> Iterator[Policy]:
-    """Single stages by distance, and for a full sweep all pairs of both."""
-    for family in advisor.families(params.sweep):
-        if pairs or family[0].stages == 1:
-            yield from family
-
-
-def _folklore(loop: Loop, table: Table, params: Params) -> list[Policy]:
+def _folklore(advisor: Advisor, params: Params) -> tuple[Policy, ...]:
     """Fixed distances of so many lines of each stream, straight to level 1."""
-    hint = table.hints().get("l1", "t0")
-    sequential = [stream.bytes_per_iteration for stream in loop.prefetched if stream.pattern == "sequential"]
-    lines = max([1.0, *(each / LINE_BYTES for each in sequential)])
-    return [Policy(l1_distance=max(1, round(wanted / lines)), l1_hint=hint) for wanted in params.folklore_lines]
+    hint = advisor.hints.get("l1", "t0")
+    streams = [stream for stream in advisor.loop.prefetched if stream.pattern == "sequential"]
+    lines = max([1.0, *(stream.bytes_per_iteration / LINE_BYTES for stream in streams)])
+    return tuple(Policy(l1_distance=max(1, round(wanted / lines)), l1_hint=hint) for wanted in params.folklore_lines)

@@ -1,59 +1,66 @@
-"""Advice as data: for each stream which stage does what, with which hint, how far ahead, and why.
+"""Advice for a loop: where to begin, from two formulas over the measured table, and what is advised in the end, with
+its reasons.
 
-`prefetch_advice` answers from a result file and the description of a loop alone, which is a start. The scenario
-`advise-prefetch` goes on from there: it times distances and hints, and proves what it advises.
+A prefetch is issued its latency ahead, which in iterations is latency over iteration time (Mowry, Lam and Gupta 1992,
+section 2.3.2). An iteration is no faster than its work, and no faster than the entries for misses let its lines through
+(Little's law): lines times latency over entries. So a distance never asks for more lines than there are entries for.
+What is right is decided by timing, which the scenario `advise-prefetch` does; these formulas only say where to begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.loops.advisor import Advisor, Candidate, covering, follower
-from setebench.loops.rates import (
-    dropped_part,
-    latency_of,
-    lines_of,
-    most_iterations,
-    served_lines,
-    sharers,
-    walk_cycles,
-)
-from setebench.loops.records import Loop, Policy, Stream
-from setebench.loops.table import UNLIMITED_ENTRIES, Quantity, Table
-from setebench.results import Document
+from setebench.loops.records import LINE_BYTES, Loop, Policy, Strategy, Stream
+from setebench.results import Document, Finding, Outcome
 
 START = (
     "This is a start from the table alone: nothing was timed. Time half and twice the distance, and the loop without "
     "prefetches, before you keep it."
 )
 
+PLAUSIBLE = {
+    # for what nobody measured; published tables of Skylake, Golden Cove and Zen 2 to Zen 5
+    "latency.l2": 14.0,
+    "latency.l3": 50.0,
+    "latency.memory": 350.0,
+    "mshr.l1.prefetch": 12.0,
+    "mshr.l2.prefetch": 32.0,
+    "cache.l1.size": 32768.0,
+    "cache.l2.size": 1048576.0,
+}
 
-class StreamAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done for one stream: by whom each level gets its lines (`software`, `hardware` or `nobody`)."""
+MEANT_HINTS = {"l1": "t0", "l2": "t1"}
+"""What the plainest hint of a level is meant to fill (x86 manuals), where nobody found it out."""
 
-    stream: str
-    l1: str
-    l2: str
-    reason: str
+PAGES = {"2m": 1 << 21, "4k": 4096}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceParams:
+    """What turns a table of findings into advice."""
+
+    l1_fraction: float = 0.25  # of level 1 that lines of two stages may fill before use (Fang et al. 2014, section 7)
+    l2_fraction: float = 0.75  # the same of level 2, which holds little else of a loop that needs prefetches
+    least_gain: float = 0.03  # expected gain, in parts of the time, below which the advice is not to prefetch
+    window: float = 8.0  # iterations that a core overlaps by itself: 200 to 500 instructions over loops of 25 to 60
+    furthest: int = 256  # iterations: a few hundred cover memory's latency in the shortest loops
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """Advice for a loop. `cycles` is what an iteration is expected to take by strategy; `low` and `high` are the
-    distances (L1 stage, L2 stage) that the range of the findings allows; `why` are sentences, `needs` what is missing
-    in the result, with the reason."""
+    """Advice for a loop. `why` are sentences, `needs` is what is missing in the result, with the reason."""
 
     loop: str
     unit: str
     strategy: str
     policy: Policy
-    low: tuple[int, int]
-    high: tuple[int, int]
-    cycles: dict[str, float]
-    streams: tuple[StreamAdvice, ...]
     why: tuple[str, ...]
     needs: dict[str, str]
 
@@ -63,150 +70,329 @@ def prefetch_advice(result: Document, loop: Loop | Mapping[str, Any]) -> Advice:
 
     Without `measured_cycles` in it (what an iteration takes now) it is guessed how much of the misses the core overlaps
     by itself. Raises `UsageError` for a loop that makes no sense."""
-    advisor = Advisor(loop if isinstance(loop, Loop) else loop_of(loop), Table.of(result.findings))
-    return advice_of(advisor, advisor.choice(), START)
+    advisor = Advisor(loop_of(loop), {finding.parameter: finding for finding in result.findings})
+    return advisor.advice(advisor.choice(), START)
 
 
-def loop_of(fields: Mapping[str, Any]) -> Loop:
+def loop_of(fields: Loop | Mapping[str, Any]) -> Loop:
     """A loop from its fields, as a TOML file has them. Raises `UsageError`."""
     try:
-        return msgspec.convert(dict(fields), type=Loop)
+        return msgspec.convert(msgspec.to_builtins(fields), type=Loop)
     except msgspec.ValidationError as error:
         raise UsageError(f"the loop's description: {error}") from error
 
 
-def advice_of(advisor: Advisor, chosen: Candidate, *remarks: str) -> Advice:
-    """The chosen policy as advice, with reasons, before them `remarks`."""
-    loop, table, policy = advisor.loop, advisor.table, chosen.policy
-    whole, short = latency_of(loop, table), table.quantity("latency.l2")
-    first = short if policy.l2_distance else whole
-    low, high = (
-        (_scaled(policy.l1_distance, first, end), _scaled(policy.l2_distance, whole, end)) for end in ("low", "high")
-    )
-    return Advice(
-        loop=loop.name,
-        unit=loop.unit,
-        strategy=chosen.strategy,
-        policy=policy,
-        low=low,
-        high=high,
-        cycles={each.strategy: round(each.cycles, 2) for each in reversed(advisor.candidates())},
-        streams=tuple(_stream(stream, policy, loop, table) for stream in loop.streams),
-        why=(*remarks, *_why(advisor, chosen)),
-        needs=dict(table.missing),
-    )
+@dataclass(frozen=True)
+class Advisor:
+    """Policies for a loop on the machine of these findings, by parameter. `missing` collects what was needed and isn't
+    there, with the reason."""
 
+    loop: Loop
+    findings: Mapping[str, Finding]
+    params: AdviceParams = AdviceParams()
+    missing: dict[str, str] = field(default_factory=dict)
 
-def _scaled(distance: int, latency: Quantity, end: str) -> int:
-    """The distance in proportion to the latency that it hides."""
-    return max(1, round(distance * getattr(latency, end) / latency.value)) if distance else 0
+    # -- the table ---------------------------------------------------------------------------------------------------
 
+    def _value(self, parameter: str) -> Any:
+        """The value of a parameter, None where there is none."""
+        finding = self.findings.get(parameter)
+        return None if finding is None else finding.value
 
-def _stream(stream: Stream, policy: Policy, loop: Loop, table: Table) -> StreamAdvice:
-    follows = covering(stream, loop, table)
-    if not stream.prefetched or not policy.stages:
-        none = "no prefetch pays for its instructions here" if stream.prefetched else "it hits, or can't be foreseen"
-        return StreamAdvice(
-            stream=stream.name,
-            l1="hardware" if follows.startswith("l1.") else "nobody",
-            l2="hardware" if follows else "nobody",
-            reason=f"left to prefetcher {follows}" if follows else none,
+    def _number(self, parameter: str) -> float:
+        """A number that the advice needs; what wasn't measured is plausible, and noted as missing."""
+        finding, value = self.findings.get(parameter), self._value(parameter)
+        if isinstance(value, int | float) and value:
+            if finding is not None and finding.outcome is Outcome.AT_LEAST:
+                self.missing[parameter] = f"known to be at least {value:g} {finding.unit}"
+            return float(value)
+        self.missing[parameter] = finding.reason if finding is not None and finding.reason else "not in the result"
+        return PLAUSIBLE[parameter]
+
+    def _entries(self, level: str) -> float:
+        """Misses of a level that software prefetches of one thread can have in flight."""
+        parameter = f"mshr.{level}.prefetch"
+        if parameter in self.findings and self.findings[parameter].outcome is Outcome.ABSENT:
+            return math.inf
+        own_pool = self._value(f"mshr.{level}.shared_by_smt") is False
+        return self._number(parameter) / (1 if own_pool else self.loop.threads_per_core)
+
+    @cached_property
+    def hints(self) -> dict[str, str]:
+        """For every level that software prefetches can fill, the plainest hint that does. What is open of the plainest
+        hint of a level is taken for what it is meant to do: trials show the rest."""
+        found: dict[str, str] = {}
+        for hint in ("t0", "t1", "t2", "nta"):
+            level = self._value(f"software_prefetch.fills.{hint}")
+            if level in ("l1", "l2", "l3"):
+                found.setdefault(level, hint)
+        for level, hint in MEANT_HINTS.items():
+            finding = self.findings.get(f"software_prefetch.fills.{hint}")
+            if level not in found and (finding is None or finding.outcome is Outcome.UNRESOLVED):
+                reason = finding.reason if finding is not None else None
+                self.missing[f"software_prefetch.fills.{hint}"] = reason or "not in the result"
+                found[level] = hint
+        return found
+
+    @cached_property
+    def follower(self) -> str:
+        """The level-2 prefetcher that goes on for software prefetches of this loop's streams, "" where none does."""
+        for name in ("l2.stream", "l2.stride"):
+            own = f"prefetcher.{name}"
+            enough = self._value(f"{own}.streams") or len(self.loop.prefetched)
+            trained = "prefetch" in (self._value(f"{own}.trained_by") or ())
+            if self._regular and self._value(f"{own}.present") is True and trained:
+                return name if enough >= len(self.loop.prefetched) else ""
+        return ""
+
+    # -- what of it matters for the loop -----------------------------------------------------------------------------
+
+    @property
+    def _regular(self) -> bool:
+        return bool(self.loop.prefetched) and all(stream.regular for stream in self.loop.prefetched)
+
+    @cached_property
+    def lines(self) -> float:
+        """Lines to prefetch in an iteration, by one stage; those that any stream touches where none can be."""
+        return sum(stream.lines_per_iteration for stream in self.loop.prefetched or self.loop.streams)
+
+    @cached_property
+    def level(self) -> str:
+        """The first level beyond the first that holds the loop's data: it serves the misses."""
+        for level in ("l2", "l3"):
+            if (level == "l2" or self._value("cache.l3.size")) and (self._size(level) >= self.loop.working_set_bytes):
+                return level
+        return "memory"
+
+    def _size(self, level: str) -> float:
+        parameter = f"cache.{level}.size"
+        return self._number(parameter) if parameter in PLAUSIBLE or self._value(parameter) else 0.0
+
+    @cached_property
+    def latency(self) -> float:
+        """Mean cycles from the level that serves the misses to level 1, with page walks."""
+        return self._number(f"latency.{self.level}") + self.walk_cycles
+
+    @property
+    def _short(self) -> float:
+        return self._number("latency.l2")
+
+    @property
+    def _pages(self) -> str:
+        """The size of the pages that the loop's data lie on, as findings call it."""
+        large = self.loop.page_bytes >= PAGES["2m"] or not self.loop.page_bytes
+        return "2m" if large and self._value("tlb.l1.entries.2m") else "4k"
+
+    def _missed(self, level: str, streams: Iterable[Stream]) -> float:
+        """The part of the lines to prefetch whose pages a TLB lacks: of streams in random order what doesn't fit."""
+        entries = self._value(f"tlb.{level}.entries.{self._pages}")
+        if not isinstance(entries, int | float):
+            return 0.0
+        reach = entries * PAGES[self._pages]
+        parts = (
+            stream.lines_per_iteration * max(0.0, 1 - reach / (stream.extent_bytes or self.loop.working_set_bytes))
+            for stream in streams
         )
-    by_hardware = follower(loop, table) if not policy.l2_distance else ""
-    return StreamAdvice(
-        stream=stream.name,
-        l1="software" if policy.l1_distance else "nobody",
-        l2="hardware" if by_hardware else "software",
-        reason=f"prefetcher {by_hardware} follows the software's prefetches" if by_hardware else "see why",
-    )
+        return sum(parts) / self.lines
 
+    @cached_property
+    def walk_cycles(self) -> float:
+        """Mean cycles of translating the page of a line to prefetch."""
+        penalties = {level: self._value(f"tlb.{level}.miss_penalty.{self._pages}") for level in ("l1", "l2")}
+        return sum(self._missed(level, self._random) * float(own or 0) for level, own in penalties.items())
 
-# -- reasons ----------------------------------------------------------------------------------------------------------
+    @property
+    def _random(self) -> list[Stream]:
+        return [stream for stream in self.loop.prefetched if not stream.regular]
 
+    @property
+    def _within_page(self) -> bool:
+        return self._value("software_prefetch.across_page") is False
 
-def _why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
-    """Sentences, each with the findings that it rests on."""
-    loop, table, lines = advisor.loop, advisor.table, served_lines(advisor.loop, advisor.table)
-    level = max(lines, key=lambda each: lines[each])
-    yield (
-        f"An iteration works {loop.cycles_per_iteration:.1f} cycles on data in level 1 and takes "
-        f"{advisor.expected(Policy()):.1f} without software prefetches; the lines to prefetch ({lines_of(loop):.3g} an "
-        f"iteration) come mostly from {level}, {_said(latency_of(loop, table))} cycles away (latency.{level}, "
-        "cache.*.size, tlb.*)."
-    )
-    dropped = dropped_part(loop, table)
-    if walk_cycles(loop, table) >= 1 or dropped:
+    @cached_property
+    def dropped(self) -> float:
+        """The part of prefetches that gets nowhere: on pages that a TLB lacks, where those are dropped; all of a stream
+        in random order where prefetches don't get beyond the page of the latest access."""
+        if self._within_page:
+            return sum(stream.lines_per_iteration for stream in self._random) / self.lines
+        drops = [level for level in ("l1", "l2") if self._value(f"software_prefetch.on_tlb_miss.{level}") is False]
+        return max((self._missed(level, self._random) for level in drops), default=0.0)
+
+    def most(self, level: str, alone: bool) -> int:
+        """Largest distance of a stage to a level: what is prefetched fills no more of it than it may (of level 1 a
+        quarter, Fang et al. 2014, section 7; all of it by prefetches to level 1 `alone`), and prefetches that don't get
+        beyond a page stay within one."""
+        fraction = {"l1": 1.0 if alone else self.params.l1_fraction}.get(level, self.params.l2_fraction)
+        lines = self.lines if alone else sum(stream.lines_per_iteration for stream in self.loop.streams)
+        most = fraction * self._size(level) / (lines * LINE_BYTES) if self._size(level) else math.inf
+        step = max(abs(stream.step_bytes) for stream in self.loop.prefetched)
+        if step and self._within_page:
+            most = min(most, PAGES["4k"] / step / 2)
+        return max(1, int(min(most, self.params.furthest)))
+
+    # -- the formulas ------------------------------------------------------------------------------------------------
+
+    def expected(self, policy: Policy) -> float:
+        """Cycles per iteration: the work, or the lines through the entries that they hold; what is dropped takes what
+        it takes without prefetches."""
+        if not policy.stages:
+            return self._without
+        each = sum(s.address_cycles * max(1.0, s.lines_per_iteration) for s in self.loop.prefetched)
+        work = self.loop.cycles_per_iteration + policy.stages * each / 2  # half of a two-wide core's issue slots
+        two = policy.l2_distance or self.follower
+        cycles = max(work, self.lines * self.latency / self._entries("l2"))
+        if policy.l1_distance:
+            cycles = max(cycles, self.lines * (self._short if two else self.latency) / self._entries("l1"))
+        else:  # every line is still fetched from level 2
+            cycles = max(cycles, work + self._stall(self._short))
+        return self.dropped * self._without + (1 - self.dropped) * cycles
+
+    def _stall(self, latency: float) -> float:
+        """Cycles of an iteration's misses that loads wait for: a core overlaps those of some iterations."""
+        if self.loop.dependent or self._value("blocking.load") == "blocking":
+            return self.lines * latency
+        chain = max(stream.steps for stream in self.loop.streams)
+        return self.lines * latency / max(1.0, min(self._entries("l1"), self.params.window * self.lines / chain))
+
+    @cached_property
+    def _without(self) -> float:
+        """Cycles of an iteration without software prefetches: as it was timed, or by the same formulas."""
+        if self.loop.measured_cycles:
+            return self.loop.measured_cycles
+        present = {
+            level
+            for level in ("l1", "l2")
+            for kind in ("stride", "stream")
+            if self._value(f"prefetcher.{level}.{kind}.present") is True
+        }
+        if self._regular and present:  # hardware follows, at best to where it fills
+            near = 0.0 if "l1" in present else self._stall(self._short)
+            return max(self.loop.cycles_per_iteration, self.lines * self.latency / self._entries("l2"), near)
+        return self.loop.cycles_per_iteration + self._stall(self.latency)
+
+    def start(self, near: str, far: str) -> Policy:
+        """The policy with these hints ("" for none) at Mowry's distances."""
+        policy = Policy(l1_distance=int(bool(near)), l1_hint=near or "t0", l2_distance=int(bool(far)))
+        policy = msgspec.structs.replace(policy, l2_hint=far or "t1")
+        cycles, both = self.expected(policy), bool(near and far)
+        wanted = {"l1": self._short if far else self.latency, "l2": self.latency}
+        ahead = {level: min(int(wanted[level] / cycles) + 1, self.most(level, not both)) for level in wanted}
+        return msgspec.structs.replace(
+            policy, l1_distance=ahead["l1"] if near else 0, l2_distance=ahead["l2"] if far else 0
+        )
+
+    def starts(self) -> list[Policy]:
+        """No prefetch, and one policy of every strategy and hint at the distances of the formulas."""
+        if self.dropped > 0.99 or not self.loop.prefetched:
+            return [Policy()]
+        hints = self.hints
+        single = [self.start(hint, "") if level == "l1" else self.start("", hint) for level, hint in hints.items()]
+        both = [self.start(hints["l1"], hints["l2"])] if {"l1", "l2"} <= hints.keys() else []
+        return [Policy(), *single, *both]
+
+    def choice(self) -> Policy:
+        """The advice of the formulas alone: the fewest stages that are about as good as the best; no prefetching where
+        that gains little."""
+        cycles = {policy: self.expected(policy) for policy in self.starts()}
+        enough = min(cycles.values()) * (1 + self.params.least_gain)
+        return min((policy for policy in cycles if cycles[policy] <= enough), key=lambda policy: policy.stages)
+
+    def singles(self, distances: Iterable[int]) -> list[Policy]:
+        """Single stages of every hint at these distances, as far as a level holds what is prefetched."""
+        policies = (
+            Policy(l1_distance=distance, l1_hint=hint) if level == "l1" else Policy(l2_distance=distance, l2_hint=hint)
+            for level, hint in (self.hints.items() if self.loop.prefetched else ())
+            for distance in distances
+            if distance == 1 or distance <= self.most(level, True)
+        )
+        return list(policies)
+
+    def pairs(self, distances: Iterable[int]) -> list[Policy]:
+        """Two stages at all pairs of these distances, that to level 1 the shorter one."""
+        far = [policy for policy in self.singles(distances) if policy.l2_distance]
+        near = [policy for policy in self.singles(distances) if policy.l1_distance]
+        return [
+            msgspec.structs.replace(other, l1_distance=one.l1_distance, l1_hint=one.l1_hint)
+            for other in far
+            for one in near
+            if one.l1_distance < other.l2_distance and one.l1_distance <= self.most("l1", False)
+        ]
+
+    def around(self, policy: Policy) -> Iterator[Policy]:
+        """Half and twice each distance, and the stage that is missing."""
+        for level, distance, _ in policy.parts:
+            for other in (distance // 2, distance * 2):
+                if 0 < other <= self.most(level, policy.stages == 1):
+                    yield msgspec.structs.replace(policy, **{f"{level}_distance": other})
+        if policy.stages == 1 and {"l1", "l2"} <= self.hints.keys():
+            ((level, distance, _),) = policy.parts
+            both = self.start(self.hints["l1"], self.hints["l2"])
+            yield msgspec.structs.replace(both, **{f"{level}_distance": min(distance, both.furthest)})
+
+    # -- what is said of it ------------------------------------------------------------------------------------------
+
+    def strategy(self, policy: Policy) -> Strategy:
+        """What the paper calls a policy: level-1 prefetches count as a second stage behind the hardware where a
+        prefetcher of level 2 follows them on streams that all are regular."""
+        if not policy.stages:
+            return "hardware" if policy.hardware else "none"
+        if policy.l2_distance:
+            return "two_stage_sw" if policy.l1_distance else "l2_sw"
+        return "two_stage_hw_sw" if self.follower and policy.hardware else "l1_sw"
+
+    def advice(self, policy: Policy, *remarks: str) -> Advice:
+        """A policy as advice, with reasons, before them `remarks`."""
+        why = (*remarks, *self._why(policy))
+        return Advice(
+            loop=self.loop.name,
+            unit=self.loop.unit,
+            strategy=self.strategy(policy),
+            policy=policy,
+            why=why,
+            needs=dict(self.missing),
+        )
+
+    def _why(self, policy: Policy) -> Iterator[str]:
+        """Sentences, each with the findings that it rests on."""
         yield (
-            f"Page walks are {walk_cycles(loop, table):.0f} of these cycles, and {dropped:.0%} of the prefetches are "
-            "dropped (software_prefetch.on_tlb_miss.*, software_prefetch.across_page)."
+            f"An iteration works {self.loop.cycles_per_iteration:.1f} cycles on data in level 1 and takes "
+            f"{self._without:.1f} without software prefetches; the lines to prefetch ({self.lines:.3g} an iteration) "
+            f"come from {self.level}, {self._said(f'latency.{self.level}', self.latency)} cycles away "
+            f"(latency.{self.level}, cache.*.size, tlb.*)."
         )
-    if not chosen.policy.stages:
-        others = [each for each in advisor.candidates() if each.policy.stages]
-        expected = f"; the best other is expected to take {others[0].cycles:.1f} cycles" if others else ""
-        least = table.params.least_gain
-        yield f"Don't prefetch: it gains less than {least:.0%}, or no prefetch gets through{expected}."
-        return
-    yield from _queues(loop, chosen, table)
-    yield from _distances(advisor, chosen)
-    yield from _stages(advisor, chosen)
-
-
-def _queues(loop: Loop, chosen: Candidate, table: Table) -> Iterator[str]:
-    flight = lines_of(loop) * latency_of(loop, table).value / chosen.cycles
-    counts = [f"level {level[1]} has {_entries(table, level)} (mshr.{level}.prefetch)" for level in ("l1", "l2")]
-    full = {"drops": "more are dropped", "stalls": "more stall"}.get(
-        str(table.said("software_prefetch.when_full")), "what happens to more is not known"
-    )
-    threads = max(sharers(loop, table, level) for level in ("l1", "l2"))
-    shared = f", shared by {threads} threads (mshr.*.shared_by_smt)" if threads > 1 else ""
-    yield (
-        f"At {chosen.cycles:.1f} cycles an iteration {flight:.1f} lines are in flight (lines times latency over time: "
-        f"Little's law); of entries {' and '.join(counts)}{shared}, and {full} (software_prefetch.when_full)."
-    )
-
-
-def _entries(table: Table, level: str) -> str:
-    entries = table.entries(level)
-    if entries.value >= UNLIMITED_ENTRIES:
-        return "any number"
-    return f"{entries.value:.0f}" if entries.known else f"{entries.low:.0f} to {entries.high:.0f}, not known"
-
-
-def _distances(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
-    loop, table, policy = advisor.loop, advisor.table, chosen.policy
-    for level, distance, _ in policy.parts:
-        cycles = table.quantity("latency.l2") if policy.stages == 2 and level == "l1" else latency_of(loop, table)
+        if self.walk_cycles >= 1 or self.dropped:
+            yield (
+                f"Page walks are {self.walk_cycles:.0f} of these cycles, and {self.dropped:.0%} of the prefetches are "
+                "dropped (software_prefetch.on_tlb_miss.*, software_prefetch.across_page)."
+            )
+        if not policy.stages:
+            yield f"Don't prefetch: it gains less than {self.params.least_gain:.0%}, or no prefetch gets through."
+            return
+        cycles = self.expected(policy)
+        entries = " and ".join(
+            f"level {level[1]} has {self._said(f'mshr.{level}.prefetch', self._entries(level))} (mshr.{level}.prefetch)"
+            for level in ("l1", "l2")
+        )
+        full = {"drops": "more are dropped", "stalls": "more stall"}.get(
+            str(self._value("software_prefetch.when_full")), "what happens to more is not known"
+        )
         yield (
-            f"{level.upper()} stage: {_said(cycles)} cycles over {chosen.cycles:.1f} an iteration ask for "
-            f"{int(cycles.value / chosen.cycles) + 1} {loop.unit} (Mowry et al. 1992); advised are {distance}, and "
-            f"at most {most_iterations(loop, table, level, policy.stages == 1)} fit (cache.{level}.size)."
+            f"At {cycles:.1f} cycles an iteration {self.lines * self.latency / cycles:.1f} lines are in flight "
+            f"(Little's law); of entries for a thread {entries}, and {full} (software_prefetch.when_full)."
         )
+        for level, distance, hint in policy.parts:
+            away = self._short if policy.stages == 2 and level == "l1" else self.latency
+            yield (
+                f"{level.upper()} stage, {hint}: {away:.0f} cycles over {cycles:.1f} an iteration ask for "
+                f"{int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); advised are {distance}, and at most "
+                f"{self.most(level, policy.stages == 1)} fit (cache.{level}.size, software_prefetch.fills.{hint})."
+            )
+        if self.strategy(policy) == "two_stage_hw_sw":
+            yield (
+                f"The software's prefetches train prefetcher {self.follower} further ahead; that serves level 2 "
+                f"(prefetcher.{self.follower}.trained_by, .streams)."
+            )
 
-
-def _stages(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
-    near, far, name = chosen.policy.l1_hint, chosen.policy.l2_hint, follower(advisor.loop, advisor.table)
-    sentences = {
-        "two_stage_sw": (
-            f"Two stages: {far} brings lines the long way, {near} on to level 1, so that a line holds an entry of "
-            f"level 1 for the short way only (software_prefetch.fills.{far}, .{near})."
-        ),
-        "two_stage_hw_sw": (
-            f"One software stage, {near}, which trains prefetcher {name} further ahead; that serves level 2 "
-            f"(prefetcher.{name}.trained_by, .streams, .max_distance)."
-        ),
-        "l2_sw": (
-            f"{far} alone: what level 1 still misses is near, and costs less than a second prefetch "
-            f"(software_prefetch.fills.{far}, latency.l2)."
-        ),
-        "l1_sw": (
-            f"{near} alone: level 1 has entries for the whole way, and a second prefetch costs instructions "
-            f"(software_prefetch.fills.{near}, mshr.l1.prefetch)."
-        ),
-    }
-    yield sentences[chosen.strategy]
-
-
-def _said(quantity: Quantity) -> str:
-    if quantity.known:
-        return f"{quantity.value:.0f}"
-    return f"{quantity.low:.0f} to {quantity.high:.0f} (not measured)"
+    def _said(self, parameter: str, value: float) -> str:
+        text = "any number" if math.isinf(value) else f"{value:.0f}"
+        return f"{text} (not measured)" if parameter in self.missing else text

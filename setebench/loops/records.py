@@ -1,8 +1,7 @@
 """What a loop is, as far as prefetching is concerned, and what may be done for it.
 
 An *iteration* is the unit in which distances are counted, and what one is, `Loop.unit` says: a line of each stream, a
-non-zero, a lookup, a node of a list. A *stream* is one of the sequences of addresses that the loop goes through, and
-belongs to one of five patterns:
+non-zero, a lookup, a node of a list. A *stream* is one of the sequences of addresses that the loop goes through:
 
 * `sequential`: bytes that follow each other;
 * `strided`: accesses `stride_bytes` apart;
@@ -16,57 +15,33 @@ belongs to one of five patterns:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from setebench.errors import UsageError
 
 Pattern = Literal["sequential", "strided", "indirect", "lookup", "chase"]
 Strategy = Literal["none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw"]
-PATTERNS: tuple[Pattern, ...] = ("sequential", "strided", "indirect", "lookup", "chase")
 
 # The strategies of Fang et al. 2014, section 7: nothing (hardware prefetchers off), hardware alone, software prefetches
 # straight to L1, to L2 alone, to L2 and from there to L1, and to L1 beside a hardware prefetcher that serves L2.
 STRATEGIES: tuple[Strategy, ...] = ("none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw")
-# The loops that come with the package, natively and as traces.
-LOOP_NAMES = ("matmul", "spmv", "triad", "stencil", "strided", "hash_join", "tree_search", "list")
 HINTS = ("t0", "t1", "t2", "nta", "w")
 LINE_BYTES = 64
 """Of a cache line, on every x86 CPU."""
 
 MOST_LINES = 1024
-"""That an iteration may touch: each is a line of C to prefetch it, and a step of the model in every iteration."""
+"""That an iteration may touch: each is a line of C to prefetch it."""
 
-LEAST, ADDRESSES = 1e-6, 1 << 48
-"""What is more than nothing, and the bytes that a program can address."""
+ADDRESSES = 1 << 48
+"""Bytes that a program can address."""
 
-STREAM_LIMITS = {
-    # field: least and most
-    "bytes_per_iteration": (LEAST, MOST_LINES * LINE_BYTES),
-    "accesses_per_iteration": (LEAST, MOST_LINES),
-    "stride_bytes": (-ADDRESSES, ADDRESSES),
-    "elements": (0, ADDRESSES),
-    "extent_bytes": (0, ADDRESSES),
-    "steps": (1, 64),
-    "address_cycles": (0, 1e6),
-}
-LOOP_LIMITS = {
-    "cycles_per_iteration": (LEAST, 1e9),
-    "working_set_bytes": (1, ADDRESSES),
-    "iterations": (1, ADDRESSES),
-    "measured_cycles": (0, 1e9),
-    "threads_per_core": (1, 1024),
-    "page_bytes": (0, ADDRESSES),
-}
-
-
-def _check(kind: str, name: str, described: msgspec.Struct, limits: Mapping[str, tuple[float, float]]) -> None:
-    """Raise `UsageError` for a number that makes no sense: more than memory holds, or no number (NaN)."""
-    for field, (least, most) in limits.items():
-        if not least <= getattr(described, field) <= most:
-            raise UsageError(f"{kind} {name!r}: {field} must be between {least:g} and {most:g}")
+Amount = Annotated[float, Meta(ge=1e-6, le=MOST_LINES * LINE_BYTES)]
+Cycles = Annotated[float, Meta(ge=0, le=1e9)]
+Count = Annotated[int, Meta(ge=1, le=ADDRESSES)]
+Bytes = Annotated[int, Meta(ge=0, le=ADDRESSES)]
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,21 +57,37 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     pattern: Pattern
-    bytes_per_iteration: float
-    stride_bytes: int = 0
-    elements: int = 0
-    accesses_per_iteration: float = 1.0
+    bytes_per_iteration: Amount
+    stride_bytes: Annotated[int, Meta(ge=-ADDRESSES, le=ADDRESSES)] = 0
+    elements: Bytes = 0
+    accesses_per_iteration: Annotated[float, Meta(ge=1e-6, le=MOST_LINES)] = 1.0
     writes: bool = False
-    extent_bytes: int = 0
-    steps: int = 1
+    extent_bytes: Bytes = 0
+    steps: Annotated[int, Meta(ge=1, le=64)] = 1
     via: str = ""
     prefetched: bool = True
-    address_cycles: float = 1.0
+    address_cycles: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
 
     def __post_init__(self) -> None:
-        _check("stream", self.name, self, STREAM_LIMITS)
         if self.pattern == "strided" and not self.stride_bytes:
             raise UsageError(f"stream {self.name!r} is strided and needs stride_bytes")
+
+    @property
+    def regular(self) -> bool:
+        """Whether its addresses follow from a counter, so that hardware can foresee them."""
+        return self.pattern in ("sequential", "strided")
+
+    @property
+    def accesses(self) -> int:
+        """Accesses of an iteration (of each step), as a whole number."""
+        return max(1, round(self.accesses_per_iteration))
+
+    @property
+    def step_bytes(self) -> float:
+        """How far a regular stream comes in an iteration."""
+        if self.pattern == "strided":
+            return self.stride_bytes * self.accesses_per_iteration
+        return self.bytes_per_iteration if self.pattern == "sequential" else 0.0
 
     @property
     def lines_per_iteration(self) -> float:
@@ -117,25 +108,21 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `page_bytes` is the size of the pages that its data lie on; 0 stands for the largest that the machine has."""
 
     name: str
-    streams: tuple[Stream, ...]
-    cycles_per_iteration: float
-    working_set_bytes: int
-    iterations: int
+    streams: Annotated[tuple[Stream, ...], Meta(min_length=1)]
+    cycles_per_iteration: Annotated[float, Meta(ge=1e-6, le=1e9)]
+    working_set_bytes: Count
+    iterations: Count
     unit: str = "iterations"
     dependent: bool = False
-    measured_cycles: float = 0.0
-    threads_per_core: int = 1
-    page_bytes: int = 0
+    measured_cycles: Cycles = 0.0
+    threads_per_core: Annotated[int, Meta(ge=1, le=1024)] = 1
+    page_bytes: Bytes = 0
 
     def __post_init__(self) -> None:
-        if not self.streams:
-            raise UsageError(f"loop {self.name!r} needs at least one stream")
-        _check("loop", self.name, self, LOOP_LIMITS)
         if sum(stream.lines_per_iteration for stream in self.streams) > MOST_LINES:
             raise UsageError(f"loop {self.name!r}: an iteration touches more than {MOST_LINES} lines; describe a part")
-        names = [stream.name for stream in self.streams]
-        missing = [stream.via for stream in self.streams if stream.via and stream.via not in names]
-        if len(set(names)) < len(names) or missing:
+        names = {stream.name for stream in self.streams}
+        if len(names) < len(self.streams) or any(stream.via and stream.via not in names for stream in self.streams):
             raise UsageError(f"loop {self.name!r}: names of streams must differ, and `via` must name one of them")
 
     @property

@@ -1,140 +1,201 @@
-"""The loops that machines without loops of their own run as traces: the same access patterns as the compiled ones.
+"""The eight loops as data: the streams of each for a given size. What is compiled for this CPU fills arrays of these
+extents (`native/loops`), other machines run the same accesses as probes (`loops/traces.py`).
 
-Working sets are chosen to lie beyond any last-level cache drawn for simulated machines (32 MiB), but for `matmul`,
-whose blocks are made to fit level 2. The cycles are those of the arithmetic alone, one addition per cycle; what an
-iteration takes on data in level 1 is measured on the machine (`running.TracedLoops.describe_loop`).
+The cycles are those of the arithmetic alone; what an iteration takes on data in L1 is measured on the machine.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
-
-import msgspec
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Pattern, Stream
 
-MIB = 1 << 20
-"""Bytes."""
+DEFAULT_BYTES = 64 << 20
+"""What a loop goes through unless its name says otherwise: more than most last caches leave to a core."""
 
-UNITS = {"": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30}
-STENCIL_STREAMS = 80
-"""About as many as cactus has (Fang et al. 2014, section 7.1)."""
+LEAST_BYTES = 4096
+"""The smallest size that has some iterations of every loop."""
 
-TREE_STEPS = 4
-"""Levels of a search tree below those that stay in the caches."""
+RESIDENT = "16K"
+"""A size that stays in L1: half of the smallest L1 about."""
 
-HASH_CYCLES = 4.0
-"""Computing a hash once more for a prefetch: a multiplication, a shift, an addition and the prefetch."""
+LEAST_KEYS = 1 << 17
+"""Keys that go with small tables too: branch predictors learn sequences of 16384 keys that come again and again."""
 
+MATMUL_ROWS = 1024
+"""Rows of the right matrix: its lines of one panel lie in as many pages, more than a first-level TLB holds."""
 
-def _lines(name: str, *, writes: bool = False, accesses: float = 2.0) -> Stream:
-    """A stream of whole lines."""
-    return msgspec.structs.replace(
-        _elements(name, LINE_BYTES), accesses_per_iteration=accesses, writes=writes, prefetched=True
-    )
+STENCIL_FIELDS = 16
+"""Five streams each: the 80 of Fang et al. 2014 (7, cactus)."""
 
+FAN_OUT = 17
+"""Children of a tree's node, which is a line of 16 keys."""
 
-def _elements(name: str, bytes_each: float = 8.0, stride: int = 8) -> Stream:
-    """A stream in order that hits, as hardware prefetches it."""
-    return Stream(
-        name=name, pattern="sequential", bytes_per_iteration=bytes_each, stride_bytes=stride, prefetched=False
-    )
+_NAME = re.compile(r"(?P<loop>\w+?)(@(?P<count>\d+)(?P<unit>[KMG]?))?")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-class _Size(NamedTuple):
-    """Cycles of an iteration's arithmetic, bytes of the working set, and how many iterations of which kind."""
+@dataclass(frozen=True)
+class _Shape:
+    """What an iteration is, the cycles of its arithmetic, the iterations of a pass of about a millisecond, and the
+    loop's streams."""
 
-    cycles: float
-    working_set: int
-    iterations: int
     unit: str
+    cycles: float
+    iterations: int
+    streams: Iterable[Stream]
+    dependent: bool = False
 
 
-def _loop(name: str, size: _Size, *streams: Stream, dependent: bool = False) -> Loop:
-    return Loop(
+def _lines(name: str, count: int, *, writes: bool = False, sharing: int = 1) -> Stream:
+    """A stream of whole lines, one an iteration; so many of them share one array."""
+    return Stream(
         name=name,
-        streams=streams,
-        cycles_per_iteration=size.cycles,
-        working_set_bytes=size.working_set,
-        iterations=size.iterations,
-        unit=size.unit,
-        dependent=dependent,
+        pattern="sequential",
+        bytes_per_iteration=LINE_BYTES,
+        elements=count,
+        writes=writes,
+        extent_bytes=count * LINE_BYTES // sharing,
     )
 
 
-def _shapes() -> Iterator[Loop]:
-    """All loops: the paper's is Fang et al. 2014."""
-    # C += A B by rows: a row of B and a row of C, line by line; the rows of B come from a block in level 2
-    row = msgspec.structs.replace(
-        _elements("c", LINE_BYTES, 32), pattern="strided", accesses_per_iteration=2.0, writes=True, extent_bytes=8192
+def _items(name: str, item_bytes: int, count: int) -> Stream:
+    """An array that is read from front to back, followed by hardware."""
+    return Stream(
+        name=name,
+        pattern="sequential",
+        bytes_per_iteration=item_bytes,
+        elements=count,
+        extent_bytes=count * item_bytes,
+        prefetched=False,
     )
-    yield _loop("matmul", _Size(8.0, MIB // 8, 256, "lines"), _lines("b"), row)
-    # a sparse matrix times a vector, by rows of eight non-zeros: values, columns, and the vector's elements
-    vector = Stream(
-        name="vector",
-        pattern="indirect",
-        bytes_per_iteration=64.0,
-        accesses_per_iteration=8.0,
-        extent_bytes=64 * MIB,
-        via="columns",
-    )
-    columns = _elements("columns", LINE_BYTES / 2, 4)
-    yield _loop("spmv", _Size(16.0, 192 * MIB, 96, "rows of 8 non-zeros"), _lines("values"), columns, vector)
-    # STREAM's triad, line by line (McCalpin)
-    yield _loop("triad", _Size(6.0, 192 * MIB, 256, "lines"), _lines("b"), _lines("c"), _lines("a", writes=True))
-    # a 3-D stencil over many arrays of cells: streams that advance together, one line each
-    planes = (_lines(f"plane{number}", accesses=1.0) for number in range(STENCIL_STREAMS))
-    yield _loop("stencil", _Size(80.0, 40 * MIB, 64, "lines of each stream"), *planes)
-    # one element in every fourth line is read and written: libquantum's gates on a vector of amplitudes
-    states = Stream(
-        name="states", pattern="strided", bytes_per_iteration=8.0, stride_bytes=256, writes=True, extent_bytes=128 * MIB
-    )
-    yield _loop("strided", _Size(6.0, 128 * MIB, 384, "elements"), states)
-    # the probe of a hash join: keys in a row, each in a bucket of one line somewhere in the table
-    bucket = _anywhere("buckets", "lookup", "keys")
-    buckets = msgspec.structs.replace(bucket, address_cycles=HASH_CYCLES)
-    yield _loop("hash_join", _Size(10.0, 160 * MIB, 320, "lookups"), _elements("keys"), buckets)
-    # a batch of searches in a tree: every step needs the node before
-    nodes = msgspec.structs.replace(
-        _anywhere("nodes", "lookup", "keys"),
-        bytes_per_iteration=8.0 * TREE_STEPS,
-        steps=TREE_STEPS,
-        address_cycles=2.0,
-    )
-    yield _loop("tree_search", _Size(24.0, 160 * MIB, 160, "lookups"), _elements("keys"), nodes)
-    # a list whose nodes lie anywhere, beside an array of pointers to them that can be read ahead
-    chain = (_elements("index"), _anywhere("nodes", "chase", "index"))
-    yield _loop("list", _Size(8.0, 160 * MIB, 256, "nodes"), *chain, dependent=True)
 
 
-def _anywhere(name: str, pattern: Pattern, via: str) -> Stream:
-    return Stream(name=name, pattern=pattern, bytes_per_iteration=16.0, extent_bytes=128 * MIB, via=via)
+def _strided(name: str, stride: int, count: int, *, extent: int, writes: bool = False) -> Stream:
+    return Stream(
+        name=name,
+        pattern="strided",
+        bytes_per_iteration=8,
+        stride_bytes=stride,
+        elements=count,
+        extent_bytes=extent,
+        writes=writes,
+    )
+
+
+def _anywhere(name: str, pattern: Pattern, via: str, extent: int, item_bytes: int = LINE_BYTES) -> Stream:
+    """Elements that another stream leads to."""
+    return Stream(
+        name=name,
+        pattern=pattern,
+        bytes_per_iteration=8,
+        elements=extent // item_bytes,
+        extent_bytes=extent,
+        via=via,
+    )
+
+
+def _matmul(size: int) -> _Shape:
+    """Two rows of A times B by panels of one line: the next line is a whole row of B further on."""
+    rows = min(MATMUL_ROWS, max(64, size // (2 * LINE_BYTES)))
+    panels = max(1, size // (rows * LINE_BYTES) - 1)
+    stride = LINE_BYTES * (panels + 1 | 1)  # an odd number of lines, so that rows begin in different sets
+    right = _strided("right matrix", stride, rows * panels, extent=rows * stride)
+    return _Shape("rows of a panel", 8.0, max(rows, 16384 // rows * rows), (right, _items("left matrix", 16, rows)))
+
+
+def _spmv(size: int) -> _Shape:
+    """Seven tenths are the vector, the rest non-zeros of 12 bytes."""
+    non_zeros = max(LEAST_KEYS, int(0.3 * size) // 12)
+    vector = _anywhere("vector", "indirect", "columns", int(0.7 * size) // 8 * 8, 8)
+    return _Shape("non-zeros", 2.0, 32768, (_items("values", 8, non_zeros), _items("columns", 4, non_zeros), vector))
+
+
+def _triad(size: int) -> _Shape:
+    count = size // (3 * LINE_BYTES)
+    return _Shape("lines", 6.0, 16384, (_lines("b", count), _lines("c", count), _lines("a", count, writes=True)))
+
+
+def _stencil(size: int) -> _Shape:
+    count = size // (STENCIL_FIELDS * LINE_BYTES)
+    ways = ("centre", "row before", "row behind", "plane below", "plane above")
+    read = [
+        _lines(f"field {number}, {way}", count, sharing=len(ways)) for number in range(STENCIL_FIELDS) for way in ways
+    ]
+    return _Shape("lines of points", 80.0, 1024, (*read, _lines("result", count, writes=True)))
+
+
+def _records(size: int) -> _Shape:
+    count = size // (4 * LINE_BYTES)
+    return _Shape(
+        "records", 6.0, 16384, [_strided("records", 4 * LINE_BYTES, count, extent=4 * LINE_BYTES * count, writes=True)]
+    )
+
+
+def _hash_join(size: int) -> _Shape:
+    buckets = 1 << max(1, (size // LINE_BYTES).bit_length() - 1)
+    keys = _items("keys", 8, max(LEAST_KEYS, size // 128))
+    return _Shape("probes", 10.0, 16384, (keys, _anywhere("buckets", "lookup", "keys", buckets * LINE_BYTES)))
+
+
+def _tree_search(size: int) -> _Shape:
+    """The largest tree of at most one and a half times the size, without its root, which always hits."""
+    levels = 2
+    while (FAN_OUT ** (levels + 1) - 1) // (FAN_OUT - 1) * LINE_BYTES <= 1.5 * size:
+        levels += 1
+    extent = (FAN_OUT**levels - 1) // (FAN_OUT - 1) * LINE_BYTES
+    nodes = Stream(
+        name="nodes",
+        pattern="lookup",
+        bytes_per_iteration=LINE_BYTES,
+        elements=extent // LINE_BYTES,
+        extent_bytes=extent,
+        steps=levels - 1,
+        via="searched keys",
+    )
+    return _Shape("searches", 20.0, 8192, (_items("searched keys", 4, LEAST_KEYS), nodes))
+
+
+def _list(size: int) -> _Shape:
+    count = size // LINE_BYTES
+    nodes = _anywhere("nodes", "chase", "index", count * LINE_BYTES)
+    return _Shape("nodes", 2.0, 8192, (_items("index", 8, count), nodes), dependent=True)
+
+
+_SHAPES: dict[str, Callable[[int], _Shape]] = {
+    "matmul": _matmul,
+    "spmv": _spmv,
+    "triad": _triad,
+    "stencil": _stencil,
+    "strided": _records,
+    "hash_join": _hash_join,
+    "tree_search": _tree_search,
+    "list": _list,
+}
+LOOP_NAMES = tuple(_SHAPES)
 
 
 def shape(name: str) -> Loop:
-    """The loop of that name. Raises `UsageError` for an unknown one."""
-    shapes = {loop.name: loop for loop in _shapes()}
-    if name not in shapes:
-        raise UsageError(f"unknown loop {name!r}; one of {', '.join(shapes)}")
-    return shapes[name]
+    """The loop of that name, which may have a size, `hash_join@256K`: what it goes through in all, in bytes, K, M or G.
 
-
-def sized(loop: Loop, name: str, size: str) -> Loop:
-    """The loop with a working set of another size, as in 256K; all of its streams shrink or grow alike.
-
-    Raises `UsageError` for what is no size."""
-    match = re.fullmatch(r"(\d+)([KMG]?)", size)
-    if match is None or not int(match[1]):
-        raise UsageError(f"{size!r} is no size of a working set; one like 256K, 4M or 1G")
-    wanted = int(match[1]) * UNITS[match[2]]
-    factor = wanted / loop.working_set_bytes
-    streams = tuple(
-        msgspec.structs.replace(stream, extent_bytes=max(LINE_BYTES, int(stream.extent_bytes * factor)))
-        if stream.extent_bytes
-        else stream
-        for stream in loop.streams
+    Raises `UsageError` for an unknown loop, or a size that is too small or none."""
+    match = _NAME.fullmatch(name)
+    if match is None or match["loop"] not in _SHAPES:
+        raise UsageError(f"unknown loop {name!r}; one of {', '.join(LOOP_NAMES)}, or with a size, as in hash_join@256K")
+    size = int(match["count"]) * _UNITS[match["unit"]] if match["count"] else DEFAULT_BYTES
+    if size < LEAST_BYTES:
+        raise UsageError(f"{name!r} is too small: a loop goes through {LEAST_BYTES} bytes at least")
+    own = _SHAPES[match["loop"]](size)
+    streams = tuple(own.streams)
+    return Loop(
+        name=name,
+        streams=streams,
+        cycles_per_iteration=own.cycles,
+        working_set_bytes=sum(stream.extent_bytes for stream in streams),
+        iterations=own.iterations,
+        unit=own.unit,
+        dependent=own.dependent,
     )
-    return msgspec.structs.replace(loop, name=name, streams=streams, working_set_bytes=wanted)

@@ -9,41 +9,169 @@ addresses, by its placements.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops.params import TraceParams
+from setebench.errors import UnsupportedError
+from setebench.experiments.calibrate import cycles_per_tick
+from setebench.loops.protocol import RunsLoops
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
+from setebench.loops.shapes import LOOP_NAMES, RESIDENT, shape
+from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import HINTS, Base, InstructionAddress, Kind, Probe
 from setebench.probe.table import COLUMNS
+from setebench.scenario import Context
 
 Ints = NDArray[np.int64]
 ELEMENT_BYTES = 8
 """The narrowest access, which every machine has: a double or a pointer."""
 
-ACCESS_BYTES = (64, 32, 16, 8)
-"""Widths of accesses, the widest first: a stream takes the widest that the machine has and an access may be."""
+PAGE_BYTES = 4096
+"""The smallest page, in which addresses meet in the same set of level 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceParams:
+    """How loops run as probes."""
+
+    lead: int = 32  # iterations before the clock starts, beside those of `turns`: any stream starts in so many
+    turns: int = 3  # furthest distances before the clock: where prefetches drop, slow and fast stretches take turns
+    timed: int = 128  # iterations timed at least; and two furthest distances, a slow stretch and a fast one
+    most: int = 2048  # iterations before the clock, and timed ones, at most
+    moved_part: int = 16  # a stream in random order moves by up to one of so many parts of it from run to run
+    warmed_bytes: int = 32 << 20  # working sets up to so large are passed once before: of more, a cache keeps little
+    rounds: int = 3  # passes of which the median describes a loop: it bears one that was disturbed
+
+
+PARAMS = TraceParams()
+
+
+def loops_of(machine: Machine) -> AbstractContextManager[RunsLoops]:
+    """The machine's loops: its own (`RunsLoops`), else traces, whose memory goes back at the context's end."""
+    if isinstance(machine, RunsLoops):
+        return nullcontext(machine)
+    return closing(TracedLoops(machine))
+
+
+class TracedLoops:
+    """`RunsLoops` for a machine that runs probes only. `own` may be loops of one's own."""
+
+    def __init__(self, machine: Machine, own: Sequence[Loop] = ()) -> None:
+        self._machine = machine
+        self._own = {loop.name: loop for loop in own}
+        self._regions: dict[str, tuple[Region, list[int]]] = {}
+        self._cycles_per_tick = 0.0
+        self._places = np.random.default_rng(1)  # one for all runs: none may find what another one left
+
+    def close(self) -> None:
+        """Give the memory of all loops back."""
+        for region, _ in self._regions.values():
+            self._machine.release(region)
+        self._regions = {}
+
+    def loop_names(self) -> tuple[str, ...]:
+        """See `RunsLoops`."""
+        return (*LOOP_NAMES, *self._own)
+
+    def describe_loop(self, name: str) -> Loop:
+        """See `RunsLoops`."""
+        loop = self._loop(name)
+        self._cycles_per_tick = self._cycles_per_tick or cycles_per_tick(Context(machine=self._machine))
+        sizes = (f"{name.partition('@')[0]}@{RESIDENT}", name)
+        work, now = (
+            float(np.median(self.run_loop(each, (Policy(),), PARAMS.rounds))) * self._cycles_per_tick for each in sizes
+        )
+        return msgspec.structs.replace(
+            loop, cycles_per_iteration=work / loop.iterations, measured_cycles=now / loop.iterations
+        )
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> NDArray[np.int64]:
+        """See `RunsLoops`."""
+        if any(policy.compiler for policy in policies):
+            raise UnsupportedError(
+                f"{self._machine.facts.name}: a trace isn't compiled, so no compiler adds prefetches"
+            )
+        loop, rng = self._loop(name), np.random.default_rng((seed, 0x100B))
+        spans = [Span.of(policy) for policy in policies]
+        probes = [trace(loop, policy, span, seed) for policy, span in zip(policies, spans, strict=True)]
+        region, begins = self._memory(loop)
+        ticks = np.empty((rounds, len(policies)), dtype=np.int64)
+        for row in ticks:
+            for which in rng.permutation(len(policies)):
+                places = {
+                    Base(stream.name): region.address
+                    + begin
+                    + int(self._places.integers(0, _room(stream, loop, spans[which]) // LINE_BYTES + 1)) * LINE_BYTES
+                    for stream, begin in zip(loop.streams, begins, strict=True)
+                }
+                with self._switched(policies[which].hardware, cpu):
+                    taken = self._machine.run(probes[which], places, cpu=cpu)[0, 0]
+                row[which] = round(taken * loop.iterations / spans[which].timed)
+        return ticks
+
+    def check_loop(self, name: str) -> None:
+        """A trace computes nothing that could be wrong; raises `UsageError` for an unknown name."""
+        self._loop(name)
+
+    def _loop(self, name: str) -> Loop:
+        return self._own[name] if name in self._own else shape(name)
+
+    def _switched(self, hardware: bool, cpu: int | None) -> AbstractContextManager[None]:
+        if hardware:
+            return nullcontext()
+        machine = self._machine
+        switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
+        if not isinstance(machine, SwitchesPrefetchers) or not switches:
+            raise UnsupportedError(f"{machine.facts.name}: its hardware prefetchers can't be switched off")
+        cpus = [machine.facts.cpus[0] if cpu is None else cpu]
+        return machine.prefetchers_off([switch.name for switch in switches], cpus)
+
+    def _memory(self, loop: Loop) -> tuple[Region, list[int]]:
+        """One region, in the machine's largest pages, as programs get them for large arrays, and where each stream
+        begins in it. Data that a cache may hold are passed once, so that runs of a few lines find them there."""
+        if loop.name not in self._regions:
+            begins, size = [], 0
+            for number, stream in enumerate(loop.streams):
+                # streams that begin at pages would all share a set of level 1: each is a line further than the last
+                begins.append(size + number * LINE_BYTES % PAGE_BYTES)
+                size += -(-(_extent(stream, loop) + abs(stream.stride_bytes)) // PAGE_BYTES + 1) * PAGE_BYTES
+            region = self._machine.allocate(size, max(self._machine.facts.page_sizes))
+            self._regions[loop.name] = (region, begins)
+            where = Base("stream")
+            for stream, begin in zip(loop.streams, begins, strict=True):
+                if loop.working_set_bytes <= PARAMS.warmed_bytes:
+                    body = Probe().load(where)
+                    probe = Probe().start().repeat(_extent(stream, loop) // LINE_BYTES, body, advance=LINE_BYTES).stop()
+                    self._machine.run(probe, {where: region.address + begin})
+        return self._regions[loop.name]
+
+
+# -- one probe --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones; `access_sizes` are those that
-    the machine has. `folded` streams stay within a few lines each, so that all of them fit level 1. `furthest` is how
-    many iterations ahead any of the policies compared may prefetch, `ahead` how many this one does."""
+    """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones."""
 
     lead: int
     timed: int
-    access_sizes: tuple[int, ...]
-    furthest: int = 256
-    ahead: int = 0
-    folded: bool = False
 
-    @property
-    def iterations(self) -> int:
-        """Iterations of the probe, timed or not."""
-        return self.lead + self.timed
+    @classmethod
+    def of(cls, policy: Policy) -> Span:
+        """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so
+        that those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
+        furthest = policy.furthest
+        return cls(
+            lead=min(PARAMS.most, PARAMS.lead + PARAMS.turns * furthest),
+            timed=min(PARAMS.most, max(PARAMS.timed, 2 * furthest)),
+        )
 
 
 @dataclass(frozen=True)
@@ -53,179 +181,125 @@ class _Operation:
 
     kind: Kind
     base: int = -1
-    offsets: Ints | None = None
-    size: int = 0
+    offsets: Ints | int = 0
     variant: int = 0
     count: int = 0
     after: tuple[int, int] | None = None
 
 
-def trace(loop: Loop, policy: Policy, span: Span, rng: np.random.Generator) -> Probe:
-    """The probe of a loop with a prefetch policy: one interval, one base per stream, named as the streams are.
-
-    Two calls with generators of the same state and other policies go through the same addresses."""
-    writer = _Writer(loop, policy, span, rng)
+def trace(loop: Loop, policy: Policy, span: Span, seed: int) -> Probe:
+    """The probe of a loop with a prefetch policy: one interval, one base per stream, named as the streams are. Calls
+    with the same seed and other policies go through the same addresses."""
+    body = _Body(loop, policy, span, seed)
     for number in range(len(loop.streams)):
-        writer.accesses(number)
+        body.accesses(number)
     for number, stream in enumerate(loop.streams):
-        if stream.prefetched and policy.stages:
-            writer.prefetches(number)
-    writer.add(_Operation(Kind.ADD, count=max(1, round(loop.cycles_per_iteration))))
-    return _probe(writer.operations, loop, span)
+        if stream.prefetched:
+            for _, distance, hint in policy.parts:
+                body.prefetches(number, distance, HINTS.index(hint))
+    body.add(_Operation(Kind.ADD, count=max(1, round(loop.cycles_per_iteration))))
+    return _probe(body.operations, loop, span)
 
 
-def extent_bytes(loop: Loop, stream: Stream) -> int:
+def _extent(stream: Stream, loop: Loop) -> int:
     """Bytes that the machine must have for a stream: what it says, or an equal part of the working set."""
-    least = max(int(stream.bytes_per_iteration), abs(stream.stride_bytes), LINE_BYTES)
-    return max(least, stream.extent_bytes or loop.working_set_bytes // len(loop.streams))
+    extent = stream.extent_bytes or loop.working_set_bytes // len(loop.streams)
+    return max(LINE_BYTES, extent // LINE_BYTES * LINE_BYTES)
 
 
-def moved_bytes(loop: Loop, stream: Stream) -> int:
-    """By how much at most a stream in random order is moved from run to run, so that each goes to lines of its own."""
-    return extent_bytes(loop, stream) // TraceParams().moved_part
+def _passed(stream: Stream, span: Span) -> int:
+    """How far a regular stream comes in one probe, prefetches included."""
+    return math.ceil(abs(stream.step_bytes) * (span.lead + 2 * span.timed)) + LINE_BYTES
 
 
-def passed_bytes(stream: Stream, span: Span, furthest: int) -> int:
-    """How far a stream that goes straight on comes in one probe, with prefetches of up to `furthest` iterations ahead;
-    0 for a stream in random order."""
-    if stream.pattern == "sequential":
-        step = stream.bytes_per_iteration
-    elif stream.pattern == "strided":
-        step = abs(stream.stride_bytes) * stream.accesses_per_iteration
-    else:
-        return 0
-    return math.ceil(step * (span.iterations + furthest)) + LINE_BYTES
+def _room(stream: Stream, loop: Loop, span: Span) -> int:
+    """By how many bytes at most a stream is moved from run to run, so that each goes to lines of its own: within a
+    stride where it goes round within the probe."""
+    if stream.regular:
+        return max(0, _extent(stream, loop) - _passed(stream, span), abs(stream.stride_bytes) - LINE_BYTES)
+    return _extent(stream, loop) // PARAMS.moved_part
 
 
-class _Writer:
-    """Writes the operations of one loop's iteration."""
+class _Body:
+    """The operations of one iteration."""
 
-    def __init__(self, loop: Loop, policy: Policy, span: Span, rng: np.random.Generator) -> None:
+    def __init__(self, loop: Loop, policy: Policy, span: Span, seed: int) -> None:
         self.operations: list[_Operation] = []
-        self._loop = loop
-        self._policy = policy
-        self._span = span
-        self._furthest = policy.furthest
-        self._names = [stream.name for stream in loop.streams]
+        self._loop, self._furthest, self._span, self._seed = loop, policy.furthest, span, seed
         self._loads: dict[tuple[int, int], int] = {}  # (stream, step) -> number of its latest load
-        seeds = rng.integers(0, 1 << 62, len(loop.streams))
-        self._random = [self._elements(stream, int(seed)) for stream, seed in zip(loop.streams, seeds, strict=True)]
 
     def add(self, operation: _Operation) -> int:
         """Append an operation and return its number."""
         self.operations.append(operation)
         return len(self.operations) - 1
 
-    # -- addresses ---------------------------------------------------------------------------------------------------
-
-    def _elements(self, stream: Stream, seed: int) -> Ints:
-        """Random offsets for every iteration, access and step, shape (iterations, accesses, steps), in all of the
-        stream's extent but the part by which placements move them."""
-        if stream.pattern in ("sequential", "strided"):
-            return np.zeros((0, 0, 0), dtype=np.int64)
-        lines = max(1, (extent_bytes(self._loop, stream) - moved_bytes(self._loop, stream)) // LINE_BYTES)
-        # counted from the last iteration backwards, so that a longer lead leaves the timed iterations their addresses
-        count = self._span.timed + 2 * TraceParams().most_lead
-        shape = (count, _accesses(stream), stream.steps)
-        return np.random.default_rng(seed).integers(0, lines, shape) * LINE_BYTES
-
-    def _offsets(self, number: int, access: int, shift: int, step: int = 0) -> Ints:
-        """Offsets of an access of the iteration `shift` ahead, for every iteration; shape (iterations,)."""
-        stream = self._loop.streams[number]
-        i = np.arange(self._span.iterations, dtype=np.int64) + shift
-        if stream.pattern == "sequential":
-            offsets = (i * stream.bytes_per_iteration).astype(np.int64) + access * self._access_bytes(stream)
-        elif stream.pattern == "strided":
-            offsets = (i * _accesses(stream) + access) * stream.stride_bytes
-        else:
-            offsets = self._random[number][i - self._span.lead + TraceParams().most_lead, access, step]
-        if self._span.folded:
-            return offsets % LINE_BYTES
-        extent = extent_bytes(self._loop, stream) // LINE_BYTES * LINE_BYTES
-        return offsets % extent if passed_bytes(stream, self._span, self._span.furthest) > extent else offsets
-
-    def _access_bytes(self, stream: Stream) -> int:
-        each = stream.bytes_per_iteration / _accesses(stream)
-        fitting = [size for size in ACCESS_BYTES if size in self._span.access_sizes and size <= each]
-        return fitting[0] if fitting else ELEMENT_BYTES
-
-    # -- accesses ----------------------------------------------------------------------------------------------------
-
     def accesses(self, number: int) -> None:
-        """The loads and stores of a stream; the steps of a lookup are those of different lookups where it is
-        prefetched."""
+        """The loads and stores of a stream. The steps of a lookup that is prefetched are those of different lookups, as
+        far apart as the furthest prefetch."""
         stream = self._loop.streams[number]
-        for access in range(_accesses(stream)):
+        lag = self._furthest if stream.prefetched else 0
+        for access in range(stream.accesses):
             for step in range(stream.steps):
-                self._access(number, access, step)
+                offsets = self._offsets(number, -step * lag, step, access)
+                if not stream.writes or stream.pattern != "sequential":
+                    after = self._needed(number, step, lag)
+                    self._loads[number, step] = self.add(_Operation(Kind.LOAD, number, offsets, after=after))
+                if stream.writes:
+                    self.add(_Operation(Kind.STORE, number, offsets))
 
-    def _access(self, number: int, access: int, step: int) -> None:
-        stream = self._loop.streams[number]
-        behind = step * self._furthest if stream.prefetched else 0
-        offsets = self._offsets(number, access, -behind, step)
-        size = self._access_bytes(stream)
-        if stream.writes and stream.pattern == "sequential":
-            self.add(_Operation(Kind.STORE, number, offsets, size=size))
-            return
-        after = self._needed(number, step, behind)
-        load = self.add(_Operation(Kind.LOAD, number, offsets, size=size, after=after))
-        self._loads[number, step] = load
-        if stream.writes:
-            self.add(_Operation(Kind.STORE, number, offsets, size=size))
-
-    def _needed(self, number: int, step: int, behind: int) -> tuple[int, int] | None:
-        """What the address of a load of that step needs, `behind` iterations after its lookup began."""
+    def _needed(self, number: int, step: int, lag: int) -> tuple[int, int] | None:
+        """The load whose value the address of this load is made of."""
         stream = self._loop.streams[number]
         if stream.pattern == "chase":
             own = self._loads.get((number, 0))
-            return (own, 0) if own is not None else (len(self.operations), 1)
+            return (len(self.operations), 1) if own is None else (own, 0)
         if step:
-            return (self._loads[number, step - 1], self._furthest if stream.prefetched else 0)
-        if stream.via:
-            return (self._loads[self._names.index(stream.via), 0], behind)
-        return None
+            return (self._loads[number, step - 1], lag)
+        return (self._loads[self._number(stream.via), 0], 0) if stream.via else None
 
-    # -- prefetches --------------------------------------------------------------------------------------------------
-
-    def prefetches(self, number: int) -> None:
-        """The prefetches of a stream, furthest stage first."""
-        for _, distance, hint in self._policy.parts:
-            self._stage(number, distance, HINTS.index(hint))
-
-    def _stage(self, number: int, distance: int, hint: int) -> None:
+    def prefetches(self, number: int, distance: int, hint: int) -> None:
+        """The prefetches of one stage for a stream, each for the access that is due `distance` iterations from now."""
         stream = self._loop.streams[number]
         if stream.pattern == "sequential":
             for line in range(max(1, math.ceil(stream.lines_per_iteration))):
-                offsets = self._offsets(number, 0, distance) + (0 if self._span.folded else line * LINE_BYTES)
-                self._prefetch(number, offsets, hint, None)
+                self._prefetch(number, self._offsets(number, distance) + line * LINE_BYTES, hint)
             return
-        for access in range(_accesses(stream)):
+        for access in range(stream.accesses):
             for step in range(stream.steps):
-                # the iteration whose step is due `distance` iterations from now
-                offsets = self._offsets(number, access, distance - step * self._furthest, step)
-                self._prefetch(number, offsets, hint, self._known(number, step, distance))
+                offsets = self._offsets(number, distance - step * self._furthest, step, access)
+                after = None
+                if step:
+                    after = (self._loads[number, step - 1], self._furthest - distance)
+                elif stream.via:
+                    via = self._number(stream.via)
+                    after = (self.add(_Operation(Kind.LOAD, via, self._offsets(via, distance))), 0)
+                self._prefetch(number, offsets, hint, after)
 
-    def _known(self, number: int, step: int, distance: int) -> tuple[int, int] | None:
-        """What a prefetch's address needs: the step before, or an index that is loaded ahead for it."""
-        stream = self._loop.streams[number]
-        if step:
-            return (self._loads[number, step - 1], self._furthest - distance)
-        if not stream.via:
-            return None
-        source = self._names.index(stream.via)
-        offsets = self._offsets(source, 0, distance)
-        size = self._access_bytes(self._loop.streams[source])
-        return (self.add(_Operation(Kind.LOAD, source, offsets, size=size)), 0)
-
-    def _prefetch(self, number: int, offsets: Ints, hint: int, after: tuple[int, int] | None) -> None:
+    def _prefetch(self, number: int, offsets: Ints, hint: int, after: tuple[int, int] | None = None) -> None:
         more = math.ceil(self._loop.streams[number].address_cycles) - 1
         if more > 0:
             self.add(_Operation(Kind.NOP, count=more))
         self.add(_Operation(Kind.PREFETCH, number, offsets, variant=hint, after=after))
 
+    def _number(self, name: str) -> int:
+        return [stream.name for stream in self._loop.streams].index(name)
 
-def _accesses(stream: Stream) -> int:
-    return max(1, round(stream.accesses_per_iteration))
+    def _offsets(self, number: int, shift: int, step: int = 0, access: int = 0) -> Ints:
+        """Offsets of an access of the iteration `shift` ahead, for every iteration; shape (iterations,)."""
+        stream, span = self._loop.streams[number], self._span
+        extent = _extent(stream, self._loop)
+        i = np.arange(span.lead + span.timed, dtype=np.int64) + shift
+        if not stream.regular:
+            # counted from the first timed iteration, so that another lead leaves the timed ones their addresses
+            rng = np.random.default_rng((self._seed, number, step, access))
+            lines = max(1, (extent - _room(stream, self._loop, span)) // LINE_BYTES)
+            drawn = rng.integers(0, lines, 4 * PARAMS.most)
+            return np.asarray(drawn[i - span.lead + 2 * PARAMS.most] * LINE_BYTES, dtype=np.int64)
+        offsets = (i * stream.step_bytes).astype(np.int64) + access * (stream.stride_bytes or ELEMENT_BYTES)
+        if _passed(stream, span) <= extent:
+            return offsets if stream.step_bytes > 0 else offsets + extent - LINE_BYTES
+        # where it goes round it goes on a line further
+        return (offsets + offsets // extent * LINE_BYTES) % extent
 
 
 def _probe(operations: list[_Operation], loop: Loop, span: Span) -> Probe:
@@ -233,29 +307,25 @@ def _probe(operations: list[_Operation], loop: Loop, span: Span) -> Probe:
     all iterations, as in a loop."""
     each = len(operations)
     accesses = [k for k, operation in enumerate(operations) if operation.base >= 0]
-    rows = np.zeros((span.iterations, each, len(COLUMNS)), dtype=np.int64)
+    column = {name: index for index, name in enumerate(COLUMNS)}
+    rows = np.zeros((span.lead + span.timed, each, len(COLUMNS)), dtype=np.int64)
+    rows[:, :, [column["ip"], column["after"], column["interval"]]] = -1
     for k, operation in enumerate(operations):
-        _fill(rows[:, k], operation, accesses.index(k) if k in accesses else -1, each)
-    table = rows.reshape(-1, len(COLUMNS))
-    begin = span.lead * each
-    table[begin:, 7][table[begin:, 7] >= begin] += 1  # rows behind the start move down by one
-    before, behind = Probe().start(), Probe().stop()
-    packed = table[:begin].tobytes() + before.packed + table[begin:].tobytes() + behind.packed
+        own = rows[:, k]
+        own[:, column["kind"]], own[:, column["base"]] = operation.kind, operation.base
+        own[:, column["offset"]] = operation.offsets
+        own[:, column["variant"]], own[:, column["count"]] = operation.variant, operation.count
+        if operation.kind in (Kind.LOAD, Kind.STORE):
+            own[:, column["size"]] = ELEMENT_BYTES
+        if operation.base >= 0:
+            own[:, column["ip"]] = accesses.index(k)
+        if operation.after is not None:
+            source, ago = operation.after
+            needed = (np.arange(len(rows)) - ago) * each + source
+            own[:, column["after"]] = np.where(needed >= 0, needed, -1)
+    table, begin = rows.reshape(-1, len(COLUMNS)), span.lead * each
+    after = table[begin:, column["after"]]
+    after[after >= begin] += 1  # rows behind the start move down by one
+    packed = table[:begin].tobytes() + Probe().start().packed + table[begin:].tobytes() + Probe().stop().packed
     addresses = tuple(InstructionAddress(f"{loop.name}.{k}") for k in accesses)
     return Probe(packed, tuple(Base(stream.name) for stream in loop.streams), addresses)
-
-
-def _fill(rows: Ints, operation: _Operation, address: int, each: int) -> None:
-    """Write one operation's column of rows, shape (iterations, columns), with the number of its instruction address."""
-    rows[:, 0] = int(operation.kind)
-    rows[:, 1] = operation.base
-    if operation.offsets is not None:
-        rows[:, 2] = operation.offsets
-    rows[:, 3:6] = (operation.size, operation.variant, operation.count)
-    rows[:, 6] = address
-    rows[:, 7] = -1
-    if operation.after is not None:
-        source, ago = operation.after
-        needed = (np.arange(len(rows)) - ago) * each + source
-        rows[:, 7] = np.where(needed >= 0, needed, -1)
-    rows[:, 8] = -1

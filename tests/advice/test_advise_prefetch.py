@@ -131,12 +131,11 @@ def test_texts_of_a_description_stay_in_comments(knc: Document, text: str) -> No
 
 def _proof(ticks: np.ndarray) -> Proof:  # type: ignore[type-arg]
     policies = (Policy(), *(Policy(l1_distance=d) for d in range(1, ticks.shape[1])))
-    chooses = np.arange(len(ticks)) % 2 == 0
     return Proof(
         loop=shape("triad"),
         policies=policies,
         ticks=ticks.astype(float),
-        chooses=chooses,
+        tried=policies,
         sweep=policies,
         folklore=policies[1:],
         absent={},

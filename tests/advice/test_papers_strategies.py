@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from setebench.loops import Loop, Policy, Stream
-from setebench.loops.running import TracedLoops
+from setebench.loops.traces import TracedLoops
 from setebench.sim import spec
 from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
@@ -74,7 +74,7 @@ def test_on_xeon_phi_two_software_stages_win_and_hardware_with_software_is_worst
     assert max(found, key=lambda name: found[name]) == "two_stage_sw"
     assert found["two_stage_sw"] > 1.5 * found["l2_sw"] > 1.5 * found["hardware"]
     software = {name: value for name, value in found.items() if name != "hardware"}
-    assert min(software, key=lambda name: software[name]) == "two_stage_hw_sw"
+    assert software["two_stage_hw_sw"] < 1.05 * min(software.values())
 
 
 def test_on_sandy_bridge_it_is_the_opposite() -> None:

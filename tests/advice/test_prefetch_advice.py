@@ -14,12 +14,9 @@ from documents import make_document
 import setebench
 from setebench.errors import UsageError
 from setebench.loops import Policy
-from setebench.loops.advice import advice_of, loop_of
-from setebench.loops.advisor import Advisor, Candidate
+from setebench.loops.advice import Advisor, loop_of
 from setebench.loops.code import c_code
-from setebench.loops.rates import lines_of
 from setebench.loops.shapes import shape
-from setebench.loops.table import Table
 from setebench.results import Finding, Outcome
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import truth
@@ -37,36 +34,36 @@ PROBE: dict[str, Any] = {
 }
 
 
-def _table(machine: str, **changed: Any) -> Table:
+def _table(machine: str, **changed: Any) -> dict[str, Finding]:
     findings = {finding.parameter: finding for finding in truth(load(machine))}
     for parameter, value in changed.items():
         name = parameter.replace("__", ".")
         findings[name] = msgspec.structs.replace(findings[name], value=value, outcome=Outcome.MEASURED)
-    return Table.of(findings.values())
+    return findings
 
 
-def test_few_entries_of_level_1_and_many_of_level_2_ask_for_two_stages() -> None:
+def test_few_entries_of_level_1_and_many_of_level_2_need_two_stages() -> None:
     advisor = Advisor(shape("triad"), _table("knc"))
-    chosen = advisor.choice()
-    assert chosen.strategy == "two_stage_sw"
+    policy = advisor.choice()
+    assert advisor.strategy(policy) == "two_stage_sw"
     # the L2 stage hides memory's 332 cycles, the L1 stage level 2's 22.5
-    assert chosen.policy.l2_distance > chosen.policy.l1_distance
-    assert chosen.policy.l2_distance * chosen.cycles > 332 and chosen.policy.l1_distance * chosen.cycles > 22.5
-    assert (chosen.policy.l1_hint, chosen.policy.l2_hint) == ("t0", "t1")
+    cycles = advisor.expected(policy)
+    assert policy.l2_distance > policy.l1_distance
+    assert policy.l2_distance * cycles > 332 and policy.l1_distance * cycles > 22.5
+    assert (policy.l1_hint, policy.l2_hint) == ("t0", "t1")
 
 
 def test_of_two_stages_one_fills_a_quarter_of_level_1_at_most_and_alone_all_of_it() -> None:
-    advisor = Advisor(shape("stencil"), _table("knc"))
-    for family in advisor.families((1, 2, 4, 8, 16, 32)):
-        for policy in family:
-            filled = 32768 if policy.stages == 1 else 32768 / 4
-            assert policy.l1_distance <= max(1, filled / (80 * 64))
+    advisor, distances = Advisor(shape("stencil"), _table("knc")), (1, 2, 4, 8, 16, 32)
+    for policy in (*advisor.singles(distances), *advisor.pairs(distances)):
+        filled = 32768 if policy.stages == 1 else 32768 / 4
+        assert policy.l1_distance <= max(1, filled / (80 * 64))
 
 
 def test_where_prefetches_gain_nothing_over_what_was_timed_none_is_advised() -> None:
     slow, fast = (msgspec.structs.replace(shape("hash_join"), measured_cycles=cycles) for cycles in (300.0, 12.0))
-    assert Advisor(slow, _table("plain")).choice().policy.stages
-    assert Advisor(fast, _table("plain")).choice().policy == Policy()
+    assert Advisor(slow, _table("plain")).choice().stages
+    assert Advisor(fast, _table("plain")).choice() == Policy()
 
 
 def test_prefetches_that_never_get_through_are_not_advised() -> None:
@@ -74,28 +71,26 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     stream stays within the page: 16 elements of `strided` lie on a page of 4 KiB."""
     loop = msgspec.structs.replace(shape("hash_join"), measured_cycles=100.0)
     within = _table("plain", software_prefetch__across_page=False)
-    assert Advisor(loop, within).choice().policy == Policy()
+    assert Advisor(loop, within).choice() == Policy()
     tables = within, _table("plain")
-    families = [Advisor(shape("strided"), table).families((1, 4, 64)) for table in tables]
-    furthest = [max(policy.furthest for family in own for policy in family) for own in families]
-    assert furthest == [4, 64]
+    singles = [Advisor(shape("strided"), table).singles((1, 4, 64)) for table in tables]
+    assert [max(policy.furthest for policy in own) for own in singles] == [4, 64]
 
 
-def test_no_distance_asks_for_more_lines_than_there_are_entries_for() -> None:
+def test_no_distance_needs_more_lines_than_there_are_entries_for() -> None:
     for name in ("spmv", "strided", "hash_join", "list"):
         advisor = Advisor(shape(name), _table("sandybridge"))
-        chosen = advisor.choice()
-        assert chosen.policy.furthest * lines_of(advisor.loop) <= 10 + lines_of(advisor.loop)
+        assert advisor.choice().furthest * advisor.lines <= 10 + advisor.lines
 
 
 def test_threads_of_a_core_share_its_entries_unless_each_has_its_own() -> None:
     alone = shape("triad")
     together = msgspec.structs.replace(alone, threads_per_core=4)
     own = _table("knc", mshr__l1__shared_by_smt=False, mshr__l2__shared_by_smt=False)
-    cycles = [
-        Advisor(loop, table).choice().cycles
-        for loop, table in ((alone, _table("knc")), (together, _table("knc")), (together, own))
+    advisors = [
+        Advisor(loop, table) for loop, table in ((alone, _table("knc")), (together, _table("knc")), (together, own))
     ]
+    cycles = [advisor.expected(advisor.choice()) for advisor in advisors]
     assert cycles[1] > 2.5 * cycles[0] and cycles[2] == cycles[0]
 
 
@@ -112,10 +107,9 @@ def test_reasons_name_the_findings_they_rest_on() -> None:
     ):
         assert name in text
     assert not advice.needs and "332 cycles" in text
-    assert {each.stream for each in advice.streams} == {"a", "b", "c"}
 
 
-def test_what_is_missing_is_named_and_the_range_given() -> None:
+def test_what_is_missing_is_named_and_taken_for_what_is_plausible() -> None:
     findings = [each for each in truth(load("knc")) if not each.parameter.startswith(("mshr.", "latency.memory"))]
     findings.append(
         Finding(parameter="latency.memory", unit="cycles", outcome=Outcome.UNRESOLVED, reason="too noisy a night")
@@ -124,14 +118,13 @@ def test_what_is_missing_is_named_and_the_range_given() -> None:
     assert advice.needs["latency.memory"] == "too noisy a night"
     assert advice.needs["mshr.l1.prefetch"] == "not in the result"
     assert advice.policy.stages
-    assert max(advice.low) < max(advice.high)
-    assert any("not measured" in sentence or "not known" in sentence for sentence in advice.why)
+    assert any("not measured" in sentence for sentence in advice.why)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"cycles_per_iteration": -1.0}, "cycles_per_iteration must"),
+        ({"cycles_per_iteration": -1.0}, "cycles_per_iteration"),
         ({"streams": []}, "stream"),
         ({"streems": []}, "streems"),
     ],
@@ -164,9 +157,7 @@ def test_the_c_compiles_and_prefetches_as_advised(tmp_path: Path) -> None:
 def test_the_c_prefetches_all_that_lies_ahead_and_nothing_beyond(tmp_path: Path, count: int) -> None:
     """Run with a prefetch that notes which key it is for: each once for a stage that begins before it, none beyond."""
     loop = loop_of(PROBE)
-    advisor = Advisor(loop, _table("knc"))
-    policy = Policy(l1_distance=3, l2_distance=16)
-    code = c_code(loop, advice_of(advisor, Candidate(strategy="two_stage_sw", policy=policy, cycles=10.0)))
+    code = c_code(loop, Advisor(loop, _table("knc")).advice(Policy(l1_distance=3, l2_distance=16)))
     source, program = tmp_path / "loop.c", tmp_path / "loop"
     body = code.replace("/* the work of iteration i */", "sum += keys[i];")
     source.write_text(

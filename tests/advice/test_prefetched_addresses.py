@@ -1,6 +1,6 @@
-"""What the compiled loops prefetch, and when: the same source, compiled with prefetches that are written down instead.
+"""What the compiled loops prefetch: the same source, compiled with prefetches that are written down instead.
 
-A prefetch of a wrong address changes no result and hardly a time; so every address is held against the lines that the
+A prefetch of a wrong address changes no result and hardly a time; so every address is held against the line that the
 iteration a distance later uses."""
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,196 +16,100 @@ import pytest
 from numpy.typing import NDArray
 
 import setebench.native.loops
-from setebench.loops import LINE_BYTES, LOOP_NAMES
-from setebench.native.loops.irregular import FAN_OUT, bucket_of
-from setebench.native.loops.native_loops import BUILDERS
-from setebench.native.loops.prepared import Memory, Prepared, Size
+from setebench.loops import LINE_BYTES
+from setebench.loops.shapes import FAN_OUT, shape
+from setebench.native.loops.data import Data, Memory, prepare
 
-SOURCES = Path(setebench.native.loops.__file__).parent
-SIZE = Size(bytes=256 << 10)
-STAGES = {"near": 1, "far": 2}
-MOST = 1 << 22
+NEAR, FAR, MOST = 3, 16, 1 << 20
 WRITING = """
-#include "stages.h"
-#undef HINT_1
-#undef HINT_2
-#define HINT_1(address) write_down(1, (const void *)(address))
-#define HINT_2(address) write_down(2, (const void *)(address))
-static int64_t *places;
-static int64_t written, most;
-void write_to(int64_t *to, int64_t count) { places = to; most = count; written = 0; }
-int64_t count(void) { return written; }
-static void write_down(int64_t stage, const void *address)
-{
-    if (written < most) {
-        places[2 * written] = stage;
-        places[2 * written + 1] = (int64_t)address;
-    }
-    written++;
-}
-#define NEAR 1
-#define FAR 2
+static void write_down(const void *address, int level);
+#define __builtin_prefetch(address, write, locality) write_down(address, 3 - locality)
 #include "bodies.h"
-#define PUBLIC(name) void public_##name(struct setebench_loop *loop) { name##_12(loop); }
-PUBLIC(matmul) PUBLIC(spmv) PUBLIC(triad) PUBLIC(stencil)
-PUBLIC(strided) PUBLIC(hash_join) PUBLIC(tree_search) PUBLIC(list)
+static int64_t *places;
+static int64_t written;
+void write_to(int64_t *to) { places = to; written = 0; }
+int64_t count(void) { return written; }
+static void write_down(const void *address, int stage)
+{
+    places[2 * written] = stage;
+    places[2 * written++ + 1] = (int64_t)address;
+}
+#define PUBLIC(name) void public_##name(struct setebench_loop *loop) { name(loop, 1, 2); }
+EVERY_LOOP(PUBLIC)
 """
+Used = Callable[[Data, NDArray[np.int64]], NDArray[np.int64]]
 
 
-class LoopCall(ctypes.Structure):
-    """`struct setebench_loop` of loops.h."""
-
-    _fields_ = (
-        ("array", ctypes.c_void_p * 6),
-        ("size", ctypes.c_int64 * 4),
-        ("first", ctypes.c_int64),
-        ("count", ctypes.c_int64),
-        ("near", ctypes.c_int64),
-        ("far", ctypes.c_int64),
-        ("result", ctypes.c_int64),
-    )
+def _begin(data: Data, array: int) -> int:
+    return int(data.operands()[array])
 
 
-@dataclass
-class Writing:
-    """The loops that write their prefetches down."""
+def _triad(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.stack([_begin(data, array) + LINE_BYTES * i for array in (1, 2, 0)], axis=1).ravel()
 
-    library: ctypes.CDLL
 
-    def lines(self, name: str, prepared: Prepared, first: int, near: int, far: int) -> dict[str, NDArray[np.int64]]:
-        """Addresses of each stage, in order, of one pass from iteration `first` on."""
-        call = LoopCall(first=first, count=prepared.pass_iterations, near=near, far=far)
-        for index, address in enumerate(prepared.addresses):
-            call.array[index] = address
-        for index, size in enumerate(prepared.sizes):
-            call.size[index] = size
-        places = np.zeros((MOST, 2), dtype=np.int64)
-        self.library.write_to(ctypes.c_void_p(places.ctypes.data), ctypes.c_int64(MOST))
-        getattr(self.library, f"public_{name}")(ctypes.byref(call))
-        count = self.library.count()
-        assert 0 < count <= MOST
-        found = places[:count]
-        return {stage: found[found[:, 0] == number, 1] for stage, number in STAGES.items()}
+def _matmul(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
+    rows, row = data.sizes
+    return _begin(data, 2) + i % rows * row * 8 + i // rows * LINE_BYTES
+
+
+def _bucket(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
+    hashes = data.arrays[0][i] * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(data.sizes[0])
+    return _begin(data, 1) + LINE_BYTES * hashes.astype(np.int64)
+
+
+USED: dict[str, Used] = {
+    "triad": _triad,
+    "strided": lambda data, i: _begin(data, 0) + 4 * LINE_BYTES * i,
+    "matmul": _matmul,
+    "spmv": lambda data, i: _begin(data, 4) + 8 * data.arrays[2][i].astype(np.int64),
+    "hash_join": _bucket,
+    "list": lambda data, i: data.arrays[0][i].astype(np.int64),
+}
 
 
 @pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory) -> Writing:
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler is installed here to compile the loops once more")
     folder = tmp_path_factory.mktemp("loops")
     (folder / "writing.c").write_text(WRITING)
-    target = folder / "writing.so"
-    flags = ["-O1", "-fPIC", "-shared", f"-I{SOURCES}"]
-    subprocess.run([compiler, *flags, str(folder / "writing.c"), "-o", str(target)], check=True, timeout=60)
-    library = ctypes.CDLL(str(target))
-    library.count.restype = ctypes.c_int64
-    return Writing(library)
+    flags = ["-O1", "-fPIC", "-shared", f"-I{Path(setebench.native.loops.__file__).parent}"]
+    subprocess.run([compiler, *flags, "writing.c", "-o", "writing.so"], check=True, timeout=60, cwd=folder)
+    return ctypes.CDLL(str(folder / "writing.so"))
 
 
-@pytest.fixture
-def prepared(request: pytest.FixtureRequest) -> Iterator[Prepared]:
+def _prefetched(library: ctypes.CDLL, name: str, data: Data, count: int) -> list[NDArray[np.int64]]:
+    """Addresses of the L1 and the L2 stage, in order, of one pass of so many iterations."""
+    operands, places = data.operands(), np.zeros((MOST, 2), dtype=np.int64)
+    operands[-5:] = (0, count, NEAR, FAR, 0)
+    library.write_to(ctypes.c_void_p(places.ctypes.data))
+    getattr(library, f"public_{name}")(ctypes.c_void_p(operands.ctypes.data))
+    found = places[: library.count()]
+    return [found[found[:, 0] == stage, 1] for stage in (0, 1)]
+
+
+@pytest.mark.parametrize("name", USED)
+def test_a_prefetch_is_of_what_the_iteration_a_distance_later_uses(library: ctypes.CDLL, name: str) -> None:
     memory = Memory()
-    yield BUILDERS[request.param](memory, np.random.default_rng(7), SIZE)
+    prepared = prepare(shape(f"{name}@256K"), memory)
+    count = min(prepared.each, 4096 // prepared.data.granule * prepared.data.granule)
+    for found, distance in zip(_prefetched(library, name, prepared.data, count), (NEAR, FAR), strict=True):
+        used = USED[name](prepared.data, np.arange(count - FAR, dtype=np.int64) + distance)
+        assert (found[: len(used)] == used).all()
     memory.release()
 
 
-def _address(prepared: Prepared, array: int) -> int:
-    return prepared.addresses[array]
-
-
-def _matmul(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    rows, row = prepared.sizes
-    return (_address(prepared, 2) + 8 * ((at % rows) * row + 8 * (at // rows)))[:, None]
-
-
-def _spmv(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return (_address(prepared, 4) + 8 * prepared.arrays[2][at].astype(np.int64))[:, None]
-
-
-def _triad(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.stack([_address(prepared, array) + LINE_BYTES * at for array in (1, 2, 0)], axis=1)
-
-
-def _stencil(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    row, plane, spacing, fields = prepared.sizes
-    moves = [plane + field * spacing + way for field in range(fields) for way in (0, -row, row, -plane, plane)]
-    read = [_address(prepared, 1) + 8 * move + LINE_BYTES * at for move in moves]
-    return np.stack([*read, _address(prepared, 0) + LINE_BYTES * at], axis=1)
-
-
-def _strided(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return (_address(prepared, 0) + 4 * LINE_BYTES * at)[:, None]
-
-
-def _hash_join(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    buckets = 1 << (64 - prepared.sizes[0])
-    return (_address(prepared, 1) + LINE_BYTES * bucket_of(prepared.arrays[0][at], buckets))[:, None]
-
-
-def _list(prepared: Prepared, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return prepared.arrays[0][at].astype(np.int64)[:, None]
-
-
-USED: dict[str, Callable[[Prepared, NDArray[np.int64]], NDArray[np.int64]]] = {
-    "matmul": _matmul,
-    "spmv": _spmv,
-    "triad": _triad,
-    "stencil": _stencil,
-    "strided": _strided,
-    "hash_join": _hash_join,
-    "list": _list,
-}
-"""What the given iterations use of the prefetched streams: addresses, shape (iterations, streams)."""
-
-
-@pytest.mark.parametrize("prepared, name", [(name, name) for name in USED], indirect=["prepared"], ids=list(USED))
-def test_each_stage_asks_for_what_the_iteration_its_distance_later_uses(
-    writing: Writing, prepared: Prepared, name: str
-) -> None:
-    each = prepared.pass_iterations
-    for first in {0, prepared.iterations - each}:
-        for near, far in ((3, 40), (40, 3), (9, 9)):
-            found = writing.lines(name, prepared, first, near, far)
-            iterations = np.arange(first, first + each)
-            for stage, distance in (("near", near), ("far", far)):
-                wanted = USED[name](prepared, iterations + distance).ravel()
-                assert np.array_equal(found[stage], wanted), (first, near, far, stage)
-
-
-@pytest.mark.parametrize("prepared", ["tree_search"], indirect=True)
-@pytest.mark.parametrize("near, far", [(3, 40), (40, 3), (9, 9)])
-def test_a_search_asks_for_each_node_below_the_root_before_it_goes_there(
-    writing: Writing, prepared: Prepared, near: int, far: int
-) -> None:
-    """The stage with the smaller distance asks for what searches found some iterations before: it misses the last of
-    them, and begins with what an earlier pass left. Searches that only fill up the last block are asked for too."""
-    levels, count, lag = prepared.sizes[0], prepared.pass_iterations, max(near, far)
-    found = writing.lines("tree_search", prepared, 0, near, far)
-    ranks = prepared.arrays[2][:count].astype(np.int64)
-    begins = np.cumsum([0, *(FAN_OUT**level for level in range(levels - 1))])
-    visited = [
-        _address(prepared, 1) + LINE_BYTES * (begins[level] + ranks // FAN_OUT ** (levels - level))
-        for level in range(1, levels)
-    ]
-    wanted = Counter(np.concatenate(visited).tolist())
-    for stage, distance in (("near", near), ("far", far)):
-        asked = Counter(found[stage].tolist())
-        late = (levels - 1) * (lag - distance)
-        assert (wanted - asked).total() <= late
-        assert (asked - wanted).total() <= late + (levels - 1) * (lag - 1)
-    # in the middle of the pass each iteration asks levels - 1 times: leaves that are asked for once are asked for again
-    # by the other stage, as much later as its distance is shorter
-    order = [_asked_once(found[stage]) for stage in STAGES]
-    later = [order[0][leaf] - order[1][leaf] for leaf in order[0].keys() & order[1].keys()]
-    assert np.median(later) == (far - near) * (levels - 1)
-
-
-def _asked_once(addresses: NDArray[np.int64]) -> dict[int, int]:
-    """Positions of the addresses that come once."""
-    unique, begins, counts = np.unique(addresses, return_index=True, return_counts=True)
-    return dict(zip(unique[counts == 1].tolist(), begins[counts == 1].tolist(), strict=True))
-
-
-def test_every_loop_is_held_against_something() -> None:
-    assert set(USED) | {"tree_search"} == set(LOOP_NAMES)
+def test_every_node_of_a_search_is_prefetched(library: ctypes.CDLL) -> None:
+    memory = Memory()
+    loop = shape("tree_search@256K")
+    prepared = prepare(loop, memory)
+    wanted, tree = prepared.data.arrays[:2]
+    (levels,) = prepared.data.sizes
+    first = (FAN_OUT ** (levels - 1) - 1) // (FAN_OUT - 1)
+    ranks = np.searchsorted(np.sort(tree), wanted[:2048])
+    leaves = set((_begin(prepared.data, 1) + LINE_BYTES * (first + ranks // FAN_OUT)).tolist())
+    for found in _prefetched(library, "tree_search", prepared.data, 2048):
+        assert len(leaves - set(found.tolist())) <= FAR and (found % LINE_BYTES == 0).all()
+    memory.release()

@@ -1,19 +1,117 @@
-/* The loops. This file is included once for every pair of stages, and has no guard against that.
- *
- * VERSION(name) names a loop's version; FAR and NEAR are the hints of the L2 and the L1 stage, 0 for a stage that isn't
- * there, and far and near their distances. FETCH(address, step) issues what the stages have for an address that moves by
- * `step` elements an iteration; FETCH_FAR and FETCH_NEAR issue one prefetch of an address that is complete. Without
- * stages none of them leaves an instruction or a branch behind.
+/* The loops, written once. BODY(name) begins one with a prefetch hint for each stage, which every version fixes:
+ * near_hint of the L1 stage and far_hint of the L2 stage, 0 for a stage that isn't there, and near and far are their
+ * distances. FETCH(address, step) issues what the stages have for an address that moves by `step` elements an iteration;
+ * fetch() issues one prefetch of an address that is complete. Without stages none of them leaves an instruction behind.
  *
  * Vectors of 16 bytes are written out, so that every version computes alike and only its prefetches differ. Index arrays
  * and keys are read `far` or `near` entries ahead: they are longer than the loop by the largest distance.
  */
+#include <emmintrin.h>
+
+#include "loops.h"
+
+#define EVERY_LOOP(each) \
+    each(matmul) each(spmv) each(triad) each(stencil) each(strided) each(hash_join) each(tree_search) each(list)
+
+#define INLINED static inline __attribute__((always_inline))
+#define BODY(name) INLINED void name(struct setebench_loop *loop, const int near_hint, const int far_hint)
+
+/* A stage that isn't there has a distance that the compiler knows, so that what depends on it vanishes. */
+#define STAGES(loop)                                   \
+    const int64_t near = near_hint ? (loop)->near : 0; \
+    const int64_t far = far_hint ? (loop)->far : 0;    \
+    (void)near;                                        \
+    (void)far
+
+#define FETCH(address, step)                           \
+    do {                                               \
+        fetch(far_hint, (address) + far * (step));     \
+        fetch(near_hint, (address) + near * (step));   \
+    } while (0)
+
+/* Where a run over `rows` that has come to k must stop, for a stage that is `ahead` to begin anew at the first row. */
+#define BEFORE(rows, k, ahead) ((k) < (rows) - (ahead) ? (rows) - (ahead) : (rows))
+#define NEARER(one, other) ((one) < (other) ? (one) : (other))
+
+/* Hints by number, in the order of setebench.loops.HINTS. */
+INLINED void fetch(const int hint, const void *address)
+{
+    switch (hint) {
+    case 1: __builtin_prefetch(address, 0, 3); break;
+    case 2: __builtin_prefetch(address, 0, 2); break;
+    case 3: __builtin_prefetch(address, 0, 1); break;
+    case 4: __builtin_prefetch(address, 0, 0); break;
+    case 5: __builtin_prefetch(address, 1, 3); break;
+    }
+}
+
+typedef double pair __attribute__((vector_size(16)));
+typedef double loose_pair __attribute__((vector_size(16), aligned(8)));
+
+INLINED pair load_pair(const double *from)
+{
+    return *(const loose_pair *)from;
+}
+
+INLINED void store_pair(double *to, pair value)
+{
+    *(loose_pair *)to = value;
+}
+
+struct record {
+    uint64_t state;
+    uint64_t unused[31];
+};
+
+struct bucket {
+    uint64_t key[4]; /* 0 for none; filled from the front */
+    uint64_t payload[4];
+};
+
+struct item {
+    const struct item *next;
+    uint64_t value;
+    uint64_t unused[6];
+};
+
+enum { FAN_OUT = 17, MOST_LEVELS = 10 };
+
+struct node {
+    int32_t key[FAN_OUT - 1];
+};
+
+/* Multiplicative hashing: the upper bits of a product with 2^64 over the golden ratio (Knuth, volume 3, 6.4). */
+INLINED uint64_t bucket_of(uint64_t key, int64_t shift)
+{
+    return key * 0x9E3779B97F4A7C15u >> shift;
+}
+
+INLINED uint64_t payload_of(const struct bucket *bucket, uint64_t key)
+{
+    for (;; bucket++) {
+        for (int i = 0; i < 4; i++)
+            if (bucket->key[i] == key)
+                return bucket->payload[i];
+        if (!bucket->key[3])
+            return 0;
+    }
+}
+
+/* How many of a node's keys are smaller: they are sorted, so the comparison's bits are that many ones. */
+INLINED int32_t smaller(const struct node *node, int32_t wanted)
+{
+    const __m128i *keys = (const __m128i *)node->key;
+    const __m128i all = _mm_set1_epi32(wanted);
+    const __m128i lower = _mm_packs_epi32(_mm_cmpgt_epi32(all, keys[0]), _mm_cmpgt_epi32(all, keys[1]));
+    const __m128i upper = _mm_packs_epi32(_mm_cmpgt_epi32(all, keys[2]), _mm_cmpgt_epi32(all, keys[3]));
+    return __builtin_ctz(~(unsigned)_mm_movemask_epi8(_mm_packs_epi16(lower, upper)));
+}
 
 /* Matrix product, two rows of the left matrix, one line of each row of the right one: C[2][n] = A[2][k] B[k][n].
  * An iteration is one row of B, in one panel of eight columns. Its lines lie a row apart, mostly beyond a page, so that
  * hardware prefetchers rarely follow (Fang et al. 2014, 7: "matmul").
  * array: C, A, B; size: rows of B (k), elements from one row of B to the next. first and count are whole panels. */
-static void VERSION(matmul)(struct setebench_loop *loop)
+BODY(matmul)
 {
     STAGES(loop);
     double *restrict product = loop->array[0];
@@ -31,8 +129,8 @@ static void VERSION(matmul)(struct setebench_loop *loop)
             const double *far_line = line + (k + far < rows ? far * row : (far - rows) * row + 8);
             const double *near_line = line + (k + near < rows ? near * row : (near - rows) * row + 8);
             for (int64_t i = k; i < stop; i++, line += row, far_line += row, near_line += row) {
-                FETCH_FAR(far_line);
-                FETCH_NEAR(near_line);
+                fetch(far_hint, far_line);
+                fetch(near_hint, near_line);
                 const pair one = {left[i], left[i]}, other = {left[rows + i], left[rows + i]};
                 for (int j = 0; j < 4; j++) {
                     const pair two = load_pair(line + 2 * j);
@@ -50,7 +148,7 @@ static void VERSION(matmul)(struct setebench_loop *loop)
 
 /* Sparse matrix times vector, compressed rows: y = A x. An iteration is a non-zero.
  * array: y, values, columns, starts of rows, x; size: rows of a block, non-zeros of a block. first is a block's begin. */
-static void VERSION(spmv)(struct setebench_loop *loop)
+BODY(spmv)
 {
     STAGES(loop);
     double *restrict y = loop->array[0];
@@ -60,8 +158,8 @@ static void VERSION(spmv)(struct setebench_loop *loop)
     for (int64_t row = loop->first / loop->size[1] * loop->size[0], j = loop->first, end = j + loop->count; j < end; row++) {
         double sum = 0;
         for (const int64_t stop = starts[row + 1]; j < stop; j++) {
-            FETCH_FAR(x + columns[j + far]);
-            FETCH_NEAR(x + columns[j + near]);
+            fetch(far_hint, x + columns[j + far]);
+            fetch(near_hint, x + columns[j + near]);
             sum += values[j] * x[columns[j]];
         }
         y[row] = sum;
@@ -70,7 +168,7 @@ static void VERSION(spmv)(struct setebench_loop *loop)
 
 /* STREAM triad: a = b + 3 c. An iteration is a line of each.
  * array: a, b, c. */
-static void VERSION(triad)(struct setebench_loop *loop)
+BODY(triad)
 {
     STAGES(loop);
     double *restrict a = loop->array[0];
@@ -92,7 +190,7 @@ static void VERSION(triad)(struct setebench_loop *loop)
  * An iteration is a line of eight points. Rows and planes are one long line of points: what a row's first point has for a
  * neighbour is the last of the row before.
  * array: result, fields; size: elements of a row, of a plane, from one field to the next, number of fields. */
-static void VERSION(stencil)(struct setebench_loop *loop)
+BODY(stencil)
 {
     STAGES(loop);
     double *restrict result = loop->array[0];
@@ -126,7 +224,7 @@ static void VERSION(stencil)(struct setebench_loop *loop)
 /* A controlled not on quantum states, as libquantum's gates do it, in records of four lines: of each 8 bytes are changed.
  * An iteration is a record.
  * array: records; size: the controlling bit, the target bit. */
-static void VERSION(strided)(struct setebench_loop *loop)
+BODY(strided)
 {
     STAGES(loop);
     struct record *restrict records = loop->array[0];
@@ -141,7 +239,7 @@ static void VERSION(strided)(struct setebench_loop *loop)
 /* Probes of a hash join: the sum of what a table of buckets of one line holds for each key. Full buckets overflow into
  * the next. An iteration is a probe.
  * array: keys, buckets; size: bits to shift a hash by. */
-static void VERSION(hash_join)(struct setebench_loop *loop)
+BODY(hash_join)
 {
     STAGES(loop);
     const uint64_t *restrict keys = loop->array[0];
@@ -150,8 +248,8 @@ static void VERSION(hash_join)(struct setebench_loop *loop)
     uint64_t sum = 0;
 
     for (int64_t i = loop->first; i < end; i++) {
-        FETCH_FAR(table + bucket_of(keys[i + far], shift));
-        FETCH_NEAR(table + bucket_of(keys[i + near], shift));
+        fetch(far_hint, table + bucket_of(keys[i + far], shift));
+        fetch(near_hint, table + bucket_of(keys[i + near], shift));
         sum += payload_of(table + bucket_of(keys[i], shift), keys[i]);
     }
     loop->result = (int64_t)sum;
@@ -164,18 +262,27 @@ static void VERSION(hash_join)(struct setebench_loop *loop)
  * array: keys to search, tree, ranks found, node of its level at which each search is; size: levels. All but the tree are
  * longer than the loop by the largest distance, for a last block that isn't full, and the last one also begins that much
  * earlier: the nearer stage asks for what searches found lag - near iterations ago. */
-static void VERSION(tree_search)(struct setebench_loop *loop)
+BODY(tree_search)
 {
     STAGES(loop);
     const int32_t *restrict wanted = (const int32_t *)loop->array[0] + loop->first;
     const struct node *restrict tree = loop->array[1];
     int32_t *restrict found = (int32_t *)loop->array[2] + loop->first;
     const int64_t levels = loop->size[0], count = loop->count;
-#if NEAR || FAR
+    if (!near_hint && !far_hint) {
+        for (int64_t search = 0; search < count; search++) {
+            const struct node *level = tree;
+            int32_t node = 0;
+            for (int64_t k = 0, width = 1; k < levels; k++, level += width, width *= FAN_OUT)
+                node = FAN_OUT * node + smaller(level + node, wanted[search]);
+            found[search] = node;
+        }
+        return;
+    }
     int32_t *restrict at = loop->array[3];
-    const struct node *level[SETEBENCH_LEVELS];
+    const struct node *level[MOST_LEVELS];
     const int64_t lag = far > near ? far : near, blocks = (count + lag - 1) / lag;
-    for (int64_t k = 0, width = 1; k < levels; k++, tree += width, width *= SETEBENCH_FAN_OUT)
+    for (int64_t k = 0, width = 1; k < levels; k++, tree += width, width *= FAN_OUT)
         level[k] = tree;
     for (int64_t time = 0; time < blocks + levels - 1; time++) {
         const int64_t lowest = time < blocks ? 0 : time - blocks + 1, highest = time < levels ? time : levels - 1;
@@ -183,31 +290,22 @@ static void VERSION(tree_search)(struct setebench_loop *loop)
             int64_t search = (time - lowest) * lag + place;
             for (int64_t k = lowest; k <= highest; k++, search -= lag) {
                 const int32_t node = k ? at[search] : 0;
-                const int32_t next = SETEBENCH_FAN_OUT * node + smaller(level[k] + node, wanted[search]);
+                const int32_t next = FAN_OUT * node + smaller(level[k] + node, wanted[search]);
                 at[search] = next;
                 if (k + 1 == levels) {
                     found[search] = next;
                     break;
                 }
-                FETCH_FAR(level[k + 1] + at[search - (lag - far)]);
-                FETCH_NEAR(level[k + 1] + at[search - (lag - near)]);
+                fetch(far_hint, level[k + 1] + at[search - (lag - far)]);
+                fetch(near_hint, level[k + 1] + at[search - (lag - near)]);
             }
         }
     }
-#else
-    for (int64_t search = 0; search < count; search++) {
-        const struct node *level = tree;
-        int32_t node = 0;
-        for (int64_t k = 0, width = 1; k < levels; k++, level += width, width *= SETEBENCH_FAN_OUT)
-            node = SETEBENCH_FAN_OUT * node + smaller(level + node, wanted[search]);
-        found[search] = node;
-    }
-#endif
 }
 
 /* A linked list, summed up, with an array of pointers to its nodes in the list's order. An iteration is a node.
  * array: pointers to the nodes. */
-static void VERSION(list)(struct setebench_loop *loop)
+BODY(list)
 {
     STAGES(loop);
     const struct item *const *restrict index = loop->array[0];
@@ -216,8 +314,8 @@ static void VERSION(list)(struct setebench_loop *loop)
     uint64_t sum = 0;
 
     for (int64_t i = loop->first; i < end; i++) {
-        FETCH_FAR(index[i + far]);
-        FETCH_NEAR(index[i + near]);
+        fetch(far_hint, index[i + far]);
+        fetch(near_hint, index[i + near]);
         sum += item->value;
         item = item->next;
     }

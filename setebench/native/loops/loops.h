@@ -1,16 +1,16 @@
-/* Loops with a prefetch policy: what one is called with, and the table of their versions. */
+/* Loops with a prefetch policy: what one is called with, and the tables of their versions. */
 #ifndef SETEBENCH_LOOPS_H
 #define SETEBENCH_LOOPS_H
 
 #include <stdint.h>
 
-enum { SETEBENCH_LOOPS = 8, SETEBENCH_HINTS = 6, SETEBENCH_ARRAYS = 6, SETEBENCH_SIZES = 4, SETEBENCH_FAN_OUT = 17 };
+enum { SETEBENCH_LOOPS = 8, SETEBENCH_HINTS = 6 };
 
 /* One pass: `count` iterations from `first` on. What arrays and sizes stand for, each loop says (bodies.h). Distances
- * are in iterations; a version without a stage doesn't read its distance. */
+ * are in iterations; a version without a stage doesn't read its distance. All words are of 8 bytes (_loops.pyx). */
 struct setebench_loop {
-    void *array[SETEBENCH_ARRAYS];
-    int64_t size[SETEBENCH_SIZES];
+    void *array[5];
+    int64_t size[4];
     int64_t first;
     int64_t count;
     int64_t near; /* distance of the L1 stage */
@@ -20,8 +20,8 @@ struct setebench_loop {
 
 typedef void (*setebench_version)(struct setebench_loop *loop);
 
-/* [loop][hint of the L1 stage][hint of the L2 stage]; loops in the order of setebench.loops.LOOP_NAMES, hints: none, then
- * setebench.loops.HINTS. */
+/* [loop][hint of the L1 stage][hint of the L2 stage]; loops in the order of setebench.loops.LOOP_NAMES, hints: none,
+ * then setebench.loops.HINTS. */
 extern const setebench_version setebench_versions[SETEBENCH_LOOPS][SETEBENCH_HINTS][SETEBENCH_HINTS];
 
 /* The versions without stages, with the prefetches that the compiler itself puts in; null where it has no such option. */

@@ -1,13 +1,11 @@
-"""The compiled loops on this CPU: prepared, timed in turn, described, and held against references."""
+"""The compiled loops on this CPU: prepared, timed in turn, described, and held against those without prefetches."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import resource
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import msgspec
@@ -15,103 +13,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.loops import HINTS, LOOP_NAMES, Loop, Policy, Stream
-from setebench.native.loops import dense, irregular
-from setebench.native.loops._loops import Operands, Version
-from setebench.native.loops.prepared import RESIDENT_BYTES, Memory, Prepared, Size
+from setebench.loops import HINTS, LOOP_NAMES, Loop, Policy
+from setebench.loops.shapes import DEFAULT_BYTES, RESIDENT, shape
+from setebench.native.loops import _loops
+from setebench.native.loops.data import Array, Memory, Prepared, prepare
 from setebench.native.memory import SMALL_PAGE, available_bytes
 from setebench.native.prefetchers import NativeSwitches
 from setebench.native.threads import own_cpus
 
-Builder = Callable[[Memory, np.random.Generator, Size], Prepared]
-
-BUILDERS: dict[str, Builder] = {
-    "matmul": dense.matmul,
-    "spmv": irregular.spmv,
-    "triad": dense.triad,
-    "stencil": dense.stencil,
-    "strided": dense.strided,
-    "hash_join": irregular.hash_join,
-    "tree_search": irregular.tree_search,
-    "list": irregular.list_,
-}
-
-TIMED_BYTES = 64 << 20
-"""What a loop goes through unless its name says otherwise: more than most last caches leave to a core. A line comes
-again behind all others."""
-
-LEAST_BYTES = 4096
-"""The smallest size that has some iterations of every loop."""
-
-CHECKED_BYTES = 8 << 20
-CHECKED_KEYS = 1 << 15
-"""Several passes of every loop, and a second to check."""
+CHECKED = "8M"
+"""Size at which results are compared: several passes of every loop, and a second to check."""
 
 BUILDING_FACTOR = 6
 """Memory that building a loop takes for a moment, beside its bytes: a tree's keys in three orders."""
-
-RESIDENT_TICKS = 300_000
-"""Of one run on data in L1, about 0.1 ms."""
 
 UNDISTURBED_TRIES = 6
 """Runs in which the kernel let another program onto the CPU are done again, this often at most. Half of all runs end so
 where another program wants the CPU all the time and a run is as long as a slice of its scheduler."""
 
-RESIDENT_ROUNDS = 15
-MEASURED_ROUNDS = 9
-"""Of a loop on its own data, without prefetches: some 10 ms."""
+DESCRIBED_ROUNDS = 9
+"""Of a loop without prefetches, on data in L1 and on its own: some 10 ms."""
 
-DISTANCES_CHECKED = ((0, 0), (1, 0), (0, 7), (3, 16), (16, 3), (8, 8))
-"""Distances of the L1 and the L2 stage; each order of the two, which pipelined searches treat differently."""
-
-HINTS_CHECKED = (("t0", "t1"), ("nta", "t2"))
-_NAME = re.compile(r"(?P<loop>\w+?)(@(?P<count>\d+)(?P<unit>[KMG]?))?")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+CHECKED_POLICIES = [
+    Policy(l1_distance=near, l2_distance=far, l1_hint=l1_hint, l2_hint=l2_hint)
+    for near, far in (
+        (1, 0),
+        (0, 7),
+        (3, 16),
+        (16, 3),
+        (8, 8),
+    )  # each order, which pipelined searches treat differently
+    for l1_hint, l2_hint in (("t0", "t1"), ("nta", "t2"))
+]
 
 
 class NativeLoops:
-    """The loops, one of them prepared at a time. `hints` are those that the CPU has.
-
-    A name may have a size, `hash_join@256K`: what it goes through in all, in bytes, K, M or G."""
+    """The loops, one of them prepared at a time. `hints` are those that the CPU has."""
 
     def __init__(self, hints: Sequence[str], switches: NativeSwitches, cycles_per_tick: Callable[[], float]) -> None:
         """`switches` are those of the hardware prefetchers, `cycles_per_tick` measures the clock's rate now."""
         self._hints, self._switches, self._cycles_per_tick = tuple(hints), switches, cycles_per_tick
-        self._kept: tuple[str, Prepared, Memory] | None = None
+        self._ready: tuple[Prepared, Memory] | None = None
         self._pass = 0
 
     def names(self) -> tuple[str, ...]:
         """See `RunsLoops.loop_names`; without sizes."""
-        return LOOP_NAMES if available_bytes() > BUILDING_FACTOR * TIMED_BYTES else ()
+        return LOOP_NAMES if available_bytes() > BUILDING_FACTOR * DEFAULT_BYTES else ()
 
     def describe(self, name: str) -> Loop:
-        """See `RunsLoops.describe_loop`. The cost of a prefetch's address is measured too, all streams together."""
-        loop, size = _parsed(name)
-        plain, prefetching = self._resident_cycles(loop, size, (Policy(), Policy(l1_distance=4)))
-        prepared = self._prepared(name)
-        lines = sum(stream.lines_per_iteration for stream in prepared.streams if stream.prefetched)
-        cost = max(0.0, (prefetching - plain) / lines)
-        ticks = float(np.median(self.run(name, (Policy(),), MEASURED_ROUNDS, 1)))
-        iterations = prepared.pass_iterations * prepared.repeats
-        return Loop(
-            name=name,
-            streams=tuple(_with_cost(stream, cost) for stream in prepared.streams),
-            cycles_per_iteration=plain,
-            working_set_bytes=prepared.bytes,
-            iterations=iterations,
-            unit=prepared.unit,
-            dependent=prepared.dependent,
-            measured_cycles=ticks * self._cycles_per_tick() / iterations,
+        """See `RunsLoops.describe_loop`."""
+        cycles = []
+        for size in (f"{name.partition('@')[0]}@{RESIDENT}", name):
+            ticks = float(np.median(self.run(size, (Policy(),), DESCRIBED_ROUNDS, 1)))
+            cycles.append(ticks * self._cycles_per_tick() / self._iterations(size))
+        return msgspec.structs.replace(
+            shape(name),
+            cycles_per_iteration=cycles[0],
+            measured_cycles=cycles[1],
+            iterations=self._iterations(name),
             page_bytes=SMALL_PAGE,
         )
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
         """See `RunsLoops.run_loop`, on the CPU that the calling thread is pinned to."""
         prepared = self._prepared(name)
-        versions = [self._version(name, policy) for policy in policies]
-        _check_distances(prepared, policies)
-        operands = Operands(prepared.addresses, prepared.sizes)
-        runs = [partial(self._timed, operands, prepared, *each) for each in zip(versions, policies, strict=True)]
+        runs = [partial(self._timed, prepared, self._code(prepared, policy), policy) for policy in policies]
         hardware = np.array([policy.hardware for policy in policies], dtype=bool)
         rng = np.random.default_rng(seed)
         ticks = np.array([self._in_turn(runs, hardware, rng) for _ in range(1 + rounds)], dtype=np.int64)
@@ -119,60 +85,62 @@ class NativeLoops:
 
     def check(self, name: str) -> None:
         """See `RunsLoops.check_loop`, on data of 8 MiB."""
-        policies = [
-            Policy(l1_distance=near, l2_distance=far, l1_hint=l1_hint, l2_hint=l2_hint)
-            for near, far in DISTANCES_CHECKED
-            for l1_hint, l2_hint in HINTS_CHECKED
-        ]
-        compiled = [Policy(compiler=True)] if self.compiles(name) else []
-        for policy, wrong in self.differing(name, [*policies, *compiled]):
-            raise SetebenchError(f"loop {name} is wrong in {wrong} numbers with {policy}: this build can't be trusted")
+        compiler = [Policy(compiler=True)] if _loops.version(0, 0, 0, True) else []
+        with _data(f"{name.partition('@')[0]}@{CHECKED}") as prepared:
+            expected = self.result(prepared, Policy())
+            for policy in (*CHECKED_POLICIES, *compiler):
+                if not np.array_equal(expected, self.result(prepared, policy)):
+                    raise SetebenchError(f"loop {name} is wrong with {policy}: this build can't be trusted")
 
-    def differing(self, name: str, policies: Sequence[Policy]) -> list[tuple[Policy, int]]:
-        """Policies with which the loop's result isn't the one computed apart, and in how many numbers."""
-        loop, _ = _parsed(name)
-        memory = Memory()
-        try:
-            prepared = BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=CHECKED_BYTES, keys=CHECKED_KEYS))
-            wrong = [(policy, self._wrong(name, prepared, policy)) for policy in policies]
-        finally:
-            memory.release()
-        return [(policy, count) for policy, count in wrong if count]
-
-    def compiles(self, name: str) -> bool:
-        """Whether there is a version with the compiler's own prefetches."""
-        return bool(self._compiled(name).address)
+    def result(self, prepared: Prepared, policy: Policy) -> Array:
+        """What a loop writes, or the sums that its passes return, when all of its data are gone through."""
+        data, code, operands = prepared.data, self._code(prepared, policy), prepared.data.operands()
+        written = None if data.written is None else data.arrays[data.written]
+        before = None if written is None else written.copy()
+        sums = []
+        for number in range(prepared.passes):
+            _set_pass(operands, number * prepared.each, prepared.each, policy)
+            _loops.ticks(code, operands.ctypes.data)
+            sums.append(operands[-1])
+        if written is None:
+            return np.array(sums)
+        found = written[: data.compared].copy()
+        written[:] = before
+        return found
 
     def close(self) -> None:
         """Give back the memory of the loop that is prepared."""
-        if self._kept is not None:
-            self._kept[2].release()
-            self._kept = None
+        if self._ready is not None:
+            self._ready[1].release()
+            self._ready = None
 
-    def _compiled(self, name: str) -> Version:
-        return Version(_number(name), 0, 0, True)
-
-    def _version(self, name: str, policy: Policy) -> Version:
-        if policy.compiler:
-            version = self._compiled(name)
-            if not version.address:
-                raise UnsupportedError("the compiler of this build has no option for prefetches of its own; gcc has")
-            return version
-        stages = ((policy.l1_distance, policy.l1_hint), (policy.l2_distance, policy.l2_hint))
-        for distance, hint in stages:
-            if distance and hint not in self._hints:
+    def _code(self, prepared: Prepared, policy: Policy) -> int:
+        """The version that a policy needs. Raises `UsageError` for a distance beyond the loop's arrays,
+        `UnsupportedError` for what the CPU or the compiler lacks."""
+        if policy.furthest > prepared.data.largest_distance:
+            most, unit = prepared.data.largest_distance, prepared.loop.unit
+            raise UsageError(f"this loop prefetches up to {most} {unit} ahead, not {policy.furthest}")
+        for _, _, hint in policy.parts:
+            if hint not in self._hints:
                 raise UnsupportedError(f"this CPU has no prefetch {hint}; it has {', '.join(self._hints) or 'none'}")
-        l1_hint, l2_hint = (1 + HINTS.index(hint) if distance else 0 for distance, hint in stages)
-        return Version(_number(name), l1_hint, l2_hint)
+        hints = {level: 1 + HINTS.index(hint) for level, _, hint in policy.parts}
+        number = LOOP_NAMES.index(prepared.loop.name.partition("@")[0])
+        code = _loops.version(number, hints.get("l1", 0), hints.get("l2", 0), policy.compiler)
+        if not code:
+            raise UnsupportedError("the compiler of this build has no option for prefetches of its own; gcc has")
+        return code
 
     def _prepared(self, name: str) -> Prepared:
-        if self._kept is None or self._kept[0] != name:
+        if self._ready is None or self._ready[0].loop.name != name:
             self.close()
-            loop, size = _parsed(name)
             memory = Memory()
-            self._kept = (name, BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=size)), memory)
+            self._ready = (_prepare(name, memory), memory)
             self._pass = 0
-        return self._kept[1]
+        return self._ready[0]
+
+    def _iterations(self, name: str) -> int:
+        prepared = self._prepared(name)
+        return prepared.each * prepared.repeats
 
     def _hardware_off(self) -> AbstractContextManager[None]:
         """Every switch of this CPU's prefetchers off. Raises `UnsupportedError` where they can't be used."""
@@ -192,109 +160,46 @@ class NativeLoops:
                     ticks[chosen] = [_uninterrupted(runs[which]) for which in chosen]
         return ticks
 
-    def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
+    def _timed(self, prepared: Prepared, code: int, policy: Policy) -> int:
         """Ticks of going through the next part of the data."""
-        distances = (policy.l1_distance, policy.l2_distance)
-        first = prepared.begin(self._pass)
+        first, operands = prepared.begin(self._pass), prepared.data.operands()
         self._pass += 1
-        lead = prepared.lead(first, max(distances))
-        return operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)[0]
-
-    def _wrong(self, name: str, prepared: Prepared, policy: Policy) -> int:
-        """Numbers of the result that aren't the reference's."""
-        _check_distances(prepared, [policy])
-        version, operands = self._version(name, policy), Operands(prepared.addresses, prepared.sizes)
-        expected, each = prepared.reference(), prepared.pass_iterations
-        sums = [
-            operands.run(version, first, each, policy.l1_distance, policy.l2_distance)[1]
-            for first in range(0, prepared.iterations, each)
-        ]
-        found = prepared.outcome(sums)
-        if expected.dtype.kind == "f":  # sums in another order
-            return int((~np.isclose(found, expected, rtol=1e-9, atol=0)).sum())
-        return int((found != expected).sum())
-
-    def _resident_cycles(self, loop: str, size: int, policies: Sequence[Policy]) -> list[float]:
-        """Core cycles of an iteration on data in L1 with each policy."""
-        memory, resident = Memory(), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
-        try:
-            prepared = BUILDERS[loop](memory, np.random.default_rng(1), resident)
-            runs = [self._passes(prepared, self._version(loop, policy), policy) for policy in policies]
-            return self._cycles_of(runs, prepared.pass_iterations)
-        finally:
-            memory.release()
-
-    def _passes(self, prepared: Prepared, version: Version, policy: Policy) -> Callable[[int], int]:
-        """Ticks of going through the next part of the data, so many times."""
-        operands, distances = Operands(prepared.addresses, prepared.sizes), (policy.l1_distance, policy.l2_distance)
-        numbers = itertools.count()
-
-        def run(passes: int) -> int:
-            first = prepared.begin(next(numbers))
-            return operands.run(version, first, prepared.pass_iterations, *distances, passes)[0]
-
-        return run
-
-    def _cycles_of(self, runs: Sequence[Callable[[int], int]], iterations: int) -> list[float]:
-        """Cycles of an iteration: medians of rounds, in which the runs and the calibration of the clock take turns."""
-        first = runs[0](1)
-        passes = 1 + RESIDENT_TICKS // min(first, runs[0](1))
-        cycles = np.empty((RESIDENT_ROUNDS, len(runs)))
-        for row in cycles:
-            rate = self._cycles_per_tick() / (passes * iterations)
-            for which, run in enumerate(runs):
-                run(1)
-                row[which] = _uninterrupted(partial(run, passes)) * rate
-        return [float(middle) for middle in np.median(cycles, axis=0)]
+        _set_pass(operands, first, prepared.each, policy)
+        return _loops.ticks(code, operands.ctypes.data, prepared.repeats, *prepared.lead(first, policy.furthest))
 
 
-def _with_cost(stream: Stream, cycles: float) -> Stream:
-    return msgspec.structs.replace(stream, address_cycles=cycles) if stream.prefetched else stream
+def _set_pass(operands: NDArray[np.int64], first: int, count: int, policy: Policy) -> None:
+    """Write the last words of a loop's operands (loops.h)."""
+    operands[-5:] = (first, count, policy.l1_distance, policy.l2_distance, 0)
+
+
+def _prepare(name: str, memory: Memory) -> Prepared:
+    """A loop with its data. Raises `UnsupportedError` where there is no memory for it."""
+    loop = shape(name)
+    needed, available = BUILDING_FACTOR * loop.working_set_bytes, available_bytes()
+    if needed > available:
+        raise UnsupportedError(
+            f"{name!r} takes {needed >> 20} MiB of memory while it is prepared, and {available >> 20} MiB are available"
+        )
+    return prepare(loop, memory)
+
+
+@contextmanager
+def _data(name: str) -> Iterator[Prepared]:
+    memory = Memory()
+    try:
+        yield _prepare(name, memory)
+    finally:
+        memory.release()
 
 
 def _uninterrupted(run: Callable[[], int]) -> int:
     """What the first run returned in which no other program got the CPU, or else the last of some."""
     ticks = 0
     for _ in range(UNDISTURBED_TRIES):
-        before = _interruptions()
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
         ticks = run()
-        if _interruptions() == before:
+        if resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw == before:
             break
         os.sched_yield()  # to begin the next run with a new slice of time
     return ticks
-
-
-def _interruptions() -> int:
-    """How often the kernel has taken the CPU from the calling thread."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-
-
-def _parsed(name: str) -> tuple[str, int]:
-    """The loop of that name, and the bytes that it goes through.
-
-    Raises `UsageError` for an unknown loop or too small a size, `UnsupportedError` where there is no memory for it."""
-    match = _NAME.fullmatch(name)
-    if match is None or match["loop"] not in BUILDERS:
-        raise UsageError(f"unknown loop {name!r}; one of {', '.join(LOOP_NAMES)}, or with a size, as in hash_join@256K")
-    size = int(match["count"]) * _UNITS[match["unit"]] if match["count"] else TIMED_BYTES
-    if size < LEAST_BYTES:
-        raise UsageError(f"{name!r} is too small: a loop goes through {LEAST_BYTES} bytes at least")
-    needed, available = BUILDING_FACTOR * size, available_bytes()
-    if needed > available:
-        raise UnsupportedError(
-            f"{name!r} takes {needed >> 20} MiB of memory while it is prepared, and {available >> 20} MiB are available"
-        )
-    return match["loop"], size
-
-
-def _number(name: str) -> int:
-    """Of the loop, as the compiled versions have it."""
-    return LOOP_NAMES.index(_parsed(name)[0])
-
-
-def _check_distances(prepared: Prepared, policies: Sequence[Policy]) -> None:
-    farthest = max((max(policy.l1_distance, policy.l2_distance) for policy in policies), default=0)
-    if farthest > prepared.largest_distance:
-        raise UsageError(
-            f"this loop prefetches up to {prepared.largest_distance} {prepared.unit} ahead, not {farthest}"
-        )

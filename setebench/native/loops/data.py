@@ -1,0 +1,284 @@
+"""What the compiled loops run on: arrays of the extents that a loop's streams have (`setebench.loops.shapes`), filled.
+bodies.h says what each loop's arrays and sizes are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.loops import LINE_BYTES, Loop
+from setebench.loops.shapes import FAN_OUT, STENCIL_FIELDS
+from setebench.native.loops._loops import WORDS
+from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
+
+LARGEST_DISTANCE = 1024
+"""Iterations: the most that a policy may prefetch ahead. Keys and indices are that much longer than their loop, so that
+they can be read ahead without a comparison."""
+
+STAGGER_BYTES = 13 * LINE_BYTES
+"""By how much each array of a loop begins later in its page than the one before: arrays at equal offsets share sets of
+a cache, and stores seem to touch what is loaded from the next one."""
+
+LEAST_LEAD = 64
+"""Iterations before each timed run: streams that hardware follows have begun by then."""
+
+GOLDEN_PART = 0.382
+"""Of all passes: how far apart in the data two passes are that are run one after another."""
+
+TIMED_ITERATIONS = 4096
+"""Of one timed run at least: a pass over small data is repeated until it has as many."""
+
+STENCIL_ROW, STENCIL_ROWS = 136, 130
+"""Numbers of a row and rows of a plane: 16 fields of three such planes are 6 MiB, more than a second cache holds. A row
+and a plane are no multiples of a page, or their streams would share few sets."""
+
+BLOCK_ROWS, BLOCK_NON_ZEROS = 16, 120
+"""Rows of a sparse matrix have 0 to 15 non-zeros, each length once in 16 rows, so that passes have equally many."""
+
+FILLED_SLOTS = 0.55
+"""Of a hash table: about every tenth bucket of four overflows."""
+
+Array = NDArray[Any]
+
+
+class Memory:
+    """Arrays on pages of 4 KiB, as a program has them that asks for nothing; all are released together."""
+
+    def __init__(self) -> None:
+        self._regions: list[NativeRegion] = []
+
+    def array(self, count: int, dtype: type[np.generic] | np.dtype[Any]) -> Array:
+        """`count` zeros, touched, at the begin of a line. Raises `UnsupportedError` where memory is lacking."""
+        wanted = count * np.dtype(dtype).itemsize
+        skipped = len(self._regions) * STAGGER_BYTES % SMALL_PAGE
+        region = map_region(wanted + skipped, SMALL_PAGE, True)
+        self._regions.append(region)
+        return region.numbers().view(np.uint8)[skipped : skipped + wanted].view(dtype)
+
+    def holding(self, values: Array, ahead: int = 0) -> Array:
+        """A copy of these values, and of so many from their begin behind them."""
+        copy = self.array(len(values) + ahead, values.dtype)
+        copy[: len(values)], copy[len(values) :] = values, np.resize(values, ahead)
+        return copy
+
+    def release(self) -> None:
+        """Give everything back; arrays must not be used again."""
+        for region in self._regions:
+            region.release()
+        self._regions.clear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """A loop's data. `arrays` and `sizes` are in the order of bodies.h, `written` is the array that the loop writes
+    (None where its result is a sum), of which the first `compared` elements count. The loop has `total` iterations, and
+    any run has a multiple of `granule`."""
+
+    arrays: Sequence[Array]
+    sizes: Sequence[int]
+    total: int
+    written: int | None = None
+    compared: int | None = None
+    granule: int = 1
+    largest_distance: int = LARGEST_DISTANCE
+    offsets: Sequence[int] = ()
+    """Elements of each array before the one that the loop's address is of; none unless given."""
+
+    def operands(self) -> NDArray[np.int64]:
+        """The words that a compiled loop is called with; its pass and distances are still to be set."""
+        offsets = self.offsets or (0,) * len(self.arrays)
+        words = np.zeros(WORDS, dtype=np.int64)
+        pairs = zip(self.arrays, offsets, strict=True)
+        words[: len(self.arrays)] = [array.ctypes.data + offset * array.itemsize for array, offset in pairs]
+        words[5 : 5 + len(self.sizes)] = self.sizes
+        return words
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A loop with its data, which are gone through in passes of `each` iterations."""
+
+    loop: Loop
+    data: Data
+
+    @property
+    def each(self) -> int:
+        """Iterations of a pass."""
+        granule = self.data.granule
+        return min(self.data.total, self.loop.iterations) // granule * granule
+
+    @property
+    def passes(self) -> int:
+        """Of all data; what doesn't fill a pass is left out."""
+        return self.data.total // self.each
+
+    @property
+    def repeats(self) -> int:
+        """Passes of one timed run: 1, unless the data are of a single short pass."""
+        return -(-TIMED_ITERATIONS // self.each) if self.passes == 1 else 1
+
+    def begin(self, number: int) -> int:
+        """Iteration with which a pass begins, when so many were run before. All data come in turn, but no part behind
+        its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
+        steps = range(round(self.passes * GOLDEN_PART) or 1, 2 * self.passes)
+        far = next(step for step in steps if math.gcd(step, self.passes) == 1)
+        return number * far % self.passes * self.each
+
+    def lead(self, begin: int, distance: int) -> tuple[int, int]:
+        """Iterations to go through before a pass that begins there, as (first, count), so that its first ones were
+        prefetched too: in a list whose nodes take 5 ns with prefetches and 165 without, 64 of 8192 are a quarter of the
+        time. What comes before the begin is the end: keys and indices are read ahead into the begin again."""
+        granule = self.data.granule
+        count = min(-(-max(distance, LEAST_LEAD) // granule) * granule, self.each)
+        return (begin or self.passes * self.each) - count, count
+
+
+def prepare(loop: Loop, memory: Memory) -> Prepared:
+    """The data of a loop. Raises `UnsupportedError` where memory is lacking."""
+    return Prepared(loop, BUILDERS[loop.name.partition("@")[0]](loop, memory, np.random.default_rng(1)))
+
+
+# -- the loops, in the order of bodies.h ------------------------------------------------------------------------------
+
+
+def _matmul(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    right, left = loop.streams
+    rows, row = left.elements, right.stride_bytes // 8
+    arrays = (
+        memory.array(2 * row, np.float64),
+        memory.holding(rng.random(2 * rows)),
+        memory.holding(rng.random(rows * row)),
+    )
+    return Data(arrays=arrays, sizes=(rows, row), total=right.elements, written=0, granule=rows, largest_distance=rows)
+
+
+def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    values, _, vector = loop.streams
+    blocks = values.elements // BLOCK_NON_ZEROS
+    count = blocks * BLOCK_NON_ZEROS
+    lengths = rng.permuted(np.tile(np.arange(BLOCK_ROWS), (blocks, 1)), axis=1).ravel()
+    arrays = (
+        memory.array(len(lengths), np.float64),
+        memory.holding(rng.random(count)),
+        memory.holding(rng.integers(0, vector.elements, count, dtype=np.int32), LARGEST_DISTANCE),
+        memory.holding(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
+        memory.holding(rng.random(vector.elements)),
+    )
+    sizes = (BLOCK_ROWS, BLOCK_NON_ZEROS)
+    return Data(arrays=arrays, sizes=sizes, total=count, written=0, granule=BLOCK_NON_ZEROS)
+
+
+def _triad(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    count = loop.streams[0].elements
+    filled = [memory.holding(rng.random(8 * count)) for _ in range(2)]
+    return Data(arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count, written=0)
+
+
+def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    points = 8 * loop.streams[0].elements
+    row, rows = (STENCIL_ROW, STENCIL_ROWS) if points >= 4 * STENCIL_ROW * STENCIL_ROWS else (8, 2)
+    plane = row * rows
+    planes = max(1, points // plane - 2)
+    # a line between fields, and one before the first point and behind the last, whose neighbours are read too
+    spacing = plane * (planes + 2) + 3 * 8
+    fields = memory.holding(rng.random(8 + STENCIL_FIELDS * spacing + 8))
+    return Data(
+        arrays=(memory.array(plane * planes, np.float64), fields),
+        sizes=(row, plane, spacing, STENCIL_FIELDS),
+        total=plane * planes // 8,
+        written=0,
+        offsets=(0, 8),
+    )
+
+
+def _strided(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    (stream,) = loop.streams
+    words = stream.stride_bytes // 8
+    records = memory.array(words * stream.elements, np.uint64)
+    records[::words] = rng.integers(0, 1 << 63, stream.elements, dtype=np.uint64)
+    return Data(arrays=(records,), sizes=(5, 11), total=stream.elements, written=0)  # any two bits of 64
+
+
+def _hash_join(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    """A table that fills the size, and probes of keys that are in it, in random order."""
+    probed, table = loop.streams
+    bits = table.elements.bit_length() - 1
+    # different numbers, as each has its own upper part, and none is 0
+    count = int(4 * table.elements * FILLED_SLOTS)
+    keys = np.arange(1, 1 + count, dtype=np.uint64) << np.uint64(24) | rng.integers(0, 1 << 24, count, np.uint64)
+    drawn = keys[rng.integers(0, count, probed.elements)]
+    buckets = _buckets(keys, rng.integers(0, 1 << 63, count, dtype=np.uint64), bits)
+    arrays = (memory.holding(drawn, LARGEST_DISTANCE), memory.holding(buckets.ravel()))
+    return Data(arrays=arrays, sizes=(64 - bits,), total=len(drawn))
+
+
+def _buckets(keys: NDArray[np.uint64], payloads: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """Buckets of four keys and four payloads, shape (buckets, 8): what finds its bucket full goes on to the next. The
+    last buckets stay empty, so that nothing runs over the end."""
+    table = np.zeros(((1 << bits) + LARGEST_DISTANCE, 8), dtype=np.uint64)
+    filled = np.zeros(len(table), dtype=np.int64)
+    at = (keys * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - bits)).astype(np.int64)
+    while len(keys):
+        order = np.argsort(at, kind="stable")
+        keys, payloads, at = keys[order], payloads[order], at[order]
+        slot = filled[at] + np.arange(len(at)) - np.searchsorted(at, at)
+        fits = slot < 4
+        table[at[fits], slot[fits]] = keys[fits]
+        table[at[fits], slot[fits] + 4] = payloads[fits]
+        filled += np.bincount(at[fits], minlength=len(filled))
+        keys, payloads, at = keys[~fits], payloads[~fits], at[~fits] + 1
+    return table
+
+
+def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    """A full tree of sorted numbers, level by level, and numbers to search in it."""
+    wanted, nodes = loop.streams
+    levels = nodes.steps + 1
+    keys = np.cumsum(rng.integers(1, 64, FAN_OUT**levels - 1, dtype=np.int32), dtype=np.int32)
+    tree = []
+    for level in range(levels):
+        below = FAN_OUT ** (levels - level - 1)  # a child's keys, and the one that follows it
+        first = np.arange(FAN_OUT**level, dtype=np.int64)[:, None] * FAN_OUT * below
+        tree.append(keys[first + np.arange(1, FAN_OUT) * below - 1].ravel())
+    searched = rng.integers(0, int(keys[-1]) + 2, wanted.elements, dtype=np.int32)
+    return Data(
+        arrays=(
+            memory.holding(searched, LARGEST_DISTANCE),
+            memory.holding(np.concatenate(tree)),
+            memory.array(len(searched) + LARGEST_DISTANCE, np.int32),
+            memory.array(loop.iterations + 2 * LARGEST_DISTANCE, np.int32),
+        ),
+        sizes=(levels,),
+        total=len(searched),
+        written=2,
+        compared=len(searched),
+        offsets=(0, 0, 0, LARGEST_DISTANCE),
+    )
+
+
+def _list(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
+    """A list through lines in random order that ends where it began, and pointers to its nodes in the list's order."""
+    count, words = loop.streams[1].elements, LINE_BYTES // 8
+    nodes = memory.array(words * count, np.uint64)
+    nodes[1::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
+    order = rng.permutation(count)
+    addresses = np.uint64(nodes.ctypes.data) + order.astype(np.uint64) * np.uint64(LINE_BYTES)
+    nodes[order * words] = np.roll(addresses, -1)
+    return Data(arrays=(memory.holding(addresses, LARGEST_DISTANCE), nodes), sizes=(), total=count)
+
+
+BUILDERS: dict[str, Callable[[Loop, Memory, np.random.Generator], Data]] = {
+    "matmul": _matmul,
+    "spmv": _spmv,
+    "triad": _triad,
+    "stencil": _stencil,
+    "strided": _strided,
+    "hash_join": _hash_join,
+    "tree_search": _tree_search,
+    "list": _list,
+}
