@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "guard.h"
+#include "engine.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     running->signal = signal_number;
     const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
     uintptr_t instruction = (uintptr_t)registers[REG_RIP];
-    /* outside of it lie only shared accesses: the return address on the stack tells which operation called one */
+    /* outside of it lie only shared accesses: the return address on the stack says which operation called one */
     if (instruction < (uintptr_t)running->code || instruction >= running->code_end)
         instruction = *(const uintptr_t *)registers[REG_RSP] - 1;
     running->fault_instruction = instruction;
