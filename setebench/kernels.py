@@ -7,8 +7,10 @@ leaves in memory against its `expected` values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +42,8 @@ class Kernel:
     """One kernel. Arrays are numbered 0, 1, 2, 3 for a, b, c, d, in the order in which they lie in memory.
 
     `reads` and `writes` name arrays whose every element is read or written once; `bypass` says that writes are
-    non-temporal, so that no line is fetched to be overwritten; `fetches` names arrays of which every line is asked for
-    by a prefetch. `flops` counts per element of 8 bytes. `expected` computes the arrays (shape (elements,)) that one
+    non-temporal, so that no line is fetched to be overwritten; `fetches` names arrays of which every line is
+    prefetched. `flops` counts per element of 8 bytes. `expected` computes the arrays (shape (elements,)) that one
     pass leaves, from those before; None where nothing is stored.
     """
 
@@ -71,7 +73,7 @@ class Kernel:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that the program reads (or asks for by prefetches) per block."""
+        """Bytes that the program reads (or prefetches) per block."""
         return BLOCK_BYTES * len(self.reads or self.fetches)
 
     @property
@@ -86,7 +88,7 @@ class Kernel:
 
     @property
     def program_bytes(self) -> int:
-        """Bytes per block that the program asked for."""
+        """Bytes per block that the program reads and writes."""
         return self.read_bytes + self.written_bytes
 
     @property
@@ -110,19 +112,14 @@ def round_bytes(width: int, rolled: bool) -> int:
     return (width or CHUNK_BYTES) if rolled else BLOCK_BYTES
 
 
-def _sum(products: Numbers, lanes: int) -> Numbers:
-    """Partial sums in the order in which a kernel adds: element n goes to sum n modulo (accumulators * lanes)."""
-    rows = products.reshape(-1, ACCUMULATORS * lanes)
-    total = np.zeros(ACCUMULATORS * lanes)
-    for row in rows:
+def reduction(kernel: Kernel, arrays: Sequence[Numbers], width: int) -> Numbers:
+    """What a kernel that `reduces` leaves behind its first array: partial sums in the order in which it adds, shape
+    (4 * width / 8,); element n goes to sum n modulo their number."""
+    product = arrays[kernel.reads[0]] * arrays[kernel.reads[-1]]
+    total = np.zeros(ACCUMULATORS * width // 8)
+    for row in product.reshape(-1, len(total)):
         total += row
     return total
-
-
-def reduction(kernel: Kernel, arrays: Sequence[Numbers], width: int) -> Numbers:
-    """What a kernel that `reduces` leaves behind its first array: partial sums, shape (4 * width / 8,)."""
-    product = arrays[kernel.reads[0]] * arrays[kernel.reads[-1]]
-    return _sum(product, width // 8)
 
 
 def array_spacing(array_bytes: int) -> int:
@@ -139,99 +136,41 @@ def stream_bytes(kernel: Kernel, array_bytes: int) -> int:
     return kernel.arrays * array_spacing(array_bytes)
 
 
+def _kernel(name: str, formula: str, expected: Callable[..., Any] | None = None, flops: int = 0) -> Kernel:
+    """A kernel by its formula: the arrays that it names on the left are written, those on the right read. `expected` is
+    the right side as a function of the arrays."""
+    right = formula.rpartition(" = ")[2]
+    written = formula.startswith("a[i] =")
+    return Kernel(
+        name=name,
+        formula=formula,
+        arrays=max("abcd".index(letter) for letter in re.findall(r"(\w)\[i\]", formula)) + 1,
+        reads=tuple(sorted({"abcd".index(letter) for letter in re.findall(r"(\w)\[i\]", right)})),
+        writes=(0,) if written else (),
+        flops=flops,
+        bypass="non-temporal" in formula,
+        random="random" in formula,
+        reduces="sum +=" in formula,
+        expected=expected and (lambda arrays: [np.full_like(arrays[0], expected(*arrays)), *arrays[1:]]),
+    )
+
+
 _TABLE = (
-    Kernel(name="load", formula="a[i]", reads=(0,)),
-    Kernel(name="store", formula="a[i] = s", writes=(0,), expected=lambda v: [np.full_like(v[0], SCALAR)]),
-    Kernel(
-        name="store_nt",
-        formula="a[i] = s, non-temporal",
-        writes=(0,),
-        bypass=True,
-        expected=lambda v: [np.full_like(v[0], SCALAR)],
-    ),
-    Kernel(
-        name="copy",
-        formula="a[i] = b[i]",
-        arrays=2,
-        reads=(1,),
-        writes=(0,),
-        expected=lambda v: [v[1], v[1]],
-    ),
-    Kernel(
-        name="copy_nt",
-        formula="a[i] = b[i], non-temporal",
-        arrays=2,
-        reads=(1,),
-        writes=(0,),
-        bypass=True,
-        expected=lambda v: [v[1], v[1]],
-    ),
-    Kernel(
-        name="scale",
-        formula="a[i] = s * b[i]",
-        arrays=2,
-        reads=(1,),
-        writes=(0,),
-        flops=1,
-        expected=lambda v: [SCALAR * v[1], v[1]],
-    ),
-    Kernel(
-        name="add",
-        formula="a[i] = b[i] + c[i]",
-        arrays=3,
-        reads=(1, 2),
-        writes=(0,),
-        flops=1,
-        expected=lambda v: [v[1] + v[2], v[1], v[2]],
-    ),
+    _kernel("load", "a[i]"),
+    _kernel("store", "a[i] = s", lambda a: SCALAR),
+    _kernel("store_nt", "a[i] = s, non-temporal", lambda a: SCALAR),
+    _kernel("copy", "a[i] = b[i]", lambda a, b: b),
+    _kernel("copy_nt", "a[i] = b[i], non-temporal", lambda a, b: b),
+    _kernel("scale", "a[i] = s * b[i]", lambda a, b: SCALAR * b, 1),
+    _kernel("add", "a[i] = b[i] + c[i]", lambda a, b, c: b + c, 1),
     # s - a[i], not s * a[i]: a thousand passes over the same data neither overflow nor come to rest
-    Kernel(
-        name="update",
-        formula="a[i] = s - a[i]",
-        reads=(0,),
-        writes=(0,),
-        flops=1,
-        expected=lambda v: [SCALAR - v[0]],
-    ),
-    Kernel(name="ddot", formula="sum += a[i] * b[i]", arrays=2, reads=(0, 1), flops=2, reduces=True),
-    Kernel(
-        name="daxpy",
-        formula="a[i] = a[i] + s * b[i]",
-        arrays=2,
-        reads=(0, 1),
-        writes=(0,),
-        flops=2,
-        expected=lambda v: [v[0] + SCALAR * v[1], v[1]],
-    ),
-    Kernel(
-        name="triad",
-        formula="a[i] = b[i] + s * c[i]",
-        arrays=3,
-        reads=(1, 2),
-        writes=(0,),
-        flops=2,
-        expected=lambda v: [v[1] + SCALAR * v[2], v[1], v[2]],
-    ),
-    Kernel(
-        name="triad_nt",
-        formula="a[i] = b[i] + s * c[i], non-temporal",
-        arrays=3,
-        reads=(1, 2),
-        writes=(0,),
-        flops=2,
-        bypass=True,
-        expected=lambda v: [v[1] + SCALAR * v[2], v[1], v[2]],
-    ),
-    Kernel(
-        name="vector_triad",
-        formula="a[i] = b[i] + c[i] * d[i]",
-        arrays=4,
-        reads=(1, 2, 3),
-        writes=(0,),
-        flops=2,
-        expected=lambda v: [v[1] + v[2] * v[3], v[1], v[2], v[3]],
-    ),
-    Kernel(name="random", formula="a[i], 64-byte chunks in random order", reads=(0,), random=True),
+    _kernel("update", "a[i] = s - a[i]", lambda a: SCALAR - a, 1),
+    _kernel("ddot", "sum += a[i] * b[i]", flops=2),
+    _kernel("daxpy", "a[i] = a[i] + s * b[i]", lambda a, b: a + SCALAR * b, 2),
+    _kernel("triad", "a[i] = b[i] + s * c[i]", lambda a, b, c: b + SCALAR * c, 2),
+    _kernel("triad_nt", "a[i] = b[i] + s * c[i], non-temporal", lambda a, b, c: b + SCALAR * c, 2),
+    _kernel("vector_triad", "a[i] = b[i] + c[i] * d[i]", lambda a, b, c, d: b + c * d, 2),
+    _kernel("random", "a[i], 64-byte chunks in random order"),
     Kernel(name="prefetch_shared", formula="prefetcht0 of every line", fetches=(0,)),
     Kernel(name="prefetch_exclusive", formula="prefetchw of every line", fetches=(0,), feature="3dnowprefetch"),
 )
