@@ -1,20 +1,34 @@
-"""The prefetcher switches of this CPU: model-specific registers, by way of the kernel's msr devices."""
+"""The prefetcher switches of this CPU: model-specific registers, by way of the kernel's msr devices, put back whatever
+happens.
+
+Everything lies below a root directory, as in `host`, so that plain files stand in for the devices. A second process
+(`register_guard`) holds the old values before anything is written and puts them back if this one dies.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import select
+import subprocess
+import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
 from setebench.machine import PrefetcherSwitch
-from setebench.native import _engine
+from setebench.native import _engine, register_guard
 from setebench.native.prefetch_registers import Layout, layout_of
-from setebench.native.registers import PrefetchRegisters, PutBackError, RegisterError
+from setebench.native.register_guard import DONE, READY, write_register
 
 AMD_LEAF, AMD_BIT = 0x8000_0021, 13
 """CPUID leaf and bit of EAX by which a processor says that it has the prefetch-control register."""
+
+GUARD_SECONDS = 10.0
+"""Starting a Python takes a fraction of a second; a machine that can't do it in this time shall not be changed."""
 
 
 class NativeSwitches:
@@ -26,26 +40,54 @@ class NativeSwitches:
 
     def offered(self, cpu: int) -> tuple[PrefetcherSwitch, ...]:
         """The switches of this CPU's kind of core. Raises `UnsupportedError` where its registers can't be used."""
-        with _user_errors():
-            self._registers((cpu,)).check((cpu,))
-        self._ask_leave()
-        return tuple(PrefetcherSwitch(name=bit.name, level=bit.level) for bit in self._layout(cpu).bits)
+        layout = self._layout(cpu)
+        with ExitStack() as files:
+            (register,) = self._opened(files, (cpu,))
+            register.read()
+        self._check_leave()
+        return tuple(PrefetcherSwitch(name=bit.name, level=bit.level) for bit in layout.bits)
 
     @contextmanager
     def off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
-        """See `setebench.machine.SwitchesPrefetchers.prefetchers_off`."""
-        self._ask_leave()
-        with _user_errors(), self._registers(cpus).off(names, cpus):
-            yield
+        """See `setebench.machine.SwitchesPrefetchers.prefetchers_off`.
 
-    def _ask_leave(self) -> None:
+        Raises `UnsupportedError` where a register can't be read or written, or reads as if it had not been written:
+        some hypervisors take what is written and forget it. Raises `SetebenchError` where it can't be put back."""
+        self._check_leave()
+        with ExitStack() as files:
+            registers = self._opened(files, cpus)
+            for register in registers:
+                register.lock()
+            before = [register.read() for register in registers]
+            guard = _guarded(files, registers, before)
+            try:
+                for register, value in zip(registers, before, strict=True):
+                    bits = (1 << bit.bit for bit in self._layout(register.cpu).bits if bit.name in names)
+                    register.switch(value | sum(bits))
+                yield
+            finally:
+                _put_back(registers, before)
+                _release(guard)  # not where that failed: the guard then tries as well
+
+    def _check_leave(self) -> None:
         if not self._allowed:
             raise UnsupportedError(
                 "prefetchers are switched off only with --msr, which writes model-specific registers"
             )
 
-    def _registers(self, cpus: Collection[int]) -> PrefetchRegisters:
-        return PrefetchRegisters({cpu: self._layout(cpu) for cpu in cpus}, self._root)
+    def _opened(self, files: ExitStack, cpus: Collection[int]) -> list[_Register]:
+        registers = []
+        for cpu in sorted(set(cpus)):
+            path, number = self._root / f"dev/cpu/{cpu}/msr", self._layout(cpu).register
+            try:
+                device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError as error:
+                raise _refused(f"{path}: {_why(error)}") from error
+            files.callback(os.close, device)
+            registers.append(_Register(cpu, device, number))
+        if not registers:
+            raise _refused("no CPU was named whose prefetchers to switch off")
+        return registers
 
     def _layout(self, cpu: int) -> Layout:
         processor = self._processor
@@ -64,15 +106,122 @@ class NativeSwitches:
         return layout
 
 
-@contextmanager
-def _user_errors() -> Iterator[None]:
-    """Errors of registers as errors for users."""
+class _Register:
+    """The prefetch-control register of a CPU, by its open device."""
+
+    def __init__(self, cpu: int, device: int, number: int) -> None:
+        self.cpu, self.device, self.number = cpu, device, number
+
+    def __str__(self) -> str:
+        return f"register {self.number:#x} of CPU {self.cpu}"
+
+    def lock(self) -> None:
+        """Keep out others of this kind, who would take what is off now for what was before, and put that back last."""
+        try:
+            fcntl.flock(self.device, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _refused(f"CPU {self.cpu}: another process has prefetchers switched off; wait for its end") from error
+        except OSError as error:
+            raise _refused(f"the device of CPU {self.cpu} can't be locked: {error.strerror}") from error
+
+    def read(self) -> int:
+        try:
+            raw = os.pread(self.device, 8, self.number)
+        except OSError as error:
+            raise _refused(f"{self} can't be read: {_why(error)}") from error
+        if len(raw) != 8:
+            raise _refused(f"{self} can't be read")
+        return int.from_bytes(raw, "little")
+
+    def switch(self, value: int) -> None:
+        try:
+            write_register(self.device, self.number, value)
+        except OSError as error:
+            raise _refused(
+                f"{self} can't be written ({error.strerror or error}): a hypervisor may refuse it, or the kernel's msr "
+                "module, which must allow writes (allow_writes=on)"
+            ) from error
+        found = self.read()
+        if found != value:
+            raise _refused(
+                f"{self} reads {found:#x} after {value:#x} was written: a hypervisor takes writes without doing them; "
+                "nothing was switched"
+            )
+
+
+def _put_back(registers: list[_Register], before: list[int]) -> None:
+    """Every register is tried, also where one fails; only then the failures are raised."""
+    failed = []
+    for register, value in zip(registers, before, strict=True):
+        try:
+            write_register(register.device, register.number, value)
+            right = register.read() == value
+        except (OSError, UnsupportedError):
+            right = False
+        if not right:
+            failed.append(f"wrmsr -p {register.cpu} {register.number:#x} {value:#x}")
+    if failed:  # no mere lack: the machine is not as it was
+        raise SetebenchError(f"prefetchers could not be switched back; as root: {'; '.join(failed)}")
+
+
+def _guarded(files: ExitStack, registers: list[_Register], before: list[int]) -> subprocess.Popen[str]:
+    """The guard process, ready to put these values back. It is started before anything is written."""
+    devices = [register.device for register in registers]
     try:
-        yield
-    except PutBackError as error:  # no mere lack: the machine is not as it was
-        raise SetebenchError(str(error)) from error
-    except RegisterError as error:
-        raise UnsupportedError(f"prefetchers can't be switched off: {error}") from error
+        guard = subprocess.Popen(
+            [sys.executable or "python3", "-I", "-S", str(Path(register_guard.__file__).resolve())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            pass_fds=tuple(devices),
+            start_new_session=True,  # so that what ends this process's group leaves it alive
+        )
+    except OSError as error:
+        raise _refused(f"no process can be started that would switch them back: {error}") from error
+    files.callback(_end, guard)
+    assert guard.stdin is not None and guard.stdout is not None
+    task = {"files": dict(zip(devices, before, strict=True)), "register": registers[0].number}
+    try:
+        guard.stdin.write(json.dumps(task) + "\n")
+        guard.stdin.flush()
+        answered = select.select([guard.stdout], [], [], GUARD_SECONDS)[0]
+        ready = bool(answered) and guard.stdout.readline().strip() == READY
+    except OSError:
+        ready = False
+    if not ready:
+        raise _refused("the process that would switch them back did not start")
+    return guard
+
+
+def _release(guard: subprocess.Popen[str]) -> None:
+    """Let the guard go: everything is as it was."""
+    assert guard.stdin is not None
+    with suppress(BrokenPipeError):  # it has gone before, and has nothing to put back
+        guard.stdin.write(DONE + "\n")
+        guard.stdin.flush()
+
+
+def _end(guard: subprocess.Popen[str]) -> None:
+    """Wait for the guard, which ends when its input does; without the line `done` it puts everything back first."""
+    assert guard.stdin is not None and guard.stdout is not None
+    with suppress(BrokenPipeError):  # it has gone before
+        guard.stdin.close()
+    guard.wait()
+    guard.stdout.close()
+
+
+def _refused(why: str) -> UnsupportedError:
+    return UnsupportedError(f"prefetchers can't be switched off: {why}")
+
+
+def _why(error: OSError) -> str:
+    """What keeps an msr device from being opened, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such device; as root: modprobe msr (in most guests and containers there is none)"
+    if isinstance(error, PermissionError):
+        return "may not be opened for writing; run as root, with the kernel's msr module allowing writes"
+    return error.strerror or type(error).__name__
 
 
 def _announced() -> bool:
