@@ -4,18 +4,20 @@ import sys
 
 from setebench.errors import INTERRUPTED
 
+OWN_PROCESS = "own process"
+"""What click carries where this process is the program's own: then `characterize` may begin others of its kind."""
+
 
 def main() -> None:
     """The program. Its commands are imported in here, so that an interrupt while they are has no traceback either."""
     try:
         try:
-            from setebench.cli.apart import Apart
             from setebench.cli.main import setebench
         except OSError as error:
             sys.exit(
                 f"Error: the system refuses what Python itself needs to begin ({error}); run this outside the sandbox"
             )
-        setebench(prog_name="setebench", obj=Apart())
+        setebench(prog_name="setebench", obj=OWN_PROCESS)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""Running scenarios as a library: from a machine and a question to a result document.
+"""Running one scenario as a library: from a machine and a question to a result document.
 
 `run` is what `import setebench` offers and what the command line uses. Nothing is printed and nothing is written here.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,122 +22,101 @@ from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, repl
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Option, Scenario
 
-Progress = Callable[[str], None]
-OnFinding = Callable[[Finding], None]
+Listener = Callable[[Any], None]
 
 
 def _ignore(_what: object) -> None:
-    """Progress that nobody reads, findings that nobody awaits."""
+    """What nobody listens to."""
 
 
-def run(
-    scenario: str | Scenario,
-    machine: str | Machine = "native",
-    *,
-    seed: int = 1,
-    cpu: int | None = None,
-    fast: bool = False,
-    msr: bool = False,
-    progress: Progress = _ignore,
-    on_finding: OnFinding = _ignore,
-    raw: bool = False,
-    **options: Any,
-) -> Document:
-    """Ask one question of a machine and return findings, settings and evidence as a document.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to measure: `seed`, `cpu` and `fast` as on the command line; `msr` is `open_machine`'s. With `raw` the
+    document keeps what the machine answers, for `infer`. `progress` is called with what is done next, `on_finding` with
+    each finding as it comes, `noted` with what a machine that is opened here says of itself."""
+
+    seed: int = 1
+    cpu: int | None = None
+    fast: bool = False
+    msr: bool = False
+    raw: bool = False
+    progress: Listener = _ignore
+    on_finding: Listener = _ignore
+    noted: Listener = _ignore
+
+
+def run(scenario: str | Scenario, machine: str | Machine = "native", **settings: Any) -> Document:
+    """Run one scenario on a machine and return findings, settings and evidence as a document.
 
     `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
-    `options` are the scenario's own, by their names; `msr` is `open_machine`'s; `progress` hears what is done
-    next, `on_finding` each finding as it comes. With `raw` the document keeps what the machine answered, so that
-    `infer` can be run on it later. Raises `UsageError` for unknown names and options, and what the machine raises.
-    """
+    `settings` are those of `Settings`, and the scenario's own options by their names. Raises `UsageError` for unknown
+    names and options, and what the machine raises."""
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
-    listeners: dict[str, Any] = {"progress": progress, "on_finding": on_finding}
-    return ask(chosen, machine, options, seed=seed, cpu=cpu, fast=fast, msr=msr, raw=raw, **listeners)
+    own = {name: settings.pop(name) for name in set(settings) - set(Settings.__dataclass_fields__)}
+    return measure(chosen, machine, own, Settings(**settings))
 
 
-def ask(
-    scenario: Scenario,
-    machine: str | Machine,
-    options: Mapping[str, Any],
-    *,
-    seed: int = 1,
-    cpu: int | None = None,
-    fast: bool = False,
-    msr: bool = False,
-    progress: Progress = _ignore,
-    on_finding: OnFinding = _ignore,
-    noted: Progress = _ignore,
-    raw: bool = False,
-    environment: Mapping[str, Any] | None = None,
-) -> Document:
-    """`run` with the scenario's own options as a mapping, so that none can clash with the other arguments.
-
-    `noted` hears what a machine that is opened here says of itself; `environment` is what the operating system said of
-    one that is not here."""
-    with opened(machine, cpu, seed, noted, msr) as open_one:
-        values = complete_options(scenario, options)
-        check_cpu(open_one.facts, cpu)
-        cpu = open_one.facts.cpu if cpu is None else cpu
-        recorder = recorder_of(open_one) if raw else None
+def measure(scenario: Scenario, machine: str | Machine, options: Mapping[str, Any], settings: Settings) -> Document:
+    """`run` with the scenario's own options as a mapping, so that none can clash with the settings."""
+    with opened(machine, settings) as open_one:
+        check_cpu(open_one.facts, settings.cpu)
+        record = machine_record(open_one.facts)
+        cpu = open_one.facts.cpu if settings.cpu is None else settings.cpu
+        recorder = recorder_of(open_one) if settings.raw else None
         context = Context(
-            machine=recorder or open_one, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress
+            machine=recorder or open_one,
+            seed=settings.seed,
+            cpu=cpu,
+            fast=settings.fast,
+            options=complete_options(scenario, options),
+            progress=settings.progress,
         )
-        if scenario.builds_on:
-            path = values.get("result")
-            known = store.load(path).findings if path else registry.foundations(scenario, context)
-            context.foundations = tuple(known)
         started, begin = datetime.now(UTC), time.monotonic()
-        record = machine_record(context.machine.facts)
-        said = reported_caches(record.environment if environment is None else environment)
         findings = []
-        for finding in beside(scenario.answer(context), said):
+        for finding in answers(scenario, context, record.environment):
             findings.append(finding)
-            on_finding(finding)
-        kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
-        settings = {
-            "scenario": scenario.name,
-            "machine": machine if isinstance(machine, str) else record.name,  # what opens it again, by a name
-            "seed": seed,
-            **measured_cpu(record, cpu),
-            "fast": fast,
-            "options": values,
-        }
-        return Document(
-            tool=store.this_tool(),
-            machine=record,
-            settings=store.plain(settings),
-            started=started.isoformat(timespec="seconds"),
-            elapsed_seconds=round(time.monotonic() - begin, 3),
-            findings=findings,
-            evidence=store.plain({**context.evidence, **kept}),
-        )
-
-
-def infer(document: Document, progress: Progress = _ignore, on_finding: OnFinding = _ignore) -> Document:
-    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
-
-    Raises `UsageError` for a document without a recording, `SetebenchError` where today's inference asks otherwise."""
-    name = str(document.settings.get("scenario"))
-    settings = _settings_of(document)
-    replay = replay_of(recording_of(document.evidence, name))
-    again = ask(
-        registry.scenario(name),
-        replay,
-        settings.options,
-        seed=settings.seed,
-        cpu=settings.cpu,
-        fast=settings.fast,
-        progress=progress,
-        on_finding=on_finding,
-        environment=document.machine.environment,
-    )
-    recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
-    return msgspec.structs.replace(
-        document, tool=store.this_tool(), findings=again.findings, evidence={**again.evidence, **recordings}
+            settings.on_finding(finding)
+        recordings = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
+    stored = {
+        "scenario": scenario.name,
+        "machine": machine if isinstance(machine, str) else record.name,  # what opens it again, by a name
+        "seed": settings.seed,
+        **measured_cpu(record, cpu),
+        "fast": settings.fast,
+        "options": context.options,
+    }
+    return Document(
+        tool=store.this_tool(),
+        machine=record,
+        settings=store.plain(stored),
+        started=started.isoformat(timespec="seconds"),
+        elapsed_seconds=round(time.monotonic() - begin, 3),
+        findings=findings,
+        evidence=store.plain({**context.evidence, **recordings}),
     )
 
 
-class _Settings(msgspec.Struct):
+def answers(scenario: Scenario, context: Context, environment: Mapping[str, Any]) -> Iterator[Finding]:
+    """What a scenario finds, behind the findings that it builds on; each with what the system says of it (`beside`)."""
+    if scenario.builds_on:
+        path = context.options.get("result")
+        context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
+    yield from beside(scenario.answer(context), reported_caches(environment))
+
+
+def beside(findings: Iterable[Finding], reported: Mapping[str, int]) -> Iterator[Finding]:
+    """Findings, each with what the system says of the same parameter where that differs or nothing else is known."""
+    for finding in findings:
+        other = reported.get(finding.parameter)
+        if other is None or (finding.outcome is Outcome.MEASURED and finding.value == other):
+            yield finding
+            continue
+        kibibytes = finding.unit == "bytes" and not other % 1024
+        remark = f"the operating system says {f'{other // 1024} KiB' if kibibytes else other}"
+        yield msgspec.structs.replace(finding, reason=f"{finding.reason}; {remark}" if finding.reason else remark)
+
+
+class _Stored(msgspec.Struct):
     """The settings of a document that inference depends on."""
 
     seed: int
@@ -145,11 +125,23 @@ class _Settings(msgspec.Struct):
     options: dict[str, Any] = {}
 
 
-def _settings_of(document: Document) -> _Settings:
+def infer(document: Document, progress: Listener = _ignore) -> Document:
+    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
+
+    Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
+    name = str(document.settings.get("scenario"))
     try:
-        return msgspec.convert(document.settings, type=_Settings)
+        settings = msgspec.convert(document.settings, type=_Stored)
     except msgspec.ValidationError as error:
         raise UsageError(f"its settings are damaged: {error}") from error
+    scenario, replay = registry.scenario(name), replay_of(recording_of(document.evidence, name))
+    check_cpu(replay.facts, settings.cpu)
+    context = Context(machine=replay, seed=settings.seed, cpu=settings.cpu, fast=settings.fast, progress=progress)
+    context.options = complete_options(scenario, settings.options)
+    findings = list(answers(scenario, context, document.machine.environment))
+    recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
+    evidence = {**store.plain(context.evidence), **recordings}
+    return msgspec.structs.replace(document, tool=store.this_tool(), findings=findings, evidence=evidence)
 
 
 def list_scenarios() -> dict[str, str]:
@@ -157,40 +149,24 @@ def list_scenarios() -> dict[str, str]:
     return {name: entry.summary for name, entry in registry.catalogue().items()}
 
 
-def beside(findings: Iterable[Finding], said: Mapping[str, int]) -> Iterator[Finding]:
-    """Findings, each with what the system says of the same parameter where that differs or nothing else is known."""
-    for finding in findings:
-        other = said.get(finding.parameter)
-        if other is None or (finding.outcome is Outcome.MEASURED and finding.value == other):
-            yield finding
-            continue
-        kibibytes = finding.unit == "bytes" and not other % 1024
-        remark = f"the operating system says {f'{other // 1024} KiB' if kibibytes else other}"
-        reason = f"{finding.reason}; {remark}" if finding.reason else remark
-        yield msgspec.structs.replace(finding, reason=reason)
-
-
 @contextmanager
-def opened(
-    machine: str | Machine, cpu: int | None, seed: int, noted: Progress = _ignore, msr: bool = False
-) -> Iterator[Machine]:
+def opened(machine: str | Machine, settings: Settings) -> Iterator[Machine]:
     """The machine of that name, closed afterwards; one that is an object already stays as it is.
 
-    `noted` hears what a machine that is opened here says of itself, and why it could not be closed: what was measured
-    must not be lost for that."""
+    Why it could not be closed is only noted: what was measured must not be lost for that."""
     if not isinstance(machine, str):
         yield machine
         return
-    fresh = open_machine(machine, cpu=cpu, seed=seed, msr=msr)
+    fresh = open_machine(machine, cpu=settings.cpu, seed=settings.seed, msr=settings.msr)
     try:
         for note in fresh.facts.notes:
-            noted(note)
+            settings.noted(note)
         yield fresh
     finally:
         try:
             fresh.close()
         except Exception as error:  # another author's machine may raise anything
-            noted(f"the machine could not be closed: {error!r}")
+            settings.noted(f"the machine could not be closed: {error!r}")
 
 
 def check_cpu(facts: Facts, cpu: int | None) -> None:
@@ -212,7 +188,7 @@ def machine_record(facts: Facts) -> MachineRecord:
     if facts.kind == "native":
         from setebench.host.environment import read_environment  # /proc and /sys are only of use where they're measured
 
-        environment = store.plain(msgspec.to_builtins(read_environment()))
+        environment = store.plain(read_environment())
         environment["topology"]["allowed"] = list(facts.cpus)  # this thread is pinned by now
     return MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment=environment)
 
@@ -223,20 +199,17 @@ def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, 
     own = {option.name: option for option in scenario.options}
     unknown = sorted(set(given) - {"no_msr", *own})  # an option of earlier versions that changes nothing any more
     if unknown:
-        known = ", ".join(own) or "none"
-        raise UsageError(f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {known}")
-    return {name: _checked(option, given[name]) if name in given else _default(option) for name, option in own.items()}
+        raise UsageError(
+            f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {', '.join(own) or 'none'}"
+        )
+    return {name: _value(option, given.get(name, option.default)) for name, option in own.items()}
 
 
-def _default(option: Option) -> Any:
+def _value(option: Option, value: Any) -> Any:
     if option.flag:
-        return bool(option.default)
-    return list(option.default or ()) if option.multiple else option.default
-
-
-def _checked(option: Option, value: Any) -> Any:
-    values = list(value) if option.multiple else [value]
+        return bool(value)
+    values = list(value or ()) if option.multiple else [value]
     for each in values:
-        if option.choices and each not in option.choices:
+        if option.choices and each not in (None, *option.choices):
             raise UsageError(f"option {option.name!r} takes one of {', '.join(option.choices)}, not {each!r}")
     return values if option.multiple else value

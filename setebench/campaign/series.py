@@ -1,25 +1,41 @@
-"""A folder of runs: what is asked in each, which are done, and how busy the computer was during them."""
+"""Runs of one question in a folder: how often it is answered, and how often two answers contradict each other.
+
+On silicon no truth can be looked up, but intervals can be held to their word: two honest 95 % intervals of one
+quantity, from runs that know nothing of each other, are disjoint in about one of 180 pairs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist, median, stdev
 from typing import Any
 
 import msgspec
 
 from setebench import files, store
-from setebench.campaign.documents import NAME, steps_of
-from setebench.campaign.repeated import parameters, totals
+from setebench.campaign import NAME, steps_of
+from setebench.compare import Agreement, agreement
 from setebench.errors import UsageError
-from setebench.results import Document
+from setebench.results import Document, Finding, Outcome
 
 SCHEMA = 1
 PLAN, CONDITIONS = "plan.json", "conditions.jsonl"
+_Z = NormalDist().inv_cdf(0.975)
+
+DISJOINT = 2 * (1 - NormalDist().cdf(math.sqrt(2) * _Z))
+"""How often two 95 % intervals of one quantity are disjoint, where both errors are normal and of one size: their
+middles are then 2 · 1.96 standard errors apart, which is 1.96 · sqrt(2) of those of a difference (Schenker and
+Gentleman 2001). 0.56 %."""
+
+FEWEST_FOR_SPREAD = 4
+"""Runs of which the standard deviation is worth reporting: of fewer it is off by more than half of itself."""
 
 
 class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked again and again: `scenario` is one of them, or `characterize`. Run number k has the seed
+    """What is run again and again: `scenario` is one of them, or `characterize`. Run number k has the seed
     `seed` + k - 1: with the same one, runs would draw the same lines, and so fraction errors."""
 
     schema: int = SCHEMA
@@ -29,10 +45,16 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seed: int = 1
     fast: bool = False
 
+    @staticmethod
+    def of(folder: Path) -> SeriesPlan | None:
+        """The plan of the runs in a folder; None where there is none. Raises `UsageError` for a damaged one."""
+        return store.kept(folder / PLAN, SeriesPlan)
+
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """How busy the computer was while a run went on: seconds that passed, its CPUs, and of their time the seconds that
-    a hypervisor gave to others (steal) and that other programs of this computer took; None where nobody counts."""
+    """How busy the computer was during a run, or a part of one: seconds that passed, its CPUs, and of their time the
+    seconds that a hypervisor gave to others (steal) and that other programs of this computer took; None where nobody
+    counts."""
 
     run: int
     seconds: float
@@ -45,22 +67,18 @@ class Series:
     """Runs in a folder: `plan.json`, `run-01.json` and so on, and a line a run in `conditions.jsonl`."""
 
     def __init__(self, folder: Path, plan: SeriesPlan) -> None:
+        """Makes the folder if it isn't there. Raises `UsageError` where it can't be used, or where it holds something
+        else, or runs of another plan."""
         self.folder, self.plan = folder, plan
-
-    @classmethod
-    def open(cls, folder: Path, plan: SeriesPlan) -> Series:
-        """A series in that folder, which is made if it isn't there. Raises `UsageError` where it can't be, where the
-        folder holds something else, or runs of another plan."""
-        known = store.planned_folder(folder, PLAN, SeriesPlan)
-        if known is None:
+        earlier = store.planned_folder(folder, PLAN, SeriesPlan)
+        if earlier is None:
             store.write(folder / PLAN, msgspec.json.encode(plan) + b"\n")
-        elif known != plan:
-            name = next(name for name in plan.__struct_fields__ if getattr(plan, name) != getattr(known, name))
+        elif earlier != plan:
+            name = next(name for name in plan.__struct_fields__ if getattr(plan, name) != getattr(earlier, name))
             raise UsageError(
-                f"{str(folder)!r} holds runs with {name} {getattr(known, name)!r}, not {getattr(plan, name)!r}; "
+                f"{str(folder)!r} holds runs with {name} {getattr(earlier, name)!r}, not {getattr(plan, name)!r}; "
                 "name another directory"
             )
-        return cls(folder, plan)
 
     def file(self, run: int) -> Path:
         """Where the result of run number `run`, from 1 on, is or will be."""
@@ -72,7 +90,7 @@ class Series:
         return path.exists() and all(step.state != "pending" for step in steps_of(store.load(path)))
 
     def note(self, conditions: Conditions) -> None:
-        """Keep what was seen of the computer while a run, or a part of one, went on."""
+        """Append a line about the computer."""
         path = self.folder / CONDITIONS
         try:
             with open(path, "ab") as file:
@@ -83,8 +101,7 @@ class Series:
     def document(self, runs: int) -> dict[str, Any]:
         """What the first `runs` runs say together: the document of `setebench repeat --format json`, schema 1."""
         documents = [store.load(self.file(run)) for run in range(1, runs + 1)]
-        found = parameters(documents)
-        noted = list(self._noted())
+        found, noted = parameters(documents), self._noted()
         return {
             "schema": SCHEMA,
             "plan": msgspec.to_builtins(self.plan),
@@ -108,23 +125,94 @@ class Series:
             "co_runner_fraction": None,  # not measured since 0.2
         }
 
-    def _noted(self) -> Iterator[Conditions]:
+    def _noted(self) -> list[Conditions]:
         path = self.folder / CONDITIONS
-        if not path.exists():
-            return
-        for line in files.read_bytes(path).split(b"\n")[:-1]:
-            try:
-                yield msgspec.json.decode(line, type=Conditions)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise UsageError(f"{str(path)!r} is damaged: {error}") from error
-
-
-def plan_in(folder: Path) -> SeriesPlan | None:
-    """The plan of the runs in a folder; None where there is none. Raises `UsageError` for a damaged one."""
-    return store.kept(folder / PLAN, SeriesPlan)
+        lines = files.read_bytes(path).split(b"\n")[:-1] if path.exists() else []
+        try:
+            return [msgspec.json.decode(line, type=Conditions) for line in lines]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{str(path)!r} is damaged: {error}") from error
 
 
 def _fraction(seconds: list[float | None], cpu_seconds: float) -> float | None:
     """Of all CPUs' time; None where some of it was not counted."""
-    known = [each for each in seconds if each is not None]
-    return sum(known) / cpu_seconds if known and len(known) == len(seconds) and cpu_seconds else None
+    counted = [each for each in seconds if each is not None]
+    return sum(counted) / cpu_seconds if counted and len(counted) == len(seconds) and cpu_seconds else None
+
+
+# -- what runs say together -------------------------------------------------------------------------------------------
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter over all runs. `answered` counts the runs that gave a value, an absence or a bound (`bounds`: these
+    alone) among the `runs`. `pairs` are all pairs of answers, `interval_pairs` those of measured numbers that have
+    intervals; `contradictions` and `interval_contradictions` say how many of them exclude each other. `spread` is the
+    standard deviation of the values in units of the error that their intervals promise: 1 where they are honest, more
+    where they are too narrow; None of fewer than four. `values` has one entry a run, None where it didn't answer."""
+
+    runs: int
+    answered: int
+    bounds: int
+    pairs: int
+    contradictions: int
+    interval_pairs: int
+    interval_contradictions: int
+    spread: float | None
+    unit: str
+    values: list[Any]
+
+
+def parameters(documents: Sequence[Document]) -> dict[str, Parameter]:
+    """Every parameter that any of the runs mentions, in the order in which they come."""
+    tables = [{finding.parameter: finding for finding in document.findings} for document in documents]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: _parameter([table.get(name) for table in tables]) for name in names}
+
+
+def _parameter(findings: list[Finding | None]) -> Parameter:
+    answers = [each for each in findings if each is not None and each.value is not None]
+    measured = [each for each in answers if _has_interval(each)]
+    pairs, interval_pairs = list(combinations(answers, 2)), list(combinations(measured, 2))
+    return Parameter(
+        runs=len(findings),
+        answered=len(answers),
+        bounds=sum(each.outcome is Outcome.AT_LEAST for each in answers),
+        pairs=len(pairs),
+        contradictions=_contradictions(pairs),
+        interval_pairs=len(interval_pairs),
+        interval_contradictions=_contradictions(interval_pairs),
+        spread=_spread(measured),
+        unit=next((each.unit for each in answers), ""),
+        values=[None if each is None else each.value for each in findings],
+    )
+
+
+def _contradictions(pairs: Sequence[tuple[Finding, Finding]]) -> int:
+    return sum(agreement(*pair) is Agreement.DIFFERS for pair in pairs)
+
+
+def _has_interval(finding: Finding) -> bool:
+    """Whether it is a measured number that says more of its error than that there is none."""
+    if finding.outcome is not Outcome.MEASURED or finding.low is None or finding.high is None:
+        return False
+    return isinstance(finding.value, (int, float)) and finding.high > finding.low
+
+
+def _spread(findings: list[Finding]) -> float | None:
+    if len(findings) < FEWEST_FOR_SPREAD:
+        return None
+    promised = median((each.high - each.low) / (2 * _Z) for each in findings)  # type: ignore[operator]
+    return stdev(float(each.value) for each in findings) / promised  # type: ignore[arg-type]
+
+
+def totals(found: dict[str, Parameter]) -> dict[str, Any]:
+    """All parameters together, beside the contradictions that honest intervals would show."""
+    names = ("runs", "answered", "bounds", "pairs", "contradictions", "interval_pairs", "interval_contradictions")
+    sums = {name: sum(getattr(each, name) for each in found.values()) for name in names}
+    runs = sums.pop("runs")
+    return {
+        "asked": runs,
+        **sums,
+        "answered_fraction": sums["answered"] / runs if runs else None,
+        "expected_interval_contradictions": DISJOINT * sums["interval_pairs"],
+    }

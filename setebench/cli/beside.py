@@ -1,4 +1,4 @@
-"""What the command line puts beside a document: plots of its scenarios, and references to hold its findings against."""
+"""What a document is shown with: plots of its scenarios, and references to hold its findings against."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from setebench import references, registry, store
-from setebench.campaign import Step, evidence_of, steps_of
+from setebench.campaign import evidence_of, steps_of
 from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import SetebenchError, UsageError
 from setebench.recording import without_recordings
@@ -47,27 +47,19 @@ def load(name: str) -> Document:
 
 def plots(document: Document) -> list[web.Plot]:
     """Every plot that the document's scenarios can draw from its evidence; one that can't be drawn says why."""
-    found = []
-    order = {step.scenario: number for number, step in enumerate(_steps(document))}  # a file sorts its evidence by name
-    entries = sorted(evidence_of(document).items(), key=lambda entry: order.get(entry[0], len(order)))
-    for name, evidence in entries:
-        entry = registry.catalogue().get(name)
-        if entry is not None or name in OWN_PLOTS:
-            found += _plots(name, entry, evidence)
-    return found
-
-
-def _steps(document: Document) -> list[Step]:
-    try:
-        return steps_of(document)
-    except UsageError:  # a damaged list costs the order, no plot
-        return []
-
-
-def _plots(name: str, entry: registry.Entry | None, evidence: dict[str, Any]) -> list[web.Plot]:
     quieten_matplotlib()
     try:
-        drawing = OWN_PLOTS[name] if entry is None else entry.load().plot
+        order = {step.scenario: number for number, step in enumerate(steps_of(document))}
+    except UsageError:  # a damaged list costs the order, no plot
+        order = {}
+    entries = sorted(evidence_of(document).items(), key=lambda entry: order.get(entry[0], len(order)))
+    return [plot for name, evidence in entries for plot in _plots(name, evidence)]
+
+
+def _plots(name: str, evidence: dict[str, Any]) -> list[web.Plot]:
+    entry = registry.catalogue().get(name)
+    try:
+        drawing = OWN_PLOTS.get(name) if entry is None else entry.load().plot
         if drawing is None:
             return []
         drawn = drawing(evidence)

@@ -27,6 +27,12 @@ class LazyCommands(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def lines(self) -> dict[str, dict[str, str]]:
+        """Of each section of the help, its commands with their lines."""
+        return {"Commands": {name: self._at[name][1] for name in self.list_commands(click.Context(self))}}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._at[name][1]) for name in sorted(self._at)])
+        for heading, lines in self.lines().items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(list(lines.items()))

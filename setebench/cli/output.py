@@ -26,10 +26,19 @@ FORM_OF_EXTENSION = {
     ".markdown": "markdown",
     ".tex": "latex",
     ".txt": "table",
+    ".html": "html",
+    ".htm": "html",
 }
-
-
 STANDARD_OUTPUT = "-"
+
+
+def form_of(path: Path, forms: Sequence[str]) -> str:
+    """The form that a file's extension names, of these. Raises `UsageError` where it names none."""
+    form = FORM_OF_EXTENSION.get(path.suffix.lower())
+    if form is None or form not in forms:
+        extensions = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
+        raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {extensions}")
+    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +51,13 @@ class Output:
 
     @classmethod
     def choose(cls, file: str | None, form: str | None, force: bool) -> Output:
-        """What `-o FILE --format FORM --force` ask for. Without a form the file's extension names it.
+        """What `-o FILE --format FORM --force` say. Without a form the file's extension names it.
 
         Raises `UsageError` for an extension that names none."""
-        if file is None or file == STANDARD_OUTPUT:
+        path = None if file is None else file_or_none(Path(file))
+        if path is None:
             return cls(form or "table", None, force)
-        path = Path(file)
-        chosen = form or FORM_OF_EXTENSION.get(path.suffix.lower())
-        if chosen is None:
-            known = ", ".join(filter(None, FORM_OF_EXTENSION))
-            raise UsageError(f"the extension of {file!r} names no form; add --format, or use {known}")
-        return cls(chosen, path, force)
+        return cls(form or form_of(path, ("json", "csv", "markdown", "latex", "table")), path, force)
 
     def check(self) -> None:
         """Raise `UsageError` now for a file, or a standard output, that couldn't be written later."""
@@ -63,12 +68,10 @@ class Output:
 
     def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
         """Print or write the document. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
-        if self.path is not None:
-            store.write(self.path, render(document, self.form, references=references).encode(), self.force)
-        elif self.form in ("table", "overview"):
-            print_for_people(lambda **look: render(document, self.form, references=references, **look))
+        if self.path is None and self.form in ("table", "overview"):
+            print_for_people(lambda **how: render(document, self.form, references=references, **how))
         else:
-            print_text(render(document, self.form, references=references).encode())
+            target_of(self.path, self.force)(render(document, self.form, references=references).encode())
 
 
 def file_or_none(path: Path | None) -> Path | None:
@@ -88,10 +91,15 @@ def target_of(path: Path | None, force: bool) -> Callable[[bytes], None]:
 
 def print_for_people(table: Callable[..., str]) -> None:
     """Print a table, which `table(width=..., colour=...)` makes, as the terminal can show it."""
-    look = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()} if sys.stdout.isatty() else {}
-    text = table(**look)
+    width = terminal_width()
+    text = table() if width is None else table(width=width, colour=not plain_terminal())
     encoding = sys.stdout.encoding or "utf-8"
     print_text(text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode())
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal; None where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def plain_terminal() -> bool:
@@ -108,11 +116,6 @@ def print_text(data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _drop_standard_output()
+        with suppress(OSError):  # what is buffered goes nowhere, or Python would try again at exit and complain anew
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SetebenchError(f"can't write to standard output: {error.strerror or error}") from error
-
-
-def _drop_standard_output() -> None:
-    """Let what is still buffered go nowhere, or Python would try again at exit and complain about it once more."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Progress on standard error: written when a scenario says something, never by a thread or a timer of its own.
+"""Progress on standard error: written when a scenario reports it, never by a thread or a timer of its own.
 
 A redrawing thread would wake up in the middle of a measurement and take cache, GIL and clock frequency with it.
 """
@@ -9,6 +9,7 @@ import logging
 import shutil
 import sys
 import time
+from types import TracebackType
 
 from setebench.cli.output import plain_terminal
 from setebench.text import visible
@@ -35,7 +36,7 @@ class Progress:
         self._part, self._due = "", self._begin
 
     def __call__(self, message: str) -> None:
-        """Say what is done next."""
+        """Write what is done next."""
         part, now = message.partition("]")[0] if message.startswith("[") else "", time.monotonic()
         if self._quiet or not (self._overwrite or self._verbose or part != self._part or now >= self._due):
             return
@@ -47,9 +48,15 @@ class Progress:
             self._line(f"[{time.monotonic() - self._begin:7.2f} s] {text}" if self._verbose else text)
 
     def detail(self, message: str) -> None:
-        """Say what only matters to those who asked for detail."""
+        """Write what only --verbose shows."""
         if self._verbose:
             self(message)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
 
     def take_over(self) -> None:
         """A line that another process drew and left there is this one's to remove."""
@@ -68,8 +75,7 @@ class Progress:
             self._line(visible(message))
 
     def _draw(self, text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        self._write("\r\x1b[K" + text[:width])
+        self._write("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1])
         self._drawn = True
 
     def _line(self, text: str) -> None:

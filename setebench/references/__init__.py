@@ -78,6 +78,13 @@ def read(name: str) -> Reference:
     return msgspec.convert(table, type=Reference)
 
 
+def listed(name: str) -> str:
+    """Lines that say what a reference is, and where its values come from."""
+    found = read(name)
+    sources = [f"    {source.title} ({source.kind}) {source.url}".rstrip() for source in found.sources.values()]
+    return "\n".join([f"reference:{name}  {found.title}, {len(found.values)} values", *sources]) + "\n"
+
+
 def document(name: str) -> Document:
     """The reference as a document, so that it can be compared like a result."""
     reference = read(name)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from native_fixture import LINE, command
 
-from setebench.campaign.documents import steps_of
+from setebench.campaign import steps_of
 from setebench.native.machine import NativeMachine
 from setebench.probe import Probe
 from setebench.registry import catalogue

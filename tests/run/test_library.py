@@ -147,6 +147,6 @@ def test_what_was_measured_stays_though_the_machine_can_not_be_closed(monkeypatc
     finding = Finding(parameter="stuck.answer", value=1, unit="lines")
     asked = Scenario(name="stuck", summary="an answer", answer=lambda _: [finding], parameters=("stuck.",))
     noted: list[str] = []
-    document = session.ask(asked, "stuck:machine", {}, noted=noted.append)
+    document = session.measure(asked, "stuck:machine", {}, session.Settings(noted=noted.append))
     assert document.findings == [finding]
     assert [line for line in noted if "it is stuck" in line]

@@ -10,8 +10,7 @@ from bare_machine import BareMachine
 from scenario_files import Write
 
 from setebench import campaign
-from setebench.campaign import Listener, Plan, askings_of, characterize, steps_of
-from setebench.campaign.patience import combined
+from setebench.campaign import Listener, Plan, characterize, combined, repeats_of, steps_of
 from setebench.machine import BusyTime
 from setebench.results import Document, Finding, Outcome
 
@@ -54,7 +53,7 @@ class SharedMachine(BareMachine):
 
 
 def asked(document: Document) -> list[str]:
-    return [each.scenario for each in askings_of(document)]
+    return [each.scenario for each in repeats_of(document)]
 
 
 def test_what_a_co_runner_left_open_is_asked_again_what_costs_least_first(scenario_folder: Write) -> None:
@@ -65,13 +64,13 @@ def test_what_a_co_runner_left_open_is_asked_again_what_costs_least_first(scenar
     document = characterize(machine, patience=60)
     assert asked(document) == ["cheap", "costly", "cheap", "costly"]
     assert [finding.outcome for finding in document.findings] == [Outcome.MEASURED] * 6
-    assert {step.scenario: step.asked for step in steps_of(document)} == {"costly": 3, "cheap": 3, "late": 1}
+    assert {step.scenario: step.runs for step in steps_of(document)} == {"costly": 3, "cheap": 3, "late": 1}
     assert {step.scenario: step.elapsed_seconds for step in steps_of(document)} == {
         "costly": 60,
         "cheap": 15,
         "late": 1,
     }
-    answered = {each.scenario: each.answered for each in askings_of(document)}
+    answered = {each.scenario: each.answered for each in repeats_of(document)}
     assert answered == {"cheap": ["cheap.size"], "costly": ["costly.size"]}
     assert document["costly.size"].evidence == "scenario.costly.again_2"
     assert document["costly.sure"].evidence == "scenario.costly", "what was known stays"
@@ -100,7 +99,7 @@ def test_an_asking_that_fails_costs_nothing_that_was_known(scenario_folder: Writ
     failures: list[str] = []
     listener = Listener(failed=lambda name, _error: failures.append(name))
     document = characterize(SharedMachine((0, 11)), patience=60, listener=listener)
-    assert asked(document)[0] == "failing" and askings_of(document)[0].reason == "no memory is left"
+    assert asked(document)[0] == "failing" and repeats_of(document)[0].reason == "no memory is left"
     assert failures == ["failing"], "and it is asked no more"
     assert {step.scenario: step.state for step in steps_of(document)} == {"failing": "done", "cheap": "done"}
     assert document["failing.sure"].value == 5 and document["cheap.size"].value == 5
@@ -115,7 +114,7 @@ def test_a_run_goes_on_with_patience_of_its_own(scenario_folder: Write) -> None:
     machine.now = 100
     document = campaign.carry_out(plan, machine, Listener(), earlier)
     assert asked(document) == ["cheap", "cheap", "costly"]
-    assert [each.number for each in askings_of(document)] == [1, 2, 1]
+    assert [each.number for each in repeats_of(document)] == [1, 2, 1]
     assert document["costly.size"].value == 20 and document["cheap.size"].value == 5
 
 
@@ -125,7 +124,7 @@ def test_all_askings_are_inferred_again(scenario_folder: Write) -> None:
     again = campaign.infer(document)
     assert again.findings == document.findings
     assert asked(again) == asked(document) == ["cheap", "costly", "cheap", "costly"]
-    assert [step.asked for step in steps_of(again)] == [3, 3]
+    assert [step.runs for step in steps_of(again)] == [3, 3]
 
 
 def finding(name: str, value: Any = None, outcome: Outcome | None = None, **others: Any) -> Finding:
@@ -142,10 +141,10 @@ def test_an_answer_stays_and_only_more_information_replaces_none() -> None:
     ]
     again = [finding("a", 4.05, low=4.04, high=4.06), finding("b", 3), finding("c", 16, Outcome.AT_LEAST), finding("d")]
     both = combined(known, again)
-    assert both.findings == [known[0], again[1], known[2], known[3]], "the largest bound is one that noise has raised"
-    assert both.answered == ["b"] and both.contradicted == []
-    assert combined(again, known).findings == again
-    assert combined(known, [finding("c", 16)]).findings[2].value == 16, "a value says more than a bound"
+    bounded = [known[0], again[1], known[2], known[3]]
+    assert both == (bounded, ["b"], []), "the largest bound is one that noise has raised"
+    assert combined(again, known)[0] == again
+    assert combined(known, [finding("c", 16)])[0][2].value == 16, "a value says more than a bound"
 
 
 def test_what_belongs_to_a_contradiction_is_not_taken_over() -> None:
@@ -160,5 +159,4 @@ def test_what_belongs_to_a_contradiction_is_not_taken_over() -> None:
         finding("rate.add", 3.0, low=2, high=4),
     ]
     both = combined(known, again)
-    assert both.findings == [*known, again[-1]]
-    assert both.answered == ["rate.add"] and both.contradicted == ["cache.l2.size", "rate.copy"]
+    assert both == ([*known, again[-1]], ["rate.add"], ["cache.l2.size", "rate.copy"])

@@ -14,9 +14,7 @@ from scenario_files import EARLY, LATE, MACHINE, Run, Write, runs, write_files
 
 from setebench import registry, store
 from setebench.campaign import steps_of
-from setebench.campaign.repeated import APART, parameters, totals
-from setebench.campaign.series import Series, SeriesPlan
-from setebench.cli.commands import repeat
+from setebench.campaign.series import DISJOINT, Series, SeriesPlan, parameters, totals
 from setebench.results import Document, Finding, Outcome
 
 
@@ -58,8 +56,8 @@ def test_honest_intervals_are_apart_as_often_as_promised() -> None:
     honest = [number(float(value), 1.96) for value in rng.normal(100, 1, 300)]
     found = parameters(documents(*honest))["p"]
     assert found.interval_pairs == 300 * 299 / 2
-    assert found.interval_contradictions / found.interval_pairs == pytest.approx(APART, abs=0.003)
-    assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(APART * found.interval_pairs)
+    assert found.interval_contradictions / found.interval_pairs == pytest.approx(DISJOINT, abs=0.003)
+    assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(DISJOINT * found.interval_pairs)
     assert found.spread == pytest.approx(1.0, abs=0.1)
     narrow = parameters(documents(*(number(each.value, 0.98) for each in honest)))["p"]
     assert narrow.interval_contradictions > 10 * found.interval_contradictions
@@ -91,7 +89,7 @@ def test_a_series_that_was_stopped_goes_on(run: Run, scenario_folder: Write, mon
             return 130
         return done.exit_code
 
-    monkeypatch.setattr(repeat, "_performed", stopping)
+    monkeypatch.setattr("setebench.cli.repeat._performed", stopping)
     stopped = run("-n", "3", "--seed", "5", "--dir", "kept")
     assert stopped.exit_code == 130
     assert stopped.stderr.endswith(f"go on with: setebench repeat -n 3 --dir kept --machine {MACHINE}\n")
@@ -108,7 +106,7 @@ def test_a_series_that_was_stopped_goes_on(run: Run, scenario_folder: Write, mon
 
 def test_code_that_a_folder_names_is_run_where_the_user_names_it_too(run: Run, scenario_folder: Write) -> None:
     scenario_folder(early=EARLY)
-    Series.open(Path("kept"), SeriesPlan(machine=MACHINE))
+    Series(Path("kept"), SeriesPlan(machine=MACHINE))
     silent = run("--dir", "kept", machine=None)
     assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
 
@@ -134,7 +132,7 @@ def test_runs_are_processes_of_their_own(run: Run, tmp_path: Path, monkeypatch: 
 
 def test_a_run_that_can_not_be_carried_out_stops_the_series(run: Run, scenario_folder: Write, monkeypatch: Any) -> None:
     scenario_folder(early=EARLY)
-    monkeypatch.setattr(repeat, "_performed", lambda _arguments: 1)
+    monkeypatch.setattr("setebench.cli.repeat._performed", lambda _arguments: 1)
     done = run("--dir", "kept")
     assert done.exit_code == 1 and "run 1 ended with exit status 1; go on with" in done.stderr
     unknown = run("--dir", "other", "--scenario", "unheard-of")

@@ -148,7 +148,7 @@ def test_a_campaign_gets_one_line_of_what_its_table_is_worth(file: Path) -> None
     from types import SimpleNamespace
     from typing import Any, cast
 
-    from setebench.cli.commands.characterize import _verified
+    from setebench.cli.characterize import _verified
 
     plan = SimpleNamespace(machine=f"sim:{file}", cpu=None, seed=1)
     request: Any = SimpleNamespace(plan=plan, verify=0.01)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from setebench import registry, store
-from setebench.cli.options import Further, scenario_command
+from setebench.cli.run import Further, scenario_command
 from setebench.counters import verdicts
 from setebench.errors import UsageError
 from setebench.native.perf.trust import this_key

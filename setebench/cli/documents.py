@@ -1,0 +1,172 @@
+"""The commands that read result files: show, report, compare, export and infer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from setebench import campaign, references, session, store
+from setebench.campaign import Listener
+from setebench.cli import beside
+from setebench.cli.options import PATH, file_options, output_options, quiet_option, reference_option
+from setebench.cli.output import Output, file_or_none, form_of, print_for_people, print_text, target_of
+from setebench.cli.progress import Progress
+from setebench.compare import Agreement, compare
+from setebench.errors import SetebenchError, UsageError
+from setebench.report.comparison import FORMS as COMPARISONS
+from setebench.report.comparison import render as render_comparison
+from setebench.report.table import render
+from setebench.results import Document
+
+REPORTS = ("html", "table", "overview", "markdown", "latex", "csv", "json")
+DIFFERS = 3
+"""Exit status with --exit-code where a finding differs; 1 and 2 mean that there was no comparison."""
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@reference_option
+@output_options
+def show(file: Path, reference: str | None, form: str | None, output: str | None, force: bool) -> None:
+    """Print the result file FILE, or write it to another file in another form."""
+    target = Output.choose(output, form, force)
+    target.check()
+    beside.check_reference(reference)
+    document = store.load(file)
+    target.deliver(document, [] if reference is None else beside.chosen_references(document, reference))
+
+
+@click.command()
+@click.argument("results", metavar="RESULT...", nargs=-1, required=True)
+@click.option(
+    "--format", "form", type=click.Choice(REPORTS), help="Form of the report.  [default: html, or by FILE's extension]"
+)
+@reference_option
+@file_options
+def report(results: tuple[str, ...], output: Path | None, form: str | None, reference: str | None, force: bool) -> None:
+    """Make a report of result files, on standard output or in FILE.
+
+    The HTML page is one self-contained file with the machine, all findings with method and reason, and the plots with
+    their data. JSON and CSV take one RESULT.
+
+    Exit status: 0 written, 2 a file that can't be read or written.
+    """
+    path = file_or_none(output)
+    chosen = form or ("html" if path is None else form_of(path, REPORTS))
+    if chosen in ("json", "csv") and len(results) > 1:
+        raise UsageError(f"{chosen} takes one result; name one, or use setebench compare")
+    beside.check_reference(reference)
+    write, documents = target_of(path, force), _named(results)
+    if chosen == "html":
+        write(beside.report(documents, reference))
+        return
+    published = [[] if chosen == "json" else beside.chosen_references(each, reference) for each in documents.values()]
+    pairs = zip(documents.values(), published, strict=True)
+    write("\n".join(render(each, chosen, references=own) for each, own in pairs).encode())
+
+
+def _named(results: tuple[str, ...]) -> dict[str, Document]:
+    """The documents by what they are called: the file's name, with a number where two have the same."""
+    found: dict[str, Document] = {}
+    for result in results:
+        name = base = Path(result).name
+        number = 2
+        while name in found:
+            name, number = f"{base} ({number})", number + 1
+        found[name] = beside.load(result)
+    return found
+
+
+@click.command("compare")
+@click.argument("results", metavar="A B [C...]", nargs=-1)
+@click.option("--list-references", is_flag=True, help="List the published values that come with setebench, and exit.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
+@click.option("--format", "form", type=click.Choice(COMPARISONS), help="Form of the comparison.  [default: table]")
+@file_options
+def compare_command(
+    results: tuple[str, ...], list_references: bool, exit_code: bool, form: str | None, output: Path | None, force: bool
+) -> None:
+    """Compare results with the first of them: settings and findings that differ, and findings that agree.
+
+    A result is a file, or reference:NAME for published values. Two numbers differ if their intervals don't overlap.
+
+    Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
+    """
+    if list_references:
+        print_text("".join(map(references.listed, references.names())).encode())
+        return
+    if len(results) < 2:
+        raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
+    write, documents = target_of(output, force), _named(results)
+    found = compare(list(documents.values()), list(documents))
+    if form in (None, "table") and file_or_none(output) is None:
+        print_for_people(lambda **_: render_comparison(found, "table"))
+    else:
+        write(render_comparison(found, form or "table").encode())
+    if exit_code and found.of(Agreement.DIFFERS):
+        raise click.exceptions.Exit(DIFFERS)
+
+
+@click.command("export")
+@click.argument("result", metavar="RESULT", required=False, type=PATH)
+@click.option("--to", "name", metavar="FORMAT", help="The format; see --list.")
+@click.option("--list", "listing", is_flag=True, help="List the formats and exit.")
+@file_options
+def export_command(result: Path | None, name: str | None, listing: bool, output: Path | None, force: bool) -> None:
+    """Write the result file RESULT as configuration for another tool.
+
+    Every value has its interval and method where the format allows it. Parameters that the result leaves open are
+    left out and listed; assumed values are marked.
+    """
+    from setebench.export import export, formats
+
+    if listing:
+        width = max(map(len, formats()))
+        print_text("".join(f"{each.name:{width}}  {each.title}\n" for each in formats().values()).encode())
+        return
+    if result is None or name is None:
+        raise UsageError("name a result file and --to FORMAT; --list says which formats there are")
+    write = target_of(output, force)
+    write(export(store.load(result), name).encode())
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@quiet_option
+@output_options
+def infer(file: Path, quiet: bool, form: str | None, output: str | None, force: bool) -> None:
+    """Run the inference again on the machine's answers recorded in FILE, without the machine.
+
+    FILE is a result of characterize -o, or of a scenario with --raw.
+
+    Exit status: 0 inferred, 1 all scenarios have other probes than in the version that recorded, 2 nothing was
+    recorded.
+    """
+    target = Output.choose(output, form, force)
+    target.check()
+    document = store.load(file)
+    try:
+        with Progress(quiet=quiet) as progress:
+            inferred = _inferred(document, progress)
+    except UsageError as error:
+        raise UsageError(f"can't infer from {str(file)!r}: {error}") from error
+    except SetebenchError:
+        raise
+    except Exception as error:  # a recording comes from anybody's file, and what a damaged one leads to is endless
+        why = campaign.reason(error)
+        raise SetebenchError(f"can't infer from {str(file)!r}, which may be damaged: {why}") from error
+    target.deliver(inferred)
+    steps = campaign.steps_of(inferred)
+    if steps and all(step.state != "done" for step in steps):
+        raise SetebenchError("no scenario could be inferred; the table says why")
+
+
+def _inferred(document: Document, progress: Progress) -> Document:
+    if document.settings.get("scenario") != campaign.NAME:
+        return session.infer(document, progress)
+
+    def fail(scenario: str, error: BaseException) -> None:
+        progress.result(f"{scenario} failed: {campaign.reason(error)}")
+
+    return campaign.infer(document, Listener(progress=progress, failed=fail))

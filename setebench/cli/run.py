@@ -1,0 +1,154 @@
+"""The command of a scenario, with its own options and the common ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from setebench import session, store
+from setebench.cli.options import (
+    PATH,
+    check_talk,
+    machine_options,
+    no_wait_option,
+    output_options,
+    register_options,
+    several,
+    talk_options,
+)
+from setebench.cli.output import Output
+from setebench.cli.progress import Progress, quieten_matplotlib
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.report.numbers import interval_text, value_text
+from setebench.report.plots import plot
+from setebench.results import Document, Finding
+from setebench.scenario import Option, Scenario
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Further:
+    """Options that a command has beside those of its scenario, and what is done with the document and their values."""
+
+    parameters: tuple[click.Option, ...]
+    then: Callable[[Document, Values], None]
+
+
+def scenario_command(name: str, scenario: Scenario, more: Further | None = None) -> click.Command:
+    """The command that runs `scenario`. Raises `SetebenchError` where its options clash with the common ones."""
+    own = {f"own_{index}": option for index, option in enumerate(scenario.options)}
+
+    def callback(**values: Any) -> None:
+        check_talk(values)
+        document = run(scenario, {option.name: values.pop(key) for key, option in own.items()}, values)
+        if more is not None:
+            more.then(document, values)
+
+    reported = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
+    command = click.Command(
+        name,
+        callback=callback,
+        params=[_parameter(key, option) for key, option in own.items()],
+        help=scenario.summary,
+        short_help=scenario.summary,
+        epilog=f"May report: {reported}" if reported else None,
+    )
+    several(machine_options, register_options, output_options)(command)
+    click.option("--raw", is_flag=True, help="Record the machine's answers in the JSON, for setebench infer.")(command)
+    if scenario.plot:
+        click.option("--plot", metavar="FILE", type=PATH, help="Draw the findings into FILE (.png, .svg or .pdf).")(
+            command
+        )
+    several(talk_options, no_wait_option)(command)
+    command.params += more.parameters if more else ()
+    names = ["--help", *(each for parameter in command.params for each in parameter.opts)]
+    if twice := next((each for each in names if names.count(each) > 1), None):
+        raise SetebenchError(f"scenario {name!r} declares the option {twice}, which there is already; rename it")
+    return command
+
+
+def _parameter(key: str, option: Option) -> click.Option:
+    kind: Any = click.Choice(option.choices) if option.choices else option.type
+    default = bool(option.default) if option.flag else option.default or () if option.multiple else option.default
+    how: Values = {"is_flag": True} if option.flag else {"type": kind, "multiple": option.multiple}
+    shown = not option.flag and default not in (None, (), [])
+    name = f"--{option.name.replace('_', '-')}"
+    return click.Option([name, key], default=default, show_default=shown, help=option.help, **how)
+
+
+def run(scenario: Scenario, options: Values, values: Values) -> Document:
+    """Run the scenario with its own `options`, where `values` are the common ones by their names, and return what was
+    written. Raises `UsageError` before measuring where the findings would have nowhere to go.
+
+    Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none."""
+    output, drawn = Output.choose(values["output"], values["form"], values["force"]), values.get("plot")
+    _check_targets(output, drawn)
+    written: list[str] = []
+    with Progress(quiet=values["quiet"], verbose=values["verbose"]) as progress:
+        settings = session.Settings(
+            noted=progress.detail,
+            progress=progress,
+            on_finding=lambda finding: report_finding(finding, progress),
+            **{name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")},
+        )
+        try:
+            document = session.measure(scenario, values["machine"], options, settings)
+            progress.close()
+            _deliver(scenario, document, output, progress)
+            written += [str(output.path)] if output.path else []
+            if drawn is not None:
+                _draw(scenario, document, drawn, values["force"])
+                written.append(str(drawn))
+                progress.result(f"wrote the plot to {drawn}")
+        except KeyboardInterrupt:
+            progress.close()
+            click.echo(f"\nInterrupted; {' and '.join(written) or 'nothing'} was written.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+    return document
+
+
+def _check_targets(output: Output, drawn: Path | None) -> None:
+    output.check()
+    if drawn is None:
+        return
+    plot.check_extension(drawn)
+    store.check_target(drawn, output.force)
+    if output.path is not None and output.path.resolve() == drawn.resolve():
+        raise UsageError(f"--output and --plot both name {str(drawn)!r}; name two files")
+
+
+def report_finding(finding: Finding, progress: Progress) -> None:
+    """Print a finding as it comes, with --verbose."""
+    text = finding.reason or " ".join((value_text(finding), interval_text(finding)))
+    progress.detail(f"{finding.parameter}: {text}")
+
+
+def warn_of_kinds(document: Document, progress: Progress) -> None:
+    """Where there are several kinds of core, say that findings hold for one: a note of the machine's."""
+    for note in document.machine.facts["notes"] if "kind_of_core" in document.settings else ():
+        progress.result(note)
+
+
+def _deliver(scenario: Scenario, document: Document, output: Output, progress: Progress) -> None:
+    warn_of_kinds(document, progress)
+    words = scenario.words if output.path is None and output.form == "table" else None
+    if words is None or document.findings:
+        output.deliver(document)
+    if words is not None:
+        click.echo(words(document.evidence))
+    if output.path is not None:
+        progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
+
+
+def _draw(scenario: Scenario, document: Document, path: Path, force: bool) -> None:
+    assert scenario.plot is not None  # --plot exists only where the scenario can draw
+    quieten_matplotlib()
+    figure = scenario.plot(document.evidence)
+    simulated = " (simulated)" if document.machine.kind == "sim" else ""
+    plot.add_machine(figure, document.machine.name + simulated)
+    plot.save(figure, path, force)

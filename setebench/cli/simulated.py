@@ -1,0 +1,201 @@
+"""The commands about simulated machines: sim, and twin, verify and fit for the twin of a result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from setebench import references, store
+from setebench.cli.options import (
+    PATH,
+    cpu_option,
+    file_options,
+    no_wait_option,
+    output_options,
+    quiet_option,
+    result_argument,
+    seed_option,
+    several,
+)
+from setebench.cli.output import Output, file_or_none, print_text, target_of
+from setebench.cli.progress import Progress
+from setebench.errors import UsageError
+
+NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."
+DIFFERS = 3
+"""Exit status of verify with --exit-code where the twin is contradicted."""
+
+LONGEST_LINE = 240
+
+
+def _machine_file(path: Path | None, force: bool) -> Callable[[bytes], None]:
+    """What writes a machine file there. Raises `UsageError` for one that couldn't be opened by --machine."""
+    path = file_or_none(path)
+    if path is not None and path.suffix != ".toml":
+        raise UsageError(f"{str(path)!r} must end in .toml, or --machine sim:FILE would not find it")
+    return target_of(path, force)
+
+
+@click.group(no_args_is_help=True)
+def sim() -> None:
+    """Simulated machines: memory systems whose every parameter is known.
+
+    Use one in any scenario by --machine sim:NAME.
+    """
+
+
+@sim.command("list")
+def list_machines() -> None:
+    """List the machines that come with setebench."""
+    from setebench.sim.files import loader
+
+    rows = [*loader.shipped(), ("random:SEED", "drawn from SEED, any whole number; the same for the same SEED")]
+    width = max(len(name) for name, _ in rows)
+    print_text("".join(f"{name:<{width}}  {description}\n" for name, description in rows).encode())
+
+
+@sim.command("show", epilog=NAME_HELP)
+@click.argument("name")
+def show_machine(name: str) -> None:
+    """Print the machine file of NAME.
+
+    A shipped one comes as it is, with the source of each value; any other with every field, defaults included.
+    """
+    from setebench.sim.files import loader
+    from setebench.sim.files.dump import dump
+
+    shipped = not loader.is_path(name) and not name.startswith("random:")
+    print_text((loader.shipped_text(name) if shipped else dump(loader.load(name))).encode())
+
+
+@sim.command(epilog=NAME_HELP)
+@click.argument("name")
+@output_options
+def truth(name: str, form: str | None, output: str | None, force: bool) -> None:
+    """Print the true parameters of NAME, by the names of findings."""
+    from setebench.sim.files import loader
+    from setebench.sim.truth.document import truth_document
+
+    target = Output.choose(output, form, force)
+    target.check()
+    target.deliver(truth_document(loader.load(name), name, datetime.now(UTC)))
+
+
+@sim.command(epilog="Check it with 'setebench sim show FILE', use it with --machine sim:FILE.")
+@click.argument("file", type=PATH)
+@click.option(
+    "--from", "source", default="plain", metavar="NAME", show_default=True, help="Machine whose values to start with."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def new(file: Path, source: str, force: bool) -> None:
+    """Write a commented machine file to FILE (.toml, or - for standard output)."""
+    from setebench.sim.files import loader
+    from setebench.sim.files.dump import template
+
+    write, path = _machine_file(file, force), file_or_none(file)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", path.stem)[:64] if path else ""
+    write(template(loader.load(source), name or "my-machine").encode())
+    if path:
+        click.echo(f"Wrote {click.format_filename(path)}.", err=True)
+
+
+# -- the twin of a result ---------------------------------------------------------------------------------------------
+
+
+@click.command("twin", epilog="Use it with --machine sim:FILE, compare it with the machine by 'setebench verify'.")
+@result_argument
+@file_options
+def twin_command(result: Path, output: Path | None, force: bool) -> None:
+    """Make a machine file of the result file RESULT: a simulated machine with the parameters that were found.
+
+    Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in a comment and
+    in the table [origins].
+    """
+    from setebench.truth.twin import as_toml, make_twin
+
+    write = _machine_file(output, force)
+    write(as_toml(make_twin(store.load(result))).encode())
+
+
+twin_options = several(
+    result_argument,
+    click.option(
+        "--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured."
+    ),
+    click.option("--twin", "file", metavar="FILE", type=PATH, help="Use this machine file as the twin."),
+    cpu_option,
+    no_wait_option,
+    click.option("--minutes", type=click.FloatRange(0.01), metavar="N", help="Duration.  [default: verify 2, fit 10]"),
+    click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes (fit: for each field)."),
+    seed_option,
+    quiet_option,
+)
+
+
+def _twin_and_request(values: dict[str, Any], minutes: float | None) -> tuple[Any, Any, Any]:
+    """The result, its twin, or the one of a file, and what to measure."""
+    from setebench.sim.files.loader import read_file
+    from setebench.truth.twin import make_twin, twin_of_file
+    from setebench.truth.verify import Request
+
+    document, file = store.load(values["result"]), values["file"]
+    twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
+    how = {name: values[name] for name in ("machine", "cpu", "seed")}
+    return document, twin, Request(minutes=values["minutes"] or minutes, trials=values["probes"], **how)
+
+
+@click.command("verify")
+@twin_options
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 where the twin is contradicted.")
+@output_options
+def verify_command(**values: Any) -> None:
+    """Compare the twin of the result file RESULT with the machine, on random probes.
+
+    Each probe runs twice on the machine and once on the twin. How far the machine agrees with itself limits how far a
+    twin can agree with it.
+
+    Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
+    """
+    from setebench.truth.verify import as_document, verify
+
+    target = Output.choose(values["output"], values["form"], values["force"])
+    target.check()
+    document, twin, request = _twin_and_request(values, None if values["probes"] else 2.0)
+    with Progress(quiet=values["quiet"]) as progress:
+        checked = verify(twin, request, progress)
+    made = as_document(checked, document, references.of_the_system(document.machine.environment))
+    target.deliver(made)
+    if target.path is None and target.form == "table":
+        form = "#{number} {family}: {machine}, twin {twin}: {probe}"
+        lines = [form.format(**each) for each in made.evidence["verify"]["worst"]]
+        short = [line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines]
+        click.echo("\n".join(["", *short]))
+    if values["exit_code"] and checked.contradicted:
+        raise click.exceptions.Exit(DIFFERS)
+
+
+@click.command("fit", epilog="Check it with 'setebench verify RESULT --twin FILE', which uses other probes.")
+@twin_options
+@file_options
+def fit_command(**values: Any) -> None:
+    """Make a machine file of the result file RESULT that predicts the machine better than what was found alone.
+
+    Fields that random probes contradict get another value, one at a time, if it predicts the machine better on new
+    probes. The result file is not changed; the machine file says which fields were fitted and why.
+
+    Exit status: 0 written, 1 it could not be run, 2 bad use.
+    """
+    from setebench.truth.fit import fit
+    from setebench.truth.twin import as_toml
+
+    write = _machine_file(values["output"], values["force"])
+    _, twin, request = _twin_and_request(values, 10.0)
+    with Progress(quiet=values["quiet"]) as progress:
+        better, steps = fit(twin, request, progress)
+        progress.result(f"{len(steps)} fields fitted")
+    write(as_toml(better).encode())
