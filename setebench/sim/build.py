@@ -13,7 +13,7 @@ from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zero
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
 from setebench.sim.frames import Frames
 from setebench.sim.recordings import recording
-from setebench.sim.spec.capacity import all_sets, usable_ways
+from setebench.sim.spec.checks import sense_problems
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
 REPLACEMENTS = {
@@ -23,33 +23,33 @@ REPLACEMENTS = {
     "tree_plru": at.TREE_PLRU,
     "bit_plru": at.BIT_PLRU,
     "nru": at.NRU,
-    "lip": at.BIMODAL,
-    "bip": at.BIMODAL,
     "srrip": at.AGES,
     "brrip": at.AGES,
     "qlru": at.AGES,
 }
 INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE, "victim": at.VICTIM}
-TLB_INDEXES = {"linear": at.BY_TLB_BITS, "hashed": at.BY_TLB_HASH, "skewed": at.BY_TLB_SKEW}
-BIP_ONE_IN = 32  # new lines; Qureshi et al., ISCA 2007
 HOST_NEAR_BYTES = 256 << 10
 """State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
 
 
 def build(machine: spec.Machine, seed: int) -> Arrays:
-    """Lay a machine out. Raises `UsageError` for a machine file that makes no sense."""
-    check(machine)
+    """Lay a machine out. Raises `UsageError` for one whose fields contradict each other."""
+    for problem in sense_problems(machine):
+        raise UsageError(f"{machine.name}: {problem.name}: {problem.message}")
     rng = np.random.default_rng((seed, 0x5E7E))
     c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)
     space = Space()
     _core(c, machine)
     _pages(c, machine, space)
     _threads(c, machine, space)
+    c[at.C_LEVELS] = len(machine.levels)
     for index, level in enumerate(machine.levels):
         _level(c, machine, index, level, space)
     c[at.C_FAR_LEVEL] = _far_level(c)
-    _tlbs(c, machine, space)
+    tlb = machine.tlb
+    for index, table in enumerate((tlb.l1_4k, tlb.l1_2m, tlb.l2_4k, tlb.l2_2m)):
+        _tlb(c, machine, index, table, space)
     _software_prefetch(c, machine)
     lay_out_prefetchers(c, machine, space)
     _coherence(c, machine)
@@ -57,32 +57,10 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     # last, as most of it is never used; a first block for pages without links
     c[at.C_LINKS] = space.take(pages + _remote_pages(machine) + 1 << int(c[at.C_PAGE_LINES_BITS]))
     s = _state(c, machine, space, rng)
-    run = machine.memory.frame_run_pages
-    small = Frames(SYSTEM_PAGES, pages // run, run, rng)
+    small = Frames(SYSTEM_PAGES, pages, 1, rng)
     huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
     remote = Frames(_near_pages(machine), _remote_pages(machine) // 512, 512, rng)
     return Arrays(c, s, _clock(machine, rng), small, huge, remote)
-
-
-def check(machine: spec.Machine) -> None:
-    """Raise `UsageError` for what the kernel can't express, of a machine that no file was checked for."""
-    rules = {
-        "a machine has two to four cache levels": 2 <= len(machine.levels) <= at.MOST_LEVELS,
-        "lines have 32, 64 or 128 bytes": machine.line_size_bytes in (32, 64, 128),
-        f"there are at most {at.MAX_PREFETCHERS} prefetchers": len(machine.prefetchers) <= at.MAX_PREFETCHERS,
-        f"brackets are {', '.join(BRACKETS)}": set() < set(machine.clock.brackets) <= set(BRACKETS),
-        "a clock moves on": machine.clock.step_ticks >= 1.0 and machine.clock.ticks_per_cycle > 0.0,
-    }
-    for number, level in enumerate(machine.levels, 1):
-        fits = (number > 1 and not level.hashed_index) or not level.sets & (level.sets - 1)
-        rules[f"level {number} has sets, and 1 to 32 ways"] = level.sets > 0 and 1 <= level.ways <= 32
-        rules[f"the sets of level {number} are a power of two"] = fits
-    for each in machine.prefetchers:
-        fits = each.level <= FILLS[each.fills] <= len(machine.levels)
-        rules[f"a prefetcher of level {each.level} fills its own or a further level"] = fits
-    broken = next((rule for rule, holds in rules.items() if not holds), None)
-    if broken is not None:
-        raise UsageError(f"{machine.name}: {broken}")
 
 
 def _core(c: Ints, machine: spec.Machine) -> None:
@@ -117,7 +95,6 @@ def _remote_pages(machine: spec.Machine) -> int:
 
 
 def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
-    memory = machine.memory
     near = _near_pages(machine)
     total = near + _remote_pages(machine)
     c[at.C_PAGES] = total
@@ -125,15 +102,12 @@ def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_FRAME_TABLE] = space.take(total)
     c[at.C_TLB_HINT] = space.take(2 * total)
     c[at.C_LINK_BLOCK] = space.take(total)
-    fill(c, "C_MEMORY_", memory)
+    fill(c, "C_MEMORY_", machine.memory)
     c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
     if machine.remote_memory is not None:
         fill(c, "C_REMOTE_", machine.remote_memory)
         c[at.C_REMOTE_LINE] = near << c[at.C_PAGE_LINES_BITS]
         c[at.C_LINK_PORT] = space.take(at.PORT_WORDS)
-    c[at.C_BANK_PORTS] = space.take(at.PORT_WORDS * memory.banks)
-    c[at.C_ROW_LINES] = memory.row_bytes // machine.line_size_bytes * memory.banks
-    c[at.C_OPEN_ROWS] = space.take(memory.banks)
 
 
 def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
@@ -152,17 +126,14 @@ def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
 def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: Space) -> None:
     v = at.C_LEVEL + index * at.L_WORDS
     owners = machine.core.cores if index < 2 else 1
-    c[at.C_LEVELS] = len(machine.levels)
     fill(c, "L_", level, v)
     if index == 0:
         fill(c, "C_", level)  # what predicts its ways
-    c[v + at.L_SETS] = all_sets(level)
-    c[v + at.L_WAYS] = usable_ways(level)
+    c[v + at.L_SETS] = level.all_sets
     c[v + at.L_REPLACEMENT] = REPLACEMENTS[level.replacement]
     c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
     c[v + at.L_INDEX] = _index(index, level)
-    c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
-    c[v + at.L_SLICE_SETS] = level.sets
+    c[v + at.L_SET_BITS] = level.all_sets.bit_length() - 1
     c[v + at.L_PORT] = at.UNIT // level.ports
     limits = (level.mshr_demand_limit, level.mshr_prefetch_limit, level.mshr_hardware_limit)
     for word, limit in zip((at.L_DEMAND, at.L_SOFTWARE, at.L_HARDWARE), limits, strict=True):
@@ -170,30 +141,19 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
-    _ages(c, v, machine, level)
-    _directory(c, v, level, space)
+    if REPLACEMENTS[level.replacement] == at.AGES:
+        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = ages(NAMED.get(level.replacement, level.qlru))
     c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
 
 
 def _index(index: int, level: spec.Level) -> int:
-    if level.slices > 1:
-        return at.BY_SLICE
-    if level.hashed_index:
-        return at.BY_HASH
-    if level.sets & (level.sets - 1):
+    odd = level.all_sets & (level.all_sets - 1)
+    if level.hashed_index or level.slices > 1:
+        return at.BY_MIX if odd else at.BY_HASH
+    if odd:
         return at.BY_REMAINDER
     return at.BY_BITS if index > 0 or level.physical_index else at.BY_VIRTUAL_BITS
-
-
-def _ages(c: Ints, v: int, machine: spec.Machine, level: spec.Level) -> None:
-    """The rules of a replacement by ages, in the order of `Ages`, and of how few new lines BIP calls just used."""
-    c[v + at.L_INSERT_ONE_IN] = BIP_ONE_IN if level.replacement == "bip" else 0
-    if REPLACEMENTS[level.replacement] == at.AGES:
-        rules = ages(NAMED.get(level.replacement, level.qlru))
-        if rules is None:
-            raise UsageError(f"{machine.name}: {level.qlru!r} is no name of a QLRU variant")
-        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
 
 
 def _far_level(c: Ints) -> int:
@@ -208,45 +168,24 @@ def _far_level(c: Ints) -> int:
 def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:
     """A set's words, arrival times and tree bits lie beside each other and begin a line of the host's caches, so that
     a lookup touches as few of those as possible: they take most of the simulator's time in random accesses."""
-    ways = usable_ways(level)
+    ways = level.ways
     c[v + at.L_READY] = ways
     c[v + at.L_TREE] = 2 * ways
     c[v + at.L_TREE_WAYS] = 1 << (ways - 1).bit_length()
     used = 2 * ways + (level.replacement == "tree_plru")
     c[v + at.L_SET_WORDS] = -(-used // at.HOST_LINE_WORDS) * at.HOST_LINE_WORDS
-    c[v + at.L_LINES] = space.take(owners * all_sets(level) * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
-
-
-def _directory(c: Ints, v: int, level: spec.Level, space: Space) -> None:
-    entries = level.directory_sets * level.directory_ways
-    if entries:
-        c[v + at.L_DIRECTORY] = space.take(2 * entries, at.HOST_LINE_WORDS)
-        c[v + at.L_DIRECTORY_BITS] = level.directory_sets.bit_length() - 1
-
-
-def _tlbs(c: Ints, machine: spec.Machine, space: Space) -> None:
-    """All tables of translations, in the order of the layout."""
-    tlb, none = machine.tlb, spec.TlbTable(entries=0)
-    c[at.C_STORE_TLB] = tlb.l1_4k_store is not None
-    upper = spec.TlbTable(entries=tlb.walk_cache_entries, miss_penalty_cycles=tlb.walk_cache_miss_cycles)
-    tables = (tlb.l1_4k, tlb.l1_2m, tlb.l2_4k, tlb.l2_2m, tlb.l1_4k_store or none, tlb.l1_2m_store or none, upper)
-    for index, table in enumerate(tables):
-        _tlb(c, machine, index, table, space)
+    c[v + at.L_LINES] = space.take(owners * level.all_sets * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
 
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:
     x = at.C_TLB + index * at.X_WORDS
     ways = table.ways or table.entries
-    sets = table.entries // ways if ways else 0
-    if ways and (sets & (sets - 1) or sets * ways != table.entries):
-        raise UsageError(f"{machine.name}: {table.entries} TLB entries in {ways} ways make no power of two of sets")
-    c[x + at.X_SETS] = max(sets, 1)
-    c[x + at.X_WAYS] = ways
+    sets = table.entries // ways if ways else 1
+    c[x + at.X_SETS] = sets
+    c[x + at.X_WAYS] = ways if table.entries else 0
     c[x + at.X_PENALTY] = units(table.miss_penalty_cycles)
-    plain = table.index == "linear" and table.pages_per_entry == 1
-    c[x + at.X_INDEX] = at.BY_PAGE if plain else TLB_INDEXES[table.index]
+    c[x + at.X_HASHED] = table.index == "hashed"
     c[x + at.X_SET_BITS] = max(sets, 1).bit_length() - 1
-    c[x + at.X_GROUP_BITS] = table.pages_per_entry.bit_length() - 1
     c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)
     c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
 
@@ -256,8 +195,6 @@ def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
     fill(c, "C_PF_", rules)
     c[at.C_PF_DROPS] = rules.when_full == "drops"
     for name, hint in rules.hints.items():
-        if name not in HINTS:
-            raise UsageError(f"{machine.name}: unknown prefetch hint {name!r}; one of {', '.join(HINTS)}")
         h = at.C_HINT + HINTS.index(name) * at.H_WORDS
         c[h + at.H_FILLS] = FILLS[hint.fills]
         c[h + at.H_EXCLUSIVE] = hint.exclusive
@@ -265,13 +202,10 @@ def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
 
 
 def _coherence(c: Ints, machine: spec.Machine) -> None:
-    rules, cores = machine.coherence, machine.core.cores
-    fill(c, "C_", rules)
+    fill(c, "C_", machine.coherence)
     c[at.C_DISTANCE] = at.C_WORDS
-    if rules.distance_cycles:
-        table = np.array(rules.distance_cycles, dtype=np.float64)
-        if table.shape != (cores, cores):
-            raise UsageError(f"{machine.name}: distance_cycles must be {cores} rows of {cores} numbers")
+    if machine.coherence.distance_cycles:
+        table = np.array(machine.coherence.distance_cycles, dtype=np.float64)
         c[at.C_WORDS :] = np.rint(table * at.UNIT).astype(np.int64).ravel()
 
 
@@ -280,8 +214,7 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
     cpus = machine.core.cores * machine.core.threads_per_core
-    threads = s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)
-    threads[:, [at.T_PAGE, at.T_STORE_PAGE]] = -1
+    s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)[:, at.T_PAGE] = -1
     for index in range(len(machine.levels)):
         lines_of(c, s, index)[:] = at.EMPTY
     pages = np.arange(SYSTEM_PAGES)

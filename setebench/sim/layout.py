@@ -9,6 +9,8 @@ from __future__ import annotations
 
 UNIT = 27720
 NEVER = 1 << 62
+KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, VALUE, ROW_WORDS = range(12)
+"""Columns of a row as the kernel reads it: those of a probe, and when its value is there."""
 PAGE_BITS = 12
 HUGE_BITS = 21
 BASE_ADDRESS = 1 << 40  # first simulated virtual address
@@ -16,7 +18,7 @@ IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
 MOST_WAYS = 32
 HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
-MOST_LEVELS = 4
+MOST_LEVELS = 3
 CO_RUNNER_BATCH = 16
 LOSS_PARTS = 1 << 20
 MAX_INTERVALS = 64
@@ -68,14 +70,9 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_REMOTE_LINE,  # the first physical line of remote memory; 0 where there is none
     C_REMOTE_FURTHER_CYCLES,
     C_REMOTE_LINK_INTERVAL_CYCLES,
-    C_MEMORY_BANKS,
-    C_MEMORY_BANK_BUSY_CYCLES,
-    C_ROW_LINES,  # lines of an open row in every bank together, 0 where rows make no difference
-    C_MEMORY_ROW_HIT_SAVES_CYCLES,
     C_MEMORY_PAGE_FAULT_4K_CYCLES,
     C_MEMORY_PAGE_FAULT_2M_CYCLES,
     C_WALKERS,
-    C_STORE_TLB,  # whether stores have first-level TLBs of their own
     C_PF_ON_L1_TLB_MISS,
     C_PF_ON_L2_TLB_MISS,
     C_PF_ON_PAGE_FAULT,
@@ -119,8 +116,6 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_WALK_SLOTS,
     C_MEMORY_PORT,
     C_LINK_PORT,
-    C_BANK_PORTS,
-    C_OPEN_ROWS,
     C_OUT,
     C_PAGE_TABLE,
     C_FRAME_TABLE,
@@ -132,7 +127,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(92)
+) = range(85)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -141,10 +136,8 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_LATENCY_CYCLES,
     L_REPLACEMENT,
     L_INCLUSION,
-    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE or BY_REMAINDER
-    L_SET_BITS,  # of a slice, rounded down
-    L_SLICE_SETS,
-    L_SLICES,
+    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH, BY_MIX or BY_REMAINDER
+    L_SET_BITS,  # of a set's number, rounded down
     L_PORT,
     L_FILL_INTERVAL_CYCLES,
     L_MSHR_ENTRIES,
@@ -168,17 +161,13 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_VICTIM,
     L_UPDATE,
     L_UPDATE_ON_MISS,
-    L_DIRECTORY,  # offset into s: for each set a line number plus one and when it was used, way by way
-    L_DIRECTORY_BITS,  # of its set's number
-    L_DIRECTORY_WAYS,
     L_WORDS,
-) = range(36)
+) = range(31)
 C_LEVEL = C_LAST
 
-(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_GROUP_BITS, X_WORDS) = range(9)
-BY_PAGE, BY_TLB_BITS, BY_TLB_HASH, BY_TLB_SKEW = range(4)  # by page: by bits, and an entry holds one page
-C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m, then
-STORE_TABLES, WALK_CACHE, TLB_TABLES = 4, 6, 7  # those of stores, 4k and 2m, and upper levels of page tables
+(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_HASHED, X_SET_BITS, X_WORDS) = range(8)
+TLB_TABLES = 4
+C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m
 
 (H_FILLS, H_EXCLUSIVE, H_BYPASS, H_WORDS) = range(4)
 C_HINT = C_TLB + TLB_TABLES * X_WORDS
@@ -205,8 +194,8 @@ P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
-LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, NRU, BIMODAL, AGES = range(8)
-BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE, BY_REMAINDER = range(5)
+LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, NRU, AGES = range(7)
+BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_MIX, BY_REMAINDER = range(5)
 NEITHER, INCLUSIVE, EXCLUSIVE, VICTIM = range(4)
 DEMAND, SOFTWARE, HARDWARE = range(3)
 BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
@@ -217,9 +206,10 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_NOW,
     S_STAMP,
     S_USES,  # uses of lines in caches so far, renumbered before they outgrow a line's word
+    S_QUANTUM,  # steps of a chase that a thread makes at once, -1 for all
     S_ACTIVE,  # bit mask of the cores that ever ran
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
-    S_SERVED,  # result: who served it: level 1 to 3, memory (4), another core (5), level 4 (6)
+    S_SERVED,  # result: who served it: level 1 to 3, memory (4), another core (5)
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
     S_FAULT,  # result: operation that touched an unmapped page, plus one
     S_FAULT_ADDRESS,
@@ -232,7 +222,7 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_SEEN_SOURCE,
     S_SEEN_OWNER,
     S_WORDS,
-) = range(17)
+) = range(18)
 
 # state of a hardware thread
 (
@@ -248,8 +238,10 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_LOAD_POS,
     T_STORE_POS,
     T_PAGE,
-    T_STORE_PAGE,
     T_ROW,
+    T_END,  # of its rows
+    T_COLUMN,  # where its addresses of this repetition begin
+    T_OUT,  # where its ticks do
     T_LOOP_ROW,
     T_LOOP_LEFT,
     T_ADVANCE,
@@ -267,8 +259,6 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_WAITING,
     T_RUNNING,
     T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others
-    T_WAITED_FOR,  # what it was before which the latest idle cycles lie
-    T_BUSY_CYCLE,  # the latest of these in which something completed after all
     T_MISS_CYCLE,  # in which the latest miss of a load began
     T_L1_FULL_UNTIL,  # ends of the spans counted so far
     T_L2_FULL_UNTIL,
@@ -286,7 +276,6 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_STORES,
     E_FP_OPS,
     E_L1_HITS,
-    E_L1_IN_FLIGHT_HITS,
     E_L1_MISSES,
     E_L1_STORE_MISSES,
     E_L1_PREFETCH_MISSES,
@@ -320,7 +309,7 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_IN_FLIGHT_FOURS,  # whole fours of them
     E_IN_FLIGHT_CYCLES,
     EVENT_WORDS,
-) = range(40)
+) = range(39)
 EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
 """Words of a core's counts by name."""
 

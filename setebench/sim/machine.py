@@ -244,7 +244,8 @@ def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:
 def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     """A probe's rows as the kernel reads them: instruction addresses, own brackets, row numbers and streams filled
     in."""
-    rows = probe.rows.copy()
+    rows = np.zeros((len(probe), at.ROW_WORDS), dtype=np.int64)
+    rows[:, : at.VALUE] = probe.rows
     rows[:, 6] = _ips(rows[:, 6], probe.instruction_addresses)
     rows[:, 7][rows[:, 7] >= 0] += begin
     timed = np.isin(rows[:, 0], (Kind.START, Kind.STOP)) & (rows[:, 4] < 0)
@@ -278,7 +279,7 @@ def _run(
     table = np.ascontiguousarray(np.concatenate(tables, axis=1))
     out = np.zeros((len(table), max(out_column, 1)), dtype=np.int64)
     arrays = sim.arrays
-    execute(arrays.c, arrays.s, arrays.f, program, threads, table, np.zeros(len(program), dtype=np.int64), out)
+    execute(arrays.c, arrays.s, arrays.f, program, threads, table, out)
     if arrays.s[at.S_FAULT]:
         _raise_fault(arrays, program, threads)
     slices = {int(t[0]): (int(t[4]), n) for t, n in zip(threads, intervals, strict=True)}

@@ -17,6 +17,11 @@ HUGE_PAGE = 1 << at.HUGE_BITS
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 
+def _room(size: int, remote: bool) -> int:
+    """Bytes of physical memory that a region of this size takes: whole blocks of another socket's."""
+    return -(-size // HUGE_PAGE) * HUGE_PAGE if remote else size
+
+
 class MemoryMap:
     """Maps regions and takes them back. Free virtual pages are kept as a sorted list of (first, count)."""
 
@@ -26,7 +31,6 @@ class MemoryMap:
         total = int(arrays.c[at.C_PAGES])
         self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
         self._left = [machine.memory.bytes, machine.remote_memory.bytes if machine.remote_memory else 0]
-        self._run = machine.memory.frame_run_pages
         self._regions: dict[int, Region] = {}
         self._free_blocks: list[int] = []  # of links, for pages that get some
         self._used_blocks = 1  # the first one is that of all pages without
@@ -38,11 +42,11 @@ class MemoryMap:
         if size <= 0:
             raise UsageError(f"a region needs a positive size, not {size}")
         size = -(-size // page_size) * page_size
-        if self._room(size, remote) > self._left[remote]:
+        if _room(size, remote) > self._left[remote]:
             raise UnsupportedError(f"{self._machine.name} has {self._left[remote]} bytes left, not {size}")
-        first = self._take_pages(size >> at.PAGE_BITS, max(page_size >> at.PAGE_BITS, self._run))
+        first = self._take_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
         self._map(first, size >> at.PAGE_BITS, page_size, (populate, remote))
-        self._left[remote] -= self._room(size, remote)
+        self._left[remote] -= _room(size, remote)
         address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
         region = Region(address, size, page_size, self._machine.line_size_bytes)
         self._regions[address] = region
@@ -58,7 +62,7 @@ class MemoryMap:
         remote = self.is_remote(region.address)
         self._forget(first, pages)
         self._unmap(first, pages, region.page_size, remote)
-        self._left[remote] += self._room(region.size, remote)
+        self._left[remote] += _room(region.size, remote)
         self._give_back(first, pages)
 
     def is_remote(self, address: int) -> bool:
@@ -67,11 +71,6 @@ class MemoryMap:
         page = (address - at.BASE_ADDRESS) >> at.PAGE_BITS
         frame = int(self._arrays.s[int(c[at.C_PAGE_TABLE]) + page]) >> at.FRAME_BITS
         return 0 < int(c[at.C_REMOTE_LINE]) <= frame << int(c[at.C_PAGE_LINES_BITS])
-
-    def _room(self, size: int, remote: bool) -> int:
-        """Bytes of physical memory that a region of this size takes: whole runs of frames."""
-        run = HUGE_PAGE if remote else self._run << at.PAGE_BITS
-        return -(-size // run) * run
 
     def link(self, region: Region, addresses: Ints) -> None:
         """Let each line point to the next address, the last to the first; all must lie in the region."""
@@ -124,8 +123,7 @@ class MemoryMap:
             blocks = self._arrays.remote_frames.take(-(-pages // PARTS))
             frames = (blocks[:, None] + np.arange(PARTS)).ravel()[:pages]
         elif self._scattered(page_size):
-            runs = self._arrays.small_frames.take(-(-pages // self._run))
-            frames = (runs[:, None] + np.arange(self._run)).ravel()[:pages]
+            frames = self._arrays.small_frames.take(pages)
         else:
             blocks = self._arrays.huge_frames.take(pages // PARTS)
             frames = (blocks[:, None] + np.arange(PARTS)).ravel()
@@ -147,7 +145,7 @@ class MemoryMap:
         if remote:
             self._arrays.remote_frames.give_back(frames[::PARTS])
         elif self._scattered(page_size):
-            self._arrays.small_frames.give_back(frames[:: self._run])
+            self._arrays.small_frames.give_back(frames)
         else:
             self._arrays.huge_frames.give_back(frames[::PARTS])
 
@@ -176,17 +174,15 @@ class MemoryMap:
         for index in range(at.TLB_TABLES):
             self._forget_translations(index, first, pages)
         threads = slice(int(c[at.C_THREADS]), int(c[at.C_WINDOW_RING]))
-        s[threads].reshape(-1, at.T_WORDS)[:, [at.T_PAGE, at.T_STORE_PAGE]] = -1
+        s[threads].reshape(-1, at.T_WORDS)[:, at.T_PAGE] = -1
 
     def _forget_translations(self, index: int, first: int, pages: int) -> None:
         """Take what has to do with these pages out of one table of translations."""
         c, s = self._arrays.c, self._arrays.s
         x = at.C_TLB + index * at.X_WORDS
-        shift = at.HUGE_BITS - at.PAGE_BITS if index % 2 or index == at.WALK_CACHE else 0
+        shift = at.HUGE_BITS - at.PAGE_BITS if index % 2 else 0
         begin, entries = int(c[x + at.X_TAGS]), int(c[x + at.X_STAMPS]) - int(c[x + at.X_TAGS])
-        tags = s[begin : begin + entries]
-        numbers = np.where(tags > 0, tags - 1, -tags - 1) << shift
-        before = (1 << max(shift, int(c[x + at.X_GROUP_BITS]))) - 1  # pages of a piece or group whose first is named
-        gone = np.flatnonzero((tags != 0) & (numbers + before >= first) & (numbers < first + pages))
-        tags[gone] = 0
+        numbers = s[begin : begin + entries] - 1 << shift
+        gone = np.flatnonzero((numbers >= first >> shift << shift) & (numbers < first + pages))
+        s[begin + gone] = 0
         s[begin + entries + gone] = 0

@@ -1,12 +1,13 @@
 """Machine files: finding, reading and checking them.
 
 Whatever a file holds, it gives a `spec.Machine` or a `UsageError` of one line that names the file, the line, the field
-and what is allowed there.
+and what is allowed there. Fields of earlier versions that do nothing any more are left out, with a line on stderr.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -25,8 +26,25 @@ MOST_LINE_CHARACTERS = 1000
 """Limits that no honest machine file comes near; they keep the TOML parser's time on a hostile one short."""
 
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
-_TENANT = re.compile("^tenant_")
 _SEED = re.compile(r"[0-9]{1,18}")
+
+GONE: dict[str, Any] = {
+    "allocated_ways": 0,
+    "directory_sets": 0,
+    "directory_ways": 0,
+    "pages_per_entry": 1,
+    "l1_4k_store": None,
+    "l1_2m_store": None,
+    "walk_cache_entries": 0,
+    "walk_cache_miss_cycles": 30.0,
+    "banks": 0,
+    "bank_busy_cycles": 0.0,
+    "row_bytes": 0,
+    "row_hit_saves_cycles": 0.0,
+    "frame_run_pages": 1,
+    "vote_percent": 20,
+}
+"""Fields that did something before 0.2, and the value with which they did nothing."""
 
 TABLES: dict[str, dict[str, Any]] = {
     "access_map": {"trigger": 3, "lines": [[1], [1], [1, 2]]},
@@ -34,9 +52,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "next_page": {"trigger": 3, "lines": [[1]], "crosses_4k": True, "crosses_4k_in_2m": True},
     "signature_path": {"trigger": 3, "lines": [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]]},
 }
-"""Kinds that there were before 0.2, and the table that does what they do on a run of lines."""
-
-COMMON = frozenset(spec.Prefetcher.__struct_fields__)
+"""Kinds of prefetchers that there were before 0.2, and the table that does what they do on a run of lines."""
 
 
 def load(name: str) -> spec.Machine:
@@ -58,28 +74,30 @@ def is_path(name: str) -> bool:
 
 def shipped() -> list[tuple[str, str]]:
     """(name, description) of every shipped machine file, sorted by name."""
-    names = sorted(entry.name.removesuffix(".toml") for entry in _presets().iterdir() if entry.name.endswith(".toml"))
-    return [(name, load(name).description) for name in names]
+    return [(name, load(name).description) for name in sorted(_presets())]
 
 
 def shipped_text(name: str) -> str:
     """The text of a shipped machine file, comments included. Raises `UsageError` for an unknown name."""
-    names = {entry.name.removesuffix(".toml"): entry for entry in _presets().iterdir() if entry.name.endswith(".toml")}
-    if name not in names:
-        known = ", ".join(sorted(names))
+    presets = _presets()
+    if name not in presets:
+        known = ", ".join(sorted(presets))
         raise UsageError(
             f"no simulated machine {_short(name)}; there are {known}, random:SEED, or the path of a .toml file"
         )
-    return names[name].read_text(encoding="utf-8")
+    return presets[name].read_text(encoding="utf-8")
 
 
 def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
-    data = with_current_names(_parse_toml(text, file))
+    data = _parse_toml(text, file)
     take_origins(data, file)
+    ignored = list(_without_gone(data))
     machine = converted(data)
     problems = [machine] if isinstance(machine, Problem) else sense_problems(machine)
     if isinstance(machine, spec.Machine) and not problems:
+        if ignored:
+            print(f"{file}: ignored, not simulated since 0.2: {', '.join(ignored)}", file=sys.stderr)
         return machine
     lines = key_lines(text)
     first = min(problems, key=lambda problem: line_of(lines, problem.path))
@@ -105,8 +123,28 @@ def read_file(path: str) -> str:
         raise UsageError(f"{_plain(path)}: can't be read: {error.strerror or error}") from error
 
 
-def _presets() -> Traversable:
-    return files("setebench.sim") / "presets"
+def _without_gone(node: Any) -> list[str]:
+    """Take fields of earlier versions out of parsed TOML, rename others; the names of those that did something."""
+    if isinstance(node, list):
+        return [name for each in node for name in _without_gone(each)]
+    if not isinstance(node, dict):
+        return []
+    found = [f"{name} = {node[name]}" for name, nothing in GONE.items() if name in node and node[name] != nothing]
+    for name in GONE.keys() & node.keys():
+        del node[name]
+    for name in [name for name in node if name.startswith("tenant_")]:
+        node[name.replace("tenant_", "co_runner_", 1)] = node.pop(name)
+    kind = node.get("kind")
+    if isinstance(kind, str) and kind in TABLES:
+        common = {name: value for name, value in node.items() if name in spec.Prefetcher.__struct_fields__}
+        node.clear()
+        node |= {**common, "kind": "table", **TABLES[kind]}
+    return found + [name for each in node.values() for name in _without_gone(each)]
+
+
+def _presets() -> dict[str, Traversable]:
+    folder = files("setebench.sim") / "presets"
+    return {each.name.removesuffix(".toml"): each for each in folder.iterdir() if each.name.endswith(".toml")}
 
 
 def _seed(text: str) -> int:
@@ -129,23 +167,6 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
         raise UsageError(f"{file}: values nested too deeply") from error
     except ValueError as error:  # e.g. a number of more digits than Python converts
         raise UsageError(f"{file}: {error}") from error
-
-
-def with_current_names(data: dict[str, Any]) -> dict[str, Any]:
-    """Older files call an SMT co-runner a tenant, and have kinds of prefetchers that are tables now."""
-    noise, prefetchers = data.get("noise"), data.get("prefetchers")
-    if isinstance(noise, dict):
-        data["noise"] = {_TENANT.sub("co_runner_", name): value for name, value in noise.items()}
-    if isinstance(prefetchers, list):
-        data["prefetchers"] = [_current(each) if isinstance(each, dict) else each for each in prefetchers]
-    return data
-
-
-def _current(prefetcher: dict[str, Any]) -> dict[str, Any]:
-    instead = TABLES.get(prefetcher["kind"]) if isinstance(prefetcher.get("kind"), str) else None
-    if instead is None:
-        return prefetcher
-    return {name: value for name, value in prefetcher.items() if name in COMMON} | {"kind": "table", **instead}
 
 
 def _syntax_message(message: str, text: str, file: str) -> str:

@@ -8,8 +8,8 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import random_below, random_bits
 from setebench.sim.kernel.compiler import Floats, Ints, compiled
 from setebench.sim.kernel.disturbances import disturb
+from setebench.sim.layout import DITHER, INTERVAL, VARIANT
 
-KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, WORDS = range(11)
 FENCE_M, FENCE_L, FENCE_S, FENCE_SERIALIZE = range(4)
 BRACKET_MFENCE, BRACKET_CPUID = 2, 3
 
@@ -78,7 +78,7 @@ def all_done(s: Ints, th: int, bracket: int) -> int:
 
 
 @compiled
-def start(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
+def start(s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
     t = all_done(s, th, program[row + VARIANT])
     if program[row + DITHER]:
         t += _dither(s, f)
@@ -87,14 +87,15 @@ def start(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int) -> None
 
 
 @compiled
-def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints, first: int) -> None:
+def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints) -> None:
     done, jitter = all_done(s, th, program[row + VARIANT]), c[lay.C_JITTER_CYCLES]
     t = done + c[lay.C_BRACKET + program[row + VARIANT]]
     if jitter:
         t = max(done, t + random_below(s, 2 * jitter + 1) - jitter)
     if t >= s[th + lay.T_DISTURBED]:
         t = disturb(c, s, cpu, t)
-    out[first + program[row + INTERVAL]] = clock_ticks(f, t) - s[th + lay.T_STARTED + program[row + INTERVAL]]
+    began = s[th + lay.T_STARTED + program[row + INTERVAL]]
+    out[s[th + lay.T_OUT] + program[row + INTERVAL]] = clock_ticks(f, t) - began
     s[th + lay.T_CLOCK] = t
 
 

@@ -25,7 +25,7 @@ def _next_thread(c: Ints, s: Ints, threads: Ints, number: int) -> int:
     best_time = 0
     for i in range(number):
         th = _thread(c, threads, i)
-        if s[th + lay.T_ROW] >= threads[i * D_WORDS + D_END] or s[th + lay.T_WAITING]:
+        if s[th + lay.T_ROW] >= s[th + lay.T_END] or s[th + lay.T_WAITING]:
             continue
         time = s[th + lay.T_CHASE_READY] if s[th + lay.T_CHASE_LEFT] > 0 else s[th + lay.T_CLOCK]
         if best < 0 or time < best_time:
@@ -52,12 +52,17 @@ def _meet(c: Ints, s: Ints, threads: Ints, number: int) -> bool:
 
 
 @compiled
-def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
-    """Every thread starts at the same time, after all that the repetition before left to complete."""
+def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int, column: int, first: int) -> None:
+    """Every thread starts at the same time, after all that the repetition before left to complete. The repetition's
+    addresses begin at `column`, its ticks at `first`."""
     for i in range(number):
         th = _thread(c, threads, i)
+        d = i * D_WORDS
         s[th + lay.T_CLOCK] = s[lay.S_NOW]
-        s[th + lay.T_ROW] = threads[i * D_WORDS + D_BEGIN]
+        s[th + lay.T_ROW] = threads[d + D_BEGIN]
+        s[th + lay.T_END] = threads[d + D_END]
+        s[th + lay.T_COLUMN] = column + threads[d + D_COLUMN]
+        s[th + lay.T_OUT] = first + threads[d + D_OUT]
         s[th + lay.T_ADVANCE] = 0
         s[th + lay.T_CHASE_LEFT] = 0
         s[th + lay.T_WAITING] = 0
@@ -76,92 +81,42 @@ def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
 
 
 @compiled
-def _one_step(
-    c: Ints,
-    s: Ints,
-    f: Floats,
-    cpu: int,
-    program: Ints,
-    addresses: Ints,
-    column: int,
-    values: Ints,
-    out: Ints,
-    first: int,
-) -> None:
+def _one_step(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints, out: Ints) -> None:
     """A thread's next operation."""
-    step(c, s, f, cpu, program, addresses, column, values, out, first, ONE_STEP)
+    step(c, s, f, cpu, program, addresses, out)
 
 
 @compiled
-def _alone(
-    c: Ints,
-    s: Ints,
-    f: Floats,
-    program: Ints,
-    threads: Ints,
-    addresses: Ints,
-    column: int,
-    values: Ints,
-    out: Ints,
-    first: int,
-) -> None:
+def _alone(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints, out: Ints) -> None:
     """Rows of a run of one thread, until its end, a fault or a barrier."""
-    cpu, end = threads[D_CPU], threads[D_END]
-    column += threads[D_COLUMN]
-    first += threads[D_OUT]
-    th = _thread(c, threads, 0)
-    while s[th + lay.T_ROW] < end and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    while s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
         if s[lay.S_SERVED] > 2:
-            fetch_coming(c, s, cpu, program, end, addresses, column)
-        step(c, s, f, cpu, program, addresses, column, values, out, first, ALL_OF_IT)
+            fetch_coming(c, s, cpu, program, addresses)
+        step(c, s, f, cpu, program, addresses, out)
 
 
 @compiled
 def _repetition(
-    c: Ints,
-    s: Ints,
-    f: Floats,
-    program: Ints,
-    threads: Ints,
-    number: int,
-    addresses: Ints,
-    column: int,
-    values: Ints,
-    out: Ints,
-    first: int,
+    c: Ints, s: Ints, f: Floats, program: Ints, threads: Ints, number: int, addresses: Ints, out: Ints
 ) -> None:
     """Run every thread's rows once: the thread furthest behind does its next operation (all of a chase if alone)."""
-    _begin_repetition(c, s, threads, number)
+    s[lay.S_QUANTUM] = ALL_OF_IT if number == 1 else ONE_STEP
     while not s[lay.S_FAULT]:
-        i = _next_thread(c, s, threads, number) if number > 1 else 0
-        if i < 0 or number == 1:
-            if number == 1:
-                _alone(c, s, f, program, threads, addresses, column, values, out, first)
-            if not _meet(c, s, threads, number):
-                break
+        i = _next_thread(c, s, threads, number) if number > 1 else -1
+        if i >= 0:
+            _one_step(c, s, f, threads[i * D_WORDS + D_CPU], program, addresses, out)
             continue
-        d = i * D_WORDS
-        own_column = column + threads[d + D_COLUMN]
-        own_first = first + threads[d + D_OUT]
-        _one_step(c, s, f, threads[d + D_CPU], program, addresses, own_column, values, out, own_first)
+        if number == 1:
+            _alone(c, s, f, threads[D_CPU], program, addresses, out)
+        if not _meet(c, s, threads, number):
+            break
     _end_repetition(c, s, threads, number)
 
 
 @compiled
-def _run(
-    c: Ints,
-    s: Ints,
-    f: Floats,
-    program: Ints,
-    threads: Ints,
-    number: int,
-    addresses: Ints,
-    columns: int,
-    repetitions: int,
-    values: Ints,
-    out: Ints,
-    out_columns: int,
-) -> None:
+def _arm(c: Ints, s: Ints, threads: Ints, number: int) -> None:
+    """Note which threads run, and set the disturbances of those that never did."""
     for i in range(number):
         th = _thread(c, threads, i)
         cpu = threads[i * D_WORDS + D_CPU]
@@ -170,41 +125,21 @@ def _run(
         if s[th + lay.T_DISTURBED] == 0:
             s[th + lay.T_CLOCK] = s[lay.S_NOW]
             arm_noise(c, s, cpu)
-    for k in range(repetitions):
-        _repetition(c, s, f, program, threads, number, addresses, k * columns, values, out, k * out_columns)
+
+
+def execute(c: IntArray, s: IntArray, f: FloatArray, program: Table, threads: Table, table: Table, out: Table) -> None:
+    """Run `program` (rows of all threads, one thread's after the other) once per row of the placement `table`.
+
+    `threads` has one row (CPU, first row, end row, first column of the table, first column of `out`) per thread; `out`
+    gets the ticks. A touch of an unmapped address ends the run with S_FAULT set.
+    """
+    rows, addresses, ticks = program.ctypes, table.ctypes, out.ctypes
+    number = threads.shape[0]
+    _arm(c.ctypes, s.ctypes, threads.ctypes, number)
+    for k in range(table.shape[0]):
+        _begin_repetition(c.ctypes, s.ctypes, threads.ctypes, number, k * table.shape[1], k * out.shape[1])
+        _repetition(c.ctypes, s.ctypes, f.ctypes, rows, threads.ctypes, number, addresses, ticks)
         if s[lay.S_FAULT]:
             break
     for i in range(number):
-        s[_thread(c, threads, i) + lay.T_RUNNING] = 0
-
-
-def execute(
-    c: IntArray,
-    s: IntArray,
-    f: FloatArray,
-    program: Table,
-    threads: Table,
-    table: Table,
-    values: IntArray,
-    out: Table,
-) -> None:
-    """Run `program` (rows of all threads, one thread's after the other) once per row of the placement `table`.
-
-    `threads` has one row (CPU, first row, end row, first column of the table, first column of `out`) per thread;
-    `values` takes the time at which each load's value is there; `out` gets the ticks. A touch of an unmapped address
-    ends the run with S_FAULT set.
-    """
-    _run(
-        c.ctypes,
-        s.ctypes,
-        f.ctypes,
-        program.ctypes,
-        threads.ctypes,
-        threads.shape[0],
-        table.ctypes,
-        table.shape[1],
-        table.shape[0],
-        values.ctypes,
-        out.ctypes,
-        out.shape[1],
-    )
+        s[_thread(c.ctypes, threads.ctypes, i) + lay.T_RUNNING] = 0

@@ -8,7 +8,7 @@ from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.memory.caches import find, first_way, purge
 from setebench.sim.kernel.memory.hierarchy import access
-from setebench.sim.kernel.memory.translation import translate, translate_store
+from setebench.sim.kernel.memory.translation import translate
 from setebench.sim.kernel.waits import note_load
 
 CLFLUSH, CLFLUSHOPT, CLWB = range(3)
@@ -66,20 +66,33 @@ def load(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, operand: 
     return done
 
 
+@inlined
+def store_enters(c: Ints, s: Ints, cpu: int, operand: int) -> int:
+    """When an operation of the store queue has a place there and its operand, which is there at `operand`."""
+    entered = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, entered)
+    count(c, s, core_of(c, cpu), lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
+    return max(t, operand)
+
+
+@inlined
+def store_leaves(c: Ints, s: Ints, cpu: int, written: int) -> None:
+    """The operation that entered the store queue last leaves it when it is written."""
+    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], written)
+    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, written)
+
+
 @compiled
 def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> None:
     """One store: it retires at once and is written when its line is there, in order with the stores before it."""
     core = core_of(c, cpu)
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     count(c, s, core, lay.E_STORES, 1)
-    entered = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, entered)
-    ready = max(t, operand)
-    count(c, s, core, lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
-    known = translate_store(c, s, cpu, core, address, ready)
+    ready = store_enters(c, s, cpu, operand)
+    known = translate(c, s, cpu, core, address, ready)
     written = max(access(c, s, cpu, core, address, ip, True, known), s[th + lay.T_STORED] + c[lay.C_ISSUE])
     s[th + lay.T_STORED] = written
-    s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], written)
     hold(c, s, cpu, max(ready, s[lay.S_ENTRY]))
     if c[lay.C_BLOCKING_STORE]:
         if s[lay.S_SERVED] > 1:
@@ -87,7 +100,7 @@ def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> No
         complete(c, s, cpu, written)
     else:
         complete(c, s, cpu, max(ready, known) + lay.UNIT)
-    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, written)
+    store_leaves(c, s, cpu, written)
 
 
 @compiled
@@ -107,9 +120,7 @@ def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> N
     """One flush: takes effect in program order, takes its time as a store does; clflush waits for the one before."""
     core = core_of(c, cpu)
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    t = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, t)
-    ready = translate(c, s, cpu, core, address, max(t, operand))
+    ready = translate(c, s, cpu, core, address, store_enters(c, s, cpu, operand))
     line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     cost = c[lay.C_FLUSH_CYCLES]
     if how == CLWB:
@@ -124,7 +135,6 @@ def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> N
     done = start + cost
     if how == CLFLUSH:
         s[th + lay.T_STORED] = done
-    s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], done)
     hold(c, s, cpu, ready)
     complete(c, s, cpu, ready + lay.UNIT)
-    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, done)
+    store_leaves(c, s, cpu, done)

@@ -5,22 +5,7 @@ from __future__ import annotations
 from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of
-from setebench.sim.kernel.clock import (
-    AFTER,
-    BASE,
-    BRACKET_MFENCE,
-    COUNT,
-    IP,
-    KIND,
-    OFFSET,
-    SIZE,
-    VARIANT,
-    WORDS,
-    all_done,
-    fence,
-    start,
-    stop,
-)
+from setebench.sim.kernel.clock import BRACKET_MFENCE, all_done, fence, start, stop
 from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
@@ -30,6 +15,7 @@ from setebench.sim.kernel.memory.translation import UNMAPPED, page_state
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.stream import stream
 from setebench.sim.kernel.waits import note_complete
+from setebench.sim.layout import AFTER, BASE, COUNT, IP, KIND, OFFSET, ROW_WORDS, SIZE, VALUE, VARIANT
 
 K_LOAD, K_STORE, K_PREFETCH, K_FLUSH = int(Kind.LOAD), int(Kind.STORE), int(Kind.PREFETCH), int(Kind.FLUSH)
 K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.NOP), int(Kind.MULTIPLY)
@@ -39,6 +25,25 @@ K_STREAM = int(Kind.STREAM)
 CHAINED = WORKS.index("chained")
 COMING_SETS, COMING_PAGES = 3, 6
 """How many rows ahead the host is asked for sets, and for the page table's words that their numbers rest on."""
+
+
+@inlined
+def _address(s: Ints, th: int, program: Ints, row: int, addresses: Ints) -> int:
+    """The operand's address."""
+    return addresses[s[th + lay.T_COLUMN] + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
+
+
+@inlined
+def _operand(program: Ints, row: int) -> int:
+    """When the value is there that the operation waits for, 0 for none."""
+    return program[program[row + AFTER] * ROW_WORDS + VALUE] if program[row + AFTER] >= 0 else 0
+
+
+@inlined
+def _fault(s: Ints, th: int, address: int) -> None:
+    """Note a touch of an address without a page."""
+    s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
+    s[lay.S_FAULT_ADDRESS] = address
 
 
 @inlined
@@ -65,8 +70,9 @@ def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
 
 
 @compiled
-def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum: int) -> bool:
-    """Follow pointers: dependent loads; at most `quantum` of them now. Returns whether the chase is over."""
+def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int) -> bool:
+    """Follow pointers: dependent loads; at most S_QUANTUM of them now. Returns whether the chase is over."""
+    left = s[lay.S_QUANTUM]
     while True:
         address = s[th + lay.T_CHASE_ADDRESS]
         following = s[_link(c, s, address)]
@@ -90,169 +96,131 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum
         if s[th + lay.T_CHASE_LEFT] == 0:
             return True
         if not mapped:
-            s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
-            s[lay.S_FAULT_ADDRESS] = following
+            _fault(s, th, following)
             return True
-        quantum -= 1
-        if quantum == 0:
+        left -= 1
+        if left == 0:
             return False
 
 
 @inlined
-def _load_row(
-    c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints, column: int, values: Ints
-) -> None:
+def _load_row(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints) -> None:
     """A load, the operation that most rows are."""
-    operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
-    address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
+    address = _address(s, th, program, row, addresses)
     if page_state(c, s, address) == UNMAPPED:
-        s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
-        s[lay.S_FAULT_ADDRESS] = address
+        _fault(s, th, address)
         return
-    value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
+    value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], _operand(program, row))
     # an address is made in integer registers, so one that waits for a vector waits for its way there as well
-    values[s[th + lay.T_ROW]] = value + (c[lay.C_VECTOR_TO_INTEGER_CYCLES] if program[row + SIZE] > 8 else 0)
+    program[row + VALUE] = value + (c[lay.C_VECTOR_TO_INTEGER_CYCLES] if program[row + SIZE] > 8 else 0)
 
 
 @compiled
-def _memory_row(
-    c: Ints,
-    s: Ints,
-    cpu: int,
-    th: int,
-    program: Ints,
-    row: int,
-    addresses: Ints,
-    column: int,
-    values: Ints,
-    quantum: int,
-) -> bool:
+def _memory_row(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints) -> bool:
     """An operation with an operand. Returns whether it is finished (a chase may take several calls)."""
-    kind = program[row + KIND]
-    operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
+    kind, operand = program[row + KIND], _operand(program, row)
+    address = _address(s, th, program, row, addresses)
     if kind == K_CHASE and s[th + lay.T_CHASE_LEFT] > 0:
         address = s[th + lay.T_CHASE_ADDRESS]
-    else:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
     if kind == K_PREFETCH:
         prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
-        return True
     elif kind == K_STREAM:
         return stream(c, s, cpu, th, program, row, address)
-    elif page_state(c, s, address) != UNMAPPED:
-        if kind == K_STORE:
-            store(c, s, cpu, address, program[row + IP], operand)
-            return True
-        if kind == K_FLUSH:
-            flush(c, s, cpu, address, program[row + VARIANT], operand)
-            return True
+    elif page_state(c, s, address) == UNMAPPED:
+        _fault(s, th, address)
+    elif kind == K_STORE:
+        store(c, s, cpu, address, program[row + IP], operand)
+    elif kind == K_FLUSH:
+        flush(c, s, cpu, address, program[row + VARIANT], operand)
+    else:
         if s[th + lay.T_CHASE_LEFT] == 0:
             s[th + lay.T_CHASE_ADDRESS] = address
             s[th + lay.T_CHASE_LEFT] = program[row + COUNT]
             s[th + lay.T_CHASE_READY] = max(s[th + lay.T_CLOCK], operand)
-        finished = _chase(c, s, cpu, th, program, row, quantum)
-        values[s[th + lay.T_ROW]] = s[th + lay.T_CHASE_READY]
+        finished = _chase(c, s, cpu, th, program, row)
+        program[row + VALUE] = s[th + lay.T_CHASE_READY]
         return finished
-    s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
-    s[lay.S_FAULT_ADDRESS] = address
     return True
 
 
 @compiled
 def _arithmetic_row(c: Ints, s: Ints, cpu: int, program: Ints, row: int) -> None:
     """Instructions that neither touch memory nor order anything."""
-    kind = program[row + KIND]
-    count = program[row + COUNT]
+    kind, number = program[row + KIND], program[row + COUNT]
     if kind == K_WAIT:
-        chain(c, s, cpu, count, lay.UNIT, -1)
+        chain(c, s, cpu, number, lay.UNIT, -1)
     elif kind == K_ADD:
-        chain(c, s, cpu, count, lay.UNIT, lay.T_CHAIN)
+        chain(c, s, cpu, number, lay.UNIT, lay.T_CHAIN)
     elif kind == K_TRANSFER:
-        chain(c, s, cpu, count, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
+        chain(c, s, cpu, number, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
     elif kind == K_NOP:
-        free_instructions(c, s, cpu, count, 0)
+        free_instructions(c, s, cpu, number, 0)
     elif kind == K_MULTIPLY and program[row + VARIANT]:
-        chain(c, s, cpu, count, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
+        chain(c, s, cpu, number, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
     elif kind == K_MULTIPLY:
-        free_instructions(c, s, cpu, count, c[lay.C_MULTIPLY_CYCLES])
+        free_instructions(c, s, cpu, number, c[lay.C_MULTIPLY_CYCLES])
 
 
 @compiled
-def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints, first: int) -> None:
+def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints) -> None:
     """An operation without an operand."""
     kind = program[row + KIND]
     if kind == K_FENCE:
         fence(c, s, th, program[row + VARIANT])
     elif kind == K_START:
-        start(c, s, f, th, program, row)
+        start(s, f, th, program, row)
     elif kind == K_STOP:
-        stop(c, s, f, cpu, th, program, row, out, first)
+        stop(c, s, f, cpu, th, program, row, out)
     elif kind == K_REPEAT:
         s[th + lay.T_LOOP_ROW] = s[th + lay.T_ROW]
         s[th + lay.T_LOOP_LEFT] = program[row + COUNT]
         s[th + lay.T_ADVANCE] = 0
+        return
     elif kind == K_BARRIER:
         s[th + lay.T_WAITING] = 1
         s[th + lay.T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
     else:
         _arithmetic_row(c, s, cpu, program, row)
         return
-    if c[lay.C_COUNTING] and kind != K_REPEAT:
+    if c[lay.C_COUNTING]:
         note_complete(c, s, cpu, 1, s[th + lay.T_CLOCK])
 
 
 @compiled
-def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, end: int, addresses: Ints, column: int) -> None:
+def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, addresses: Ints) -> None:
     """Have the host bring near what rows a little further on will look at."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     coming = s[th + lay.T_ROW] + COMING_SETS
-    row = coming * WORDS
-    if coming < end and program[row + BASE] >= 0:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
-        fetch_sets(c, s, core_of(c, cpu), address)
+    if coming < s[th + lay.T_END] and program[coming * ROW_WORDS + BASE] >= 0:
+        fetch_sets(c, s, core_of(c, cpu), _address(s, th, program, coming * ROW_WORDS, addresses))
     coming += COMING_PAGES - COMING_SETS
-    row = coming * WORDS
-    if coming < end and program[row + BASE] >= 0:
-        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + lay.T_ADVANCE]
-        page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
+    if coming < s[th + lay.T_END] and program[coming * ROW_WORDS + BASE] >= 0:
+        page = (_address(s, th, program, coming * ROW_WORDS, addresses) - lay.BASE_ADDRESS) >> lay.PAGE_BITS
         if page >= 0 and page < c[lay.C_PAGES]:
             fetch(s, c[lay.C_PAGE_TABLE] + page)
 
 
 @inlined
-def step(
-    c: Ints,
-    s: Ints,
-    f: Floats,
-    cpu: int,
-    program: Ints,
-    addresses: Ints,
-    column: int,
-    values: Ints,
-    out: Ints,
-    first: int,
-    quantum: int,
-) -> None:
-    """One operation of a thread (one step of a chase where `quantum` is 1). The thread's addresses of this repetition
-    begin at `column`, its ticks at `first`."""
+def step(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints, out: Ints) -> None:
+    """One operation of a thread; of a chase no more steps than S_QUANTUM says."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     at = s[th + lay.T_ROW]
-    row = at * WORDS
+    row = at * ROW_WORDS
     clock = s[th + lay.T_CLOCK]
     if clock >= s[th + lay.T_DISTURBED]:
         s[th + lay.T_CLOCK] = disturb(c, s, cpu, clock)
     if program[row + KIND] == K_LOAD:
-        _load_row(c, s, cpu, th, program, row, addresses, column, values)
+        _load_row(c, s, cpu, th, program, row, addresses)
     elif program[row + BASE] >= 0:
-        if not _memory_row(c, s, cpu, th, program, row, addresses, column, values, quantum):
+        if not _memory_row(c, s, cpu, th, program, row, addresses):
             return
     elif program[row + KIND] == K_END:
         s[th + lay.T_LOOP_LEFT] -= 1
         if s[th + lay.T_LOOP_LEFT] > 0:
             at = s[th + lay.T_LOOP_ROW]
-            s[th + lay.T_ADVANCE] += program[at * WORDS + OFFSET]
+            s[th + lay.T_ADVANCE] += program[at * ROW_WORDS + OFFSET]
         else:
             s[th + lay.T_ADVANCE] = 0
     else:
-        _plain_row(c, s, f, cpu, th, program, row, out, first)
+        _plain_row(c, s, f, cpu, th, program, row, out)
     s[th + lay.T_ROW] = at + 1

@@ -11,13 +11,13 @@ from __future__ import annotations
 from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count, reserve
-from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
+from setebench.sim.kernel.core import complete, enter, hold
 from setebench.sim.kernel.memory.caches import purge
 from setebench.sim.kernel.memory.software_prefetch import prefetch
 from setebench.sim.kernel.memory.translation import UNMAPPED, page_state, translate
-from setebench.sim.kernel.operations import load, store
+from setebench.sim.kernel.operations import load, store, store_enters, store_leaves
+from setebench.sim.layout import COUNT, DITHER, INTERVAL, IP, SIZE
 
 DESCRIPTION, SPACING = INTERVAL, DITHER
 """Columns of a row that streams have no other use for."""
@@ -41,12 +41,8 @@ def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -
     """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
     join it in a write-combining buffer."""
     core = core_of(c, cpu)
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     count(c, s, core, lay.E_STORES, 1)
-    entered = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, entered)
-    ready = max(t, operand)
-    count(c, s, core, lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
+    ready = store_enters(c, s, cpu, operand)
     written = translate(c, s, cpu, core, address, ready)
     place = address - lay.BASE_ADDRESS
     line = place >> c[lay.C_LINE_BITS]
@@ -54,10 +50,9 @@ def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -
         purge(c, s, line)
         count(c, s, core, lay.E_MEMORY_WRITES, 1)
         written = reserve(s, c[lay.C_MEMORY_PORT], written, c[lay.C_MEMORY_INTERVAL_CYCLES])
-    s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], written)
     hold(c, s, cpu, ready)
     complete(c, s, cpu, ready + lay.UNIT)
-    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, written)
+    store_leaves(c, s, cpu, written)
 
 
 @compiled

@@ -97,7 +97,7 @@ class Reading:
             return 0
         seen = alone + (1.0 - amounts.get("undercounts_smt", 0.0)) * beside
         instead = "floor_per_cycle" in amounts or "includes_other_stalls" in amounts
-        count = seen[list(event.instead if instead else event.counted)].sum()
+        count = seen[list(event.instead if instead and event.instead else event.counted)].sum()
         for kind, words in (("misses_prefetches", event.prefetched), ("no_stores", event.stored)):
             count -= seen[list(words)].sum() if kind in amounts else 0.0
         count = max(0.0, count * event.each) + amounts.get("background", 0.0) * seen[at.E_CYCLES]

@@ -30,13 +30,11 @@ from setebench.sim.prefetchers.published.reference_prediction import (
     reference_prediction_settings,
     train_reference_prediction,
 )
-from setebench.sim.prefetchers.published.spatial import spatial_settings, train_spatial
 from setebench.sim.prefetchers.published.stream_buffer import stream_buffer_settings, train_stream_buffer
-from setebench.sim.prefetchers.region import region_settings, train_region
+from setebench.sim.prefetchers.region import region_settings, spatial_settings, train_region
 from setebench.sim.prefetchers.streamer import silence_streamer, streamer_settings, train_streamer
 from setebench.sim.prefetchers.stride import stride_settings, train_stride
-from setebench.sim.prefetchers.table import table_settings, train_table
-from setebench.sim.prefetchers.up_down import train_up_down, up_down_settings
+from setebench.sim.prefetchers.table import table_settings, train_table, up_down_settings
 
 Train = Callable[[Ints, Ints, int, int, int], int]
 
@@ -56,10 +54,10 @@ KINDS = (
     Kind(spec.NextLine, next_line_settings, train_next_line),
     Kind(spec.LinePair, pair_settings, train_pair),
     Kind(spec.Region, region_settings, train_region),
-    Kind(spec.UpDown, up_down_settings, train_up_down),
+    Kind(spec.UpDown, up_down_settings, train_table),
     Kind(spec.StreamBuffer, stream_buffer_settings, train_stream_buffer),
     Kind(spec.BestOffset, best_offset_settings, train_best_offset),
-    Kind(spec.SpatialPattern, spatial_settings, train_spatial),
+    Kind(spec.SpatialPattern, spatial_settings, train_region),
     Kind(spec.ReferencePrediction, reference_prediction_settings, train_reference_prediction),
     Kind(spec.FeedbackStream, feedback_stream_settings, train_feedback_stream),
     Kind(spec.InstructionClasses, ip_classes_settings, train_ip_classes),

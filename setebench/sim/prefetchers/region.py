@@ -1,7 +1,7 @@
-"""Region prefetcher: remembers which lines of a region a visit touched, and fetches them on the next such visit.
+"""Region prefetcher: records which lines of a region one generation touched, and fetches them in the next alike one.
 
 State: a table of active regions (footprint being recorded) followed by a table of footprints, in which every line of
-the region has a two-bit count of the latest visits in a row that touched it.
+the region has a two-bit count of the latest generations in a row that touched it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,16 @@ def region_settings(kind: spec.Region, page_lines: int) -> tuple[list[int], int]
     return own, kind.active_regions * A_WORDS + kind.entries * F_WORDS
 
 
+def spatial_settings(kind: spec.SpatialPattern, page_lines: int) -> tuple[list[int], int]:
+    """As above, of spatial memory streaming: a region prefetcher that one generation is enough for."""
+    lines = max(kind.region_size_bytes * page_lines // 4096, 1)
+    own = [lines, 1, kind.active_regions, kind.entries, BY_IP_OFFSET, (1 << kind.ip_bits) - 1]
+    return own, kind.active_regions * A_WORDS + kind.entries * F_WORDS
+
+
 @compiled
 def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
-    """Add a finished visit to the footprint of its key: touched lines count one up to three, the others fall to 0."""
+    """Add a finished generation to the footprint of its key: touched lines count up to three, the others fall to 0."""
     key = s[active + A_KEY]
     touched = s[active + A_LINES]
     table = q + c[p + G_ACTIVE] * A_WORDS
@@ -50,7 +57,7 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
 
 @compiled
 def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
-    """The lines of the region that enough visits with this key touched, counted from the first access."""
+    """The lines of the region that enough generations of this key touched, counted from the first access."""
     lines = c[p + G_LINES]
     record = find_record(s, q + c[p + G_ACTIVE] * A_WORDS, c[p + G_ENTRIES], F_WORDS, key)
     if record < 0:
@@ -73,7 +80,7 @@ def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n
 
 @compiled
 def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
-    """Note the access in its active region, or open the region and fetch what earlier visits touched."""
+    """Note the access in its active region, or open the region and fetch what earlier generations touched."""
     lines = c[p + G_LINES]
     line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
     region = (line // lines) * 8 + owner

@@ -1,13 +1,14 @@
-"""Lines by the number of accesses: see `spec.LineTable`."""
+"""Lines by the number of accesses: see `spec.LineTable`. A `spec.UpDown` is one whose only row holds the next line, in
+the direction in which the page's accesses went last, and which waits for misses."""
 
 from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE
+from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, page_key, use
 
-(N_TRIGGER, N_PAGES, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 4)
+(N_TRIGGER, N_PAGES, N_ONLY_MISSES, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 5)
 (R_LAST, R_STEP, R_RUN, R_WORDS) = range(2, 6)
 IN_ROW = 4
 
@@ -15,8 +16,13 @@ IN_ROW = 4
 def table_settings(kind: spec.LineTable, _page_lines: int) -> tuple[list[int], int]:
     """The kind's own configuration words and how many words of state it needs. A row is filled up with zeros."""
     lines = [([*row] + [0] * IN_ROW)[:IN_ROW] for row in kind.lines]
-    own = [kind.trigger, kind.pages, len(lines), *(line for row in lines for line in row)]
+    own = [kind.trigger, kind.pages, 0, len(lines), *(line for row in lines for line in row)]
     return own, kind.pages * R_WORDS
+
+
+def up_down_settings(kind: spec.UpDown, _page_lines: int) -> tuple[list[int], int]:
+    """As above."""
+    return [1, kind.streams, 1, 1, 1, *[0] * (IN_ROW - 1)], kind.streams * R_WORDS
 
 
 @compiled
@@ -28,9 +34,9 @@ def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     if record < 0:
         record = claim(s, q, c[p + N_PAGES], R_WORDS, key)
         s[record + R_STEP] = 1
-    elif line == s[record + R_LAST]:
+    elif line == s[record + R_LAST] and not c[p + N_ONLY_MISSES]:
         return n
-    else:
+    elif line != s[record + R_LAST]:
         step = 1 if line > s[record + R_LAST] else -1
         if step != s[record + R_STEP] and s[record + R_RUN] > 1:
             s[record + R_RUN] = 1
@@ -39,7 +45,7 @@ def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
     row = min(s[record + R_RUN] - c[p + N_TRIGGER], c[p + N_ROWS] - 1)
-    if row < 0:
+    if row < 0 or (c[p + N_ONLY_MISSES] and not s[S_SEEN_MISSES]):
         return n
     for k in range(IN_ROW):
         ahead = c[p + N_LINES + row * IN_ROW + k] * s[record + R_STEP]

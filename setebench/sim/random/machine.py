@@ -7,265 +7,261 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.random.caches import random_levels
 from setebench.sim.random.pmu import random_pmu
 from setebench.sim.random.prefetchers import random_prefetchers
-from setebench.sim.random.published import with_published
-from setebench.sim.random.ranges import Draw
-from setebench.sim.random.variants import with_variants
+from setebench.sim.random.ranges import RANGES, Draw
 
-LEAST_MEMORY = 2.0
-"""Latency of memory over that of the last level, at least."""
-
-MOST_REGION_LINES = 64
-"""Lines of a region prefetcher's footprint."""
+LEAST_GROWTH = 2  # a level's lines over those of the one above
+LEAST_MEMORY = 2.0  # latency of memory over that of the last level
+SLOWEST_CORE = 0.9  # of memory's latency, within which another core's caches answer
+MOST_BUSY = 0.5  # of memory's latency, within which its interval lets all misses begin
+LEAST_HIDDEN = 8  # entries of a miss queue that something may hide: a shorter load queue than that no core has
+SPLIT, HASHED = RANGES["mshr_split"], RANGES["tlb_hashed"]
+GUESTS = ("guest", "stolen")
+CYCLES_OF_LOSS = 1e-6, 1e-3  # seconds in a microsecond and in a millisecond
 
 
 def random_machine(seed: int) -> spec.Machine:
     """The machine of `seed`: always the same for the same seed, always valid."""
     draw = Draw(seed)
-    kind = draw.one("noise.kind")
-    line = draw.one("line_size")
+    kind, line, pages = draw("noise_kind"), draw("line_size"), draw("memory_pages")
     core = _core(draw, line)
-    levels = random_levels(draw, core)
-    pages = draw.one("memory.pages")
+    levels = _levels(draw, core)
     memory = _memory(draw, pages, levels)
-    order = "out-of-order" if core.out_of_order else "in-order"
+    core, memory = _hiding(draw, core, levels[0], memory)
+    clock, order = _clock(draw, kind), "out-of-order" if core.out_of_order else "in-order"
     machine = spec.Machine(
         name=f"random:{seed}",
         description=f"drawn from seed {seed}: {order}, {len(levels)} levels, {kind}",
-        clock=_clock(draw, kind),
-        noise=_noise(draw, kind, levels, core),
+        clock=clock,
+        noise=_noise(draw, kind, levels[0], core),
         core=core,
         levels=levels,
         tlb=_tlb(draw),
         memory=memory,
+        remote_memory=_remote(draw, memory) if draw("remote") else None,
         software_prefetch=_software_prefetch(draw, levels),
         line_size_bytes=line,
-        prefetchers=_of_lines(random_prefetchers(draw, core, memory), line),
         coherence=_coherence(draw, core, levels, memory),
     )
-    machine = with_variants(seed, with_published(seed, machine), kind)
-    return msgspec.structs.replace(machine, pmu=random_pmu(seed, machine))
-
-
-def _of_lines(prefetchers: tuple[Any, ...], line: int) -> tuple[Any, ...]:
-    """The prefetchers, with regions of no more lines than a footprint has bits."""
-    return tuple(
-        msgspec.structs.replace(each, region_size_bytes=min(each.region_size_bytes, MOST_REGION_LINES * line))
-        if isinstance(each, spec.Region)
-        else each
-        for each in prefetchers
-    )
+    if kind != "quiet" and draw("recorded"):  # of all that a recording holds nothing twice
+        noise = msgspec.structs.replace(
+            machine.noise, recorded="emerald-rapids-guest", stall_interval_cycles=0.0, steal_interval_cycles=0.0
+        )
+        clock = msgspec.structs.replace(clock, drift=0.0, jump=0.0)
+        machine = msgspec.structs.replace(machine, noise=noise, clock=clock)
+    if kind not in ("quiet", "normal") and draw("loses"):
+        machine = msgspec.structs.replace(machine, noise=_losing(draw, machine))
+    machine = msgspec.structs.replace(machine, prefetchers=random_prefetchers(draw, machine))
+    return msgspec.structs.replace(machine, pmu=random_pmu(draw, machine))
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:
-    cpuid = "clock.cpuid_trapped_cycles" if kind in ("guest", "stolen") else "clock.cpuid_cycles"
-    fine = draw.chance("clock.fine")
+    brackets = draw.fields("bracket")
+    if kind in GUESTS:
+        brackets["cpuid"] = draw("bracket_trapped")
     return spec.Clock(
-        ticks_per_cycle=draw.real("clock.ticks_per_cycle", 4),
-        ticks_per_second=draw.real("clock.ticks_per_second", -6),
-        step_ticks=1.0 if fine else draw.real("clock.step_ticks", 0),
-        brackets={
-            "lfence": draw.real("clock.lfence_cycles", 1),
-            "rdtscp": draw.real("clock.rdtscp_cycles", 1),
-            "cpuid": draw.real(cpuid, 0),
-        },
-        drift=draw.real("noise.drift", 3) if kind in ("guest", "stolen") else 0.0,
-        drift_period_cycles=draw.real("noise.drift_period_cycles", -8),
-        jump=draw.real("noise.jump", 3) if kind != "quiet" and draw.chance("noise.jumps") else 0.0,
-        jump_period_cycles=draw.real("noise.jump_period_cycles", -6),
-        jitter_cycles=0.0 if kind == "quiet" else draw.real("clock.jitter_cycles", 1),
+        **draw.fields("clock"),
+        step_ticks=1.0 if draw("clock_fine") else float(round(draw("clock_step"))),
+        brackets=brackets,
+        drift=draw("clock_drift") if kind in GUESTS else 0.0,
+        jump=draw("clock_jump") if kind != "quiet" and draw("clock_jumps") else 0.0,
+        jitter_cycles=0.0 if kind == "quiet" else draw("clock_jitter"),
     )
 
 
-def _noise(draw: Draw, kind: str, levels: tuple[spec.Level, ...], core: spec.Core) -> spec.Noise:
+def _noise(draw: Draw, kind: str, first: spec.Level, core: spec.Core) -> spec.Noise:
     if kind == "quiet":
         return spec.Noise()
-    stalls = draw.real("noise.stall_interval_cycles", 0)
-    usual = spec.Noise(
-        interrupt_interval_cycles=draw.real("noise.interrupt_interval_cycles", 0),
-        interrupt_cycles=draw.real("noise.interrupt_cycles", 0),
-        interrupt_lines=draw.whole("noise.interrupt_lines"),
-        stall_interval_cycles=0.0 if kind == "normal" else stalls,
-        stall_cycles=draw.real("noise.stall_cycles", 0),
-    )
-    if kind == "shared":
-        return msgspec.structs.replace(usual, **_co_runner(draw, levels[0], core))
-    return msgspec.structs.replace(usual, **_steal(draw)) if kind == "stolen" else usual
+    fields = draw.fields("noise")
+    if kind != "normal":
+        fields["stall_interval_cycles"] = draw("stall_interval")
+    if kind in ("shared", "stolen"):
+        fields |= draw.fields(kind)
+    if kind == "shared":  # each thread of a core may get a co-runner, and an entry is left at least
+        threads = core.threads_per_core if first.mshr_shared_by_smt else 1
+        most = (first.mshr_entries - 1) // threads
+        fields["co_runner_entries"] = min(round(first.mshr_entries * draw("co_runner_entries")), most)
+    return spec.Noise(**fields)
 
 
-def _co_runner(draw: Draw, first: spec.Level, core: spec.Core) -> dict[str, Any]:
-    """Each thread of a core may get one, and an entry is left at least."""
-    beside = core.threads_per_core if first.mshr_shared_by_smt else 1
-    part = draw.real("noise.co_runner_entries")
-    return {
-        "co_runner_interval_cycles": draw.real("noise.co_runner_interval_cycles", 0),
-        "co_runner_cycles": draw.real("noise.co_runner_cycles", 0),
-        "co_runner_entries": min(round(first.mshr_entries * part), (first.mshr_entries - 1) // beside),
-        "co_runner_issue_share": draw.real("noise.co_runner_issue_share"),
-        "co_runner_line_interval_cycles": draw.real("noise.co_runner_line_interval_cycles", 0),
-    }
-
-
-def _steal(draw: Draw) -> dict[str, Any]:
-    names = ("steal_interval_cycles", "steal_cycles", "episode_interval_cycles", "episode_cycles")
-    return {name: draw.real(f"noise.{name}", 0) for name in names} | {"steal_lines": draw.whole("noise.steal_lines")}
+def _losing(draw: Draw, machine: spec.Machine) -> spec.Noise:
+    """Lines are lost with the time that passes, whatever the core's frequency."""
+    micro, milli = CYCLES_OF_LOSS
+    seconds = draw("loss_microseconds") * micro
+    interval = seconds * machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
+    share = min(draw("loss_per_millisecond") * seconds / milli, 1.0)
+    return msgspec.structs.replace(machine.noise, loss_interval_cycles=float(round(interval)), loss_share=share)
 
 
 def _core(draw: Draw, line: int) -> spec.Core:
-    in_order = draw.chance("core.in_order")
-    blocking_load = in_order and draw.chance("core.blocking")
-    blocking_store = in_order and draw.chance("core.blocking")
-    extra = sorted(draw.one("vector_extra") for _ in range(3))
-    threads = draw.one("core.threads")
+    fields = draw.fields("core")
+    in_order = draw("in_order")
+    threads = fields["threads_per_core"]
+    blocking = in_order and draw("blocking")
+    fields |= {
+        "cores": draw.fitting("core.cores", lambda cores: cores * threads <= draw("most_cpus")),
+        "access_sizes": tuple(size for size in fields["access_sizes"] if size <= line),
+        "issue_width": draw("in_order_width") if in_order else fields["issue_width"],
+        "smt_extra_cycles": draw("smt_extra") if threads > 1 else 0.0,
+    }
+    sizes = ("bytes16", "bytes32", "bytes64")
+    extra = dict(zip(sizes, sorted(draw("vector_extra") for _ in sizes), strict=True))
     return spec.Core(
-        cores=draw.fitting("core.cores", lambda cores: cores * threads <= draw.most("core.cpus")),
-        threads_per_core=threads,
+        **fields,
         out_of_order=not in_order,
-        issue_width=draw.one("core.in_order_width" if in_order else "core.width"),
-        reorder_window=draw.one("core.reorder_window"),
-        load_queue=draw.one("core.load_queue"),
-        store_queue=draw.one("core.store_queue"),
-        blocking_load=blocking_load,
-        blocking_store=blocking_store,
-        blocking_prefetch=blocking_load and draw.chance("core.blocking_prefetch"),
-        multiply_cycles=draw.one("core.multiply_cycles"),
-        integer_to_vector_cycles=draw.real("core.transfer_cycles", 0),
-        vector_to_integer_cycles=draw.real("core.transfer_cycles", 0),
-        vector_load_extra=spec.VectorExtra(bytes16=extra[0], bytes32=extra[1], bytes64=extra[2]),
-        access_sizes=tuple(size for size in draw.one("core.access_sizes") if size <= line),
-        flush_cycles=draw.real("core.flush_cycles", 0),
-        flush_cached_extra_cycles=draw.one("core.flush_cached_extra"),
-        smt_extra_cycles=draw.one("core.smt_extra_cycles") if threads > 1 else 0.0,
+        blocking_load=blocking,
+        blocking_store=in_order and draw("blocking"),
+        blocking_prefetch=blocking and draw("blocking_prefetch"),
+        vector_load_extra=spec.VectorExtra(**extra),
     )
 
 
-def _tlb(draw: Draw) -> spec.Tlb:
-    penalty = float(draw.whole("tlb.l1_penalty"))
-    walk = penalty + draw.whole("tlb.walk_extra")
-    first, ways = draw.one("tlb.l1_shape")
-    second, second_ways = draw.fitting("tlb.l2_shape", lambda shape: shape[0] > first)
-    huge = draw.fitting("tlb.l1_2m_entries", lambda entries: entries <= second)
-    small = spec.TlbTable(
-        entries=first,
-        ways=ways,
-        index=draw.one("tlb.l1_index") if ways else "linear",
-        pages_per_entry=draw.one("tlb.l1_pages_per_entry"),
-        miss_penalty_cycles=penalty,
-    )
-    if draw.chance("tlb.l2_2m_missing"):  # then a miss in level 1 is a walk
-        l1_2m = spec.TlbTable(entries=huge, miss_penalty_cycles=walk)
-        l2_2m = spec.TlbTable(entries=0, miss_penalty_cycles=0.0)
-    else:
-        l1_2m = spec.TlbTable(entries=huge, miss_penalty_cycles=penalty)
-        l2_2m = spec.TlbTable(entries=second, ways=second_ways, miss_penalty_cycles=walk - 5.0)
-    return spec.Tlb(
-        l1_4k=small,
-        l2_4k=spec.TlbTable(
-            entries=second,
-            ways=second_ways,
-            index=draw.one("tlb.l2_index"),
-            pages_per_entry=draw.one("tlb.l2_pages_per_entry"),
-            miss_penalty_cycles=walk,
-        ),
-        l1_2m=l1_2m,
-        l2_2m=l2_2m,
-        walkers=draw.one("tlb.walkers"),
-        walk_cache_entries=draw.one("tlb.walk_cache_entries") if draw.chance("tlb.walk_cache") else 0,
-        walk_cache_miss_cycles=float(draw.whole("tlb.walk_cache_miss")),
-        **_store_tlbs(draw, small, l1_2m),
-    )
+def _hiding(draw: Draw, core: spec.Core, first: spec.Level, memory: spec.Memory) -> tuple[spec.Core, spec.Memory]:
+    """Some load queues are shorter than level 1's miss queue, and some memories too slow for it to fill."""
+    entries = first.mshr_entries
+    if not draw("hides") or entries < LEAST_HIDDEN or not core.out_of_order:
+        return core, memory
+    if draw("hides_by_load_queue"):
+        return msgspec.structs.replace(core, load_queue=int(entries * draw("hiding_load_queue"))), memory
+    interval = round(memory.latency_cycles / entries * draw("hiding_interval"), 1)
+    return core, msgspec.structs.replace(memory, interval_cycles=interval)
 
 
-def _store_tlbs(draw: Draw, small: spec.TlbTable, huge: spec.TlbTable) -> dict[str, Any]:
-    """First-level tables of stores, no larger than those of loads, that cost as much to miss."""
-    if not draw.chance("tlb.own_for_stores"):
-        return {}
-    entries = min(small.entries, draw.one("tlb.store_entries")), min(huge.entries, draw.one("tlb.store_2m_entries"))
+# -- caches ----------------------------------------------------------------------------------------------------------
+
+
+def _levels(draw: Draw, core: spec.Core) -> tuple[spec.Level, ...]:
+    first = _level(draw, "l1", _of_first(draw, core))
+    least = LEAST_GROWTH * first.lines
+    sets, ways = draw.fitting("l2_shape", lambda shape: shape[0] * shape[1] >= least)
+    entries = min(int(first.mshr_entries * draw("l2_mshr_factor")), draw("l2_mshr_most"))
+    second = _level(draw, "l2", {"sets": sets, "ways": ways, "mshr_entries": entries, **_shared(draw, core)})
+    levels = [first, second]
+    if draw("l3_present"):
+        lines = min(second.lines * draw("l3_growth"), draw("l3_most"))
+        ways = draw("l3.ways")
+        sets = 1 << max(int(lines / ways).bit_length() - 1, (LEAST_GROWTH * second.lines // ways).bit_length())
+        levels.append(_level(draw, "l3", {"sets": sets, "ways": ways}))
+    return _odd(draw, levels)
+
+
+def _of_first(draw: Draw, core: spec.Core) -> dict[str, Any]:
+    """Fields of level 1: which causes don't get all miss entries, and how ways are predicted."""
+    entries = draw("l1.mshr_entries")
+    part = max(2, int(entries * draw("mshr_part")))
+    demand, software, hardware = (part if draw.value(share) else 0 for share in SPLIT)
     return {
-        "l1_4k_store": spec.TlbTable(entries=entries[0], miss_penalty_cycles=small.miss_penalty_cycles),
-        "l1_2m_store": spec.TlbTable(entries=entries[1], miss_penalty_cycles=huge.miss_penalty_cycles),
+        "mshr_entries": entries,
+        "mshr_demand_limit": demand if core.out_of_order else 0,
+        "mshr_prefetch_limit": software,
+        "mshr_hardware_limit": hardware,
+        **_shared(draw, core),
+        **(draw.fields("way") if draw("way_predicted") else {}),
     }
 
 
+def _shared(draw: Draw, core: spec.Core) -> dict[str, bool]:
+    return {"mshr_shared_by_smt": core.threads_per_core == 1 or draw("shared_by_smt")}
+
+
+def _level(draw: Draw, name: str, own: dict[str, Any]) -> spec.Level:
+    fields = {**draw.fields(name), "fill_interval_cycles": draw("fill_interval"), **own}
+    if fields["replacement"] == "tree_plru" and fields["ways"] & (fields["ways"] - 1):
+        fields["replacement"] = "lru"  # a tree with fewer leaves than places is no one's known design
+    fields["latency_cycles"] = float(fields["latency_cycles"])
+    return spec.Level(**{**fields, **_policy(fields["replacement"])})
+
+
+def _policy(name: str) -> dict[str, str]:
+    return {"replacement": "qlru", "qlru": name} if name.startswith("H") else {"replacement": name, "qlru": ""}
+
+
+def _odd(draw: Draw, levels: list[spec.Level]) -> tuple[spec.Level, ...]:
+    """Some level of some machines replaces by what is no usual policy, some have fewer sets than a power of two."""
+    if draw("rare_policy"):
+        number = int(draw.rng.integers(len(levels)))
+        levels[number] = msgspec.structs.replace(levels[number], **_policy(draw("rare_policies")))
+    if draw("odd_sets"):
+        number = int(draw.rng.integers(1, len(levels)))
+        sets = int(levels[number].sets * draw("odd_part"))
+        if sets * levels[number].ways > levels[number - 1].lines:
+            levels[number] = msgspec.structs.replace(levels[number], sets=sets)
+    return tuple(levels)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _tlb(draw: Draw) -> spec.Tlb:
+    penalty = float(draw("tlb_penalty"))
+    walk = penalty + draw("tlb_walk_extra")
+    first, ways = draw("tlb_l1")
+    second, second_ways = draw.fitting("tlb_l2", lambda shape: shape[0] > first)
+    huge = draw("tlb_l1_2m")
+    near, far = ("hashed" if draw.value(share) else "linear" for share in HASHED)
+    small: dict[str, Any] = {"entries": first, "ways": ways, "index": near if ways else "linear"}
+    large: dict[str, Any] = {"entries": second, "ways": second_ways, "index": far}
+    missing = draw("tlb_l2_2m_missing")  # then a miss in level 1 is a walk
+    return spec.Tlb(
+        l1_4k=spec.TlbTable(**small, miss_penalty_cycles=penalty),
+        l2_4k=spec.TlbTable(**large, miss_penalty_cycles=walk),
+        l1_2m=spec.TlbTable(entries=huge, miss_penalty_cycles=walk if missing else penalty),
+        l2_2m=spec.TlbTable(entries=0) if missing else spec.TlbTable(**large, miss_penalty_cycles=walk),
+        walkers=draw("tlb_walkers"),
+    )
+
+
 def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memory:
-    latency = float(max(draw.whole("memory.latency"), LEAST_MEMORY * levels[-1].latency_cycles))
-    interval = draw.one("memory.interval")
-    fillable = interval * max(level.mshr_entries for level in levels[:2]) < 0.5 * latency
-    banks = draw.one("memory.banks")
-    rows = draw.chance("memory.rows") and banks > 0
+    latency = float(max(draw("memory_latency"), LEAST_MEMORY * levels[-1].latency_cycles))
+    interval = draw("memory_interval")
+    fillable = interval * max(level.mshr_entries for level in levels[:2]) < MOST_BUSY * latency
     return spec.Memory(
-        bytes=1 << 34,
+        **draw.fields("memory"),
         latency_cycles=latency,
-        spread_cycles=round(latency * draw.real("memory.spread_share", 3)),
+        spread_cycles=float(round(latency * draw("memory_spread"))),
         interval_cycles=interval if fillable else 0.0,
-        banks=banks,
-        bank_busy_cycles=draw.real("memory.bank_busy", 0) if banks else 0.0,
-        row_bytes=draw.one("memory.row_bytes") if rows else 0,
-        row_hit_saves_cycles=float(round(latency * draw.real("memory.row_saves"))) if rows else 0.0,
-        frame_run_pages=draw.one("memory.frame_run"),
         page_sizes=(4096,) if pages == "small" else (4096, 2097152),
         huge_pages_splintered=pages == "splintered",
-        huge_pages_contiguous=pages != "splintered" or not draw.chance("memory.scattered"),
-        page_fault_4k_cycles=draw.real("memory.fault_4k", 0),
-        page_fault_2m_cycles=draw.real("memory.fault_2m", 0),
+        huge_pages_contiguous=pages != "splintered" or not draw("memory_scattered"),
+    )
+
+
+def _remote(draw: Draw, near: spec.Memory) -> spec.RemoteMemory:
+    further, interval = draw("remote_further"), draw("remote_interval")
+    return spec.RemoteMemory(
+        further_cycles=float(round(near.latency_cycles * further)),
+        link_interval_cycles=round(near.interval_cycles * interval, 2),
     )
 
 
 def _software_prefetch(draw: Draw, levels: tuple[spec.Level, ...]) -> spec.SoftwarePrefetch:
-    nta: Any = draw.one("hints.nta")
-    bypasses = nta == "l1" and levels[1].inclusion != "inclusive" and draw.chance("hints.nta_bypasses_l2")
+    fills = {name: level for name, level in draw.fields("hints").items() if level}
+    lowest = f"l{len(levels)}"
     hints: dict[Any, spec.Hint] = {
-        "t0": spec.Hint(fills=draw.one("hints.t0")),
-        "t1": spec.Hint(fills=_lower_hint(draw, levels)),
-        "t2": spec.Hint(fills=_lower_hint(draw, levels)),
-        "nta": spec.Hint(fills=nta, bypasses_l2=bypasses),
+        name: spec.Hint(fills="l2" if level == "l3" != lowest else level, exclusive=name == "w")
+        for name, level in fills.items()
     }
-    if draw.chance("hints.w"):
-        hints["w"] = spec.Hint(fills=draw.one("hints.w_fills"), exclusive=True)
-    on_l1_tlb_miss = draw.chance("prefetch.on_l1_tlb_miss")
-    return spec.SoftwarePrefetch(
-        hints=hints,
-        on_l1_tlb_miss=on_l1_tlb_miss,
-        on_l2_tlb_miss=on_l1_tlb_miss and draw.chance("prefetch.on_l2_tlb_miss"),
-        on_page_fault=draw.chance("prefetch.on_page_fault"),
-        across_page=draw.chance("prefetch.across_page"),
-        when_full="drops" if draw.chance("prefetch.drops") else "stalls",
-        lower_hint_takes_l1_entry=draw.chance("prefetch.takes_l1_entry"),
-    )
-
-
-def _lower_hint(draw: Draw, levels: tuple[spec.Level, ...]) -> Any:
-    return draw.fitting("hints.t1", lambda level: level != "l3" or len(levels) > 2)
+    if fills["nta"] == "l1" and levels[1].inclusion != "inclusive" and draw("nta_bypasses_l2"):
+        hints["nta"] = spec.Hint(fills="l1", bypasses_l2=True)
+    rules = draw.fields("software")
+    rules["on_l2_tlb_miss"] = rules["on_l1_tlb_miss"] and rules["on_l2_tlb_miss"]
+    return spec.SoftwarePrefetch(hints=hints, **rules)
 
 
 def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memory: spec.Memory) -> spec.Coherence:
     """Another core's caches answer later than the slowest own one and before memory."""
-    nearest, slowest = levels[-1].latency_cycles, round(0.9 * (memory.latency_cycles - memory.row_hit_saves_cycles))
-    distances: tuple[tuple[float, ...], ...] = ()
-    if core.cores > 2 and draw.chance("coherence.distances"):
-        distances = _distances(draw, core.cores, (slowest - nearest) / 2)
-    furthest = max((max(row) for row in distances), default=0.0)
-    remote = min(nearest + draw.real("coherence.extra", 0), slowest - furthest)
+    nearest, slowest = levels[-1].latency_cycles, float(round(SLOWEST_CORE * memory.latency_cycles))
+    size, furthest = draw("coherence_clusters"), 0.0
+    if core.cores > 2 and draw("coherence_distances"):
+        furthest = min(float(draw("coherence_distance")), float(round((slowest - nearest) / 2)))
+    remote = min(nearest + draw("coherence_extra"), slowest - furthest)
+    cores = range(core.cores)
+    table = tuple(tuple(0.0 if a // size == b // size else furthest for b in cores) for a in cores)
     return spec.Coherence(
-        modified_cycles=remote + draw.one("coherence.modified_extra"),
+        **draw.fields("coherence"),
+        modified_cycles=remote + draw("coherence_modified"),
         exclusive_cycles=remote,
-        shared_cycles=remote if draw.chance("coherence.shared") else 0.0,
-        invalidate_cycles=draw.real("coherence.invalidate", 0),
-        invalidate_per_sharer_cycles=draw.one("coherence.per_sharer"),
-        distance_cycles=distances,
+        shared_cycles=remote if draw("coherence_shared") else 0.0,
+        distance_cycles=table if furthest else (),
     )
-
-
-def _distances(draw: Draw, cores: int, most: float) -> tuple[tuple[float, ...], ...]:
-    """How much further than the nearest cores are, up to `most`: each pair by itself, or by clusters."""
-    if draw.chance("coherence.clusters"):
-        size = draw.fitting("coherence.cluster_cores", lambda size: size < cores)
-        apart = min(float(draw.whole("coherence.cluster_distance")), float(round(most)))
-        return tuple(tuple(0.0 if a // size == b // size else apart for b in range(cores)) for a in range(cores))
-    return tuple(tuple(min(_distance(draw, a, b), float(round(most))) for b in range(cores)) for a in range(cores))
-
-
-def _distance(draw: Draw, reader: int, owner: int) -> float:
-    return 0.0 if reader == owner else float(draw.whole("coherence.distance"))

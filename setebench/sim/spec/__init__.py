@@ -1,9 +1,9 @@
-"""The schema of a machine file: every parameter of a simulated memory system.
+"""The schema of a machine file: every parameter of a simulated memory system but its prefetchers and its PMU.
 
 A machine file is TOML; each table below is one of these classes. Defaults describe a quiet, plain out-of-order core
 without prefetchers. Latencies are totals, load to use, in core cycles, of an otherwise idle machine with a TLB hit.
-The file is the truth: what `setebench sim truth` prints is derived from these fields alone. What a field says and may
-be stands in its type, from where msgspec's messages, `setebench sim new` and the checks have it.
+The file is the truth: what `setebench sim truth` prints is derived from these fields alone. A field's type says what it
+means and may be; msgspec's messages, `setebench sim new` and the checks have it from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import msgspec
 from setebench.sim.spec.pmu import Fault as Fault
 from setebench.sim.spec.pmu import Pmu as Pmu
 from setebench.sim.spec.prefetchers import SHORT_RUNS_UNSURE as SHORT_RUNS_UNSURE
-from setebench.sim.spec.prefetchers import AccessKind as AccessKind
 from setebench.sim.spec.prefetchers import AnyPrefetcher as AnyPrefetcher
 from setebench.sim.spec.prefetchers import BestOffset as BestOffset
 from setebench.sim.spec.prefetchers import FeedbackStream as FeedbackStream
@@ -36,36 +35,30 @@ from setebench.sim.spec.prefetchers import WhenFull as WhenFull
 from setebench.sim.spec.table import Table as Table
 from setebench.sim.spec.table import between, says, several, words
 
-FillLevel = Literal["l1", "l2", "l3", "none"]
 MOST = 1e13  # cycles between two events of noise
+MOST_CYCLES = 1e5  # of a latency or what adds to it
+
+Bracket = Literal["lfence", "rdtscp", "mfence", "cpuid", "rdpru"]
+HintName = Literal["t0", "t1", "t2", "nta", "w"]
+Policy = Literal["lru", "tree_plru", "bit_plru", "nru", "fifo", "random", "srrip", "brrip", "qlru"]
+Row = Annotated[tuple[Annotated[float, between(0, MOST_CYCLES, "cycles")], ...], several(1, 64, "one row")]
 
 
 class Clock(Table, frozen=True, kw_only=True):
     """The time-stamp counter and how it is read."""
 
     ticks_per_cycle: Annotated[float, between(0.001, 100, "counter ticks per core cycle, the mean over time")] = 1.0
-    ticks_per_second: Annotated[
-        float, between(1e6, 1e11, "stated in Facts; the core runs at ticks_per_second / ticks_per_cycle")
-    ] = 2.0e9
-    step_ticks: Annotated[
-        float, between(1, 100_000, "the counter moves in steps of this many ticks, may be fractional")
-    ] = 1.0
+    ticks_per_second: Annotated[float, between(1e6, 1e11, "stated in Facts; over ticks_per_cycle: the core's")] = 2.0e9
+    step_ticks: Annotated[float, between(1, 1e5, "the counter moves in steps of this many ticks, may be odd")] = 1.0
     brackets: Annotated[
-        dict[Literal["lfence", "rdtscp", "mfence", "cpuid", "rdpru"], Annotated[float, between(0, 1e6, "cycles")]],
+        dict[Bracket, Annotated[float, between(0, 1e6, "cycles")]],
         several(1, 5, "cycles of an empty interval for each bracket that works; the first is the machine's own choice"),
     ] = msgspec.field(default_factory=lambda: {"lfence": 20.0, "rdtscp": 25.0})
     drift: Annotated[float, between(0, 0.2, "the core's frequency swings by this fraction around its mean")] = 0.0
     drift_period_cycles: Annotated[float, between(1e4, MOST, "one swing up and down")] = 1.0e9
-    jump: Annotated[
-        float,
-        between(0, 0.2, "the core's frequency jumps this fraction above and below its mean; with drift at most 0.2"),
-    ] = 0.0
-    jump_period_cycles: Annotated[
-        float, between(1e4, MOST, "how long it stays; of each two such times one is fast, one slow, in any order")
-    ] = 1.0e9
-    jitter_cycles: Annotated[
-        float, between(0, 1e4, "each reading takes up to this much longer or shorter, uniformly")
-    ] = 0.0
+    jump: Annotated[float, between(0, 0.2, "and jumps this fraction above and below; with drift at most 0.2")] = 0.0
+    jump_period_cycles: Annotated[float, between(1e4, MOST, "how long it stays; of two times one is fast")] = 1.0e9
+    jitter_cycles: Annotated[float, between(0, 1e4, "a reading takes up to so much longer or shorter, evenly")] = 0.0
 
 
 class Noise(Table, frozen=True, kw_only=True):
@@ -76,45 +69,28 @@ class Noise(Table, frozen=True, kw_only=True):
     interrupt_lines: Annotated[int, between(0, 65536, "lines that an interrupt brings into the core's caches")] = 32
     stall_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between short stalls (steal, refresh)")] = 0.0
     stall_cycles: Annotated[float, between(0, 1e7, "cycles a stall takes")] = 200.0
-    co_runner_interval_cycles: Annotated[
-        float,
-        between(0, MOST, "mean cycles until an unseen SMT co-runner starts on another thread, for each thread"),
-    ] = 0.0
-    co_runner_cycles: Annotated[float, between(1, MOST, "mean cycles that this lasts")] = 1e8
-    co_runner_entries: Annotated[
-        int, between(0, 512, "level-1 miss entries that it holds all the time; fewer than there are")
-    ] = 2
+    co_runner_interval_cycles: Annotated[float, between(0, MOST, "mean cycles until an unseen SMT co-runner comes")] = (
+        0.0
+    )
+    co_runner_cycles: Annotated[float, between(1, MOST, "mean cycles that it stays on the other thread")] = 1e8
+    co_runner_entries: Annotated[int, between(0, 512, "level-1 miss entries that it holds; fewer than there are")] = 2
     co_runner_issue_share: Annotated[float, between(0, 0.9, "fraction of the issue slots that it takes")] = 0.4
-    co_runner_line_interval_cycles: Annotated[
-        float,
-        between(0, 1e9, "cycles between two lines that it brings into the core's caches, in batches; 0 = none"),
-    ] = 0.0
-    steal_interval_cycles: Annotated[
-        float, between(0, MOST, "mean cycles between two steals by the hypervisor, within an episode")
-    ] = 0.0
-    steal_cycles: Annotated[
-        float, between(0, 1e10, "cycles that one such time takes, half to one and a half times as long")
-    ] = 4e6
+    co_runner_line_interval_cycles: Annotated[float, between(0, 1e9, "between two lines that it brings; 0 = none")] = (
+        0.0
+    )
+    steal_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between two steals within an episode")] = 0.0
+    steal_cycles: Annotated[float, between(0, 1e10, "cycles that one takes, half to one and a half times so long")] = (
+        4e6
+    )
     steal_lines: Annotated[int, between(0, 1 << 20, "lines that it brings into the core's caches")] = 512
     episode_interval_cycles: Annotated[float, between(0, MOST, "mean cycles without steal between episodes")] = 0.0
     episode_cycles: Annotated[float, between(1, MOST, "mean cycles of an episode")] = 1e9
-    loss_interval_cycles: Annotated[
-        float,
-        between(
-            0,
-            MOST,
-            "mean cycles between bursts in which lines leave the core's private caches, and what lies below them, by "
-            "themselves, because others take their places in a directory of the whole host",
-        ),
-    ] = 0.0
+    loss_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between bursts of private lines lost")] = 0.0
+    loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one burst takes")] = 0.01
     recorded: Annotated[
         Literal["", "emerald-rapids-guest"],
-        says(
-            "a recording of a real machine whose wandering pace and gaps (interrupts, steal) the core's clock "
-            "replays, from a random begin on; cycles stay as they are"
-        ),
+        says("a recording whose wandering pace and gaps the core's clock replays; cycles stay as they are"),
     ] = ""
-    loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one such burst takes")] = 0.01
 
 
 class VectorExtra(Table, frozen=True, kw_only=True):
@@ -132,56 +108,36 @@ class Core(Table, frozen=True, kw_only=True):
     threads_per_core: Annotated[int, between(1, 8, "SMT threads; CPU number = thread * cores + core")] = 1
     out_of_order: Annotated[bool, says("false: operations start in program order")] = True
     issue_width: Annotated[int, between(1, 12, "instructions that enter the core per cycle")] = 4
-    reorder_window: Annotated[
-        int, between(1, 1024, "instructions between the oldest unfinished one and the newest")
-    ] = 224
+    reorder_window: Annotated[int, between(1, 1024, "instructions from the oldest unfinished one to the newest")] = 224
     load_queue: Annotated[int, between(1, 512, "loads and software prefetches not yet retired")] = 72
     store_queue: Annotated[int, between(1, 512, "stores and flushes not yet written")] = 56
     blocking_load: Annotated[bool, says("true: nothing starts before a load that missed level 1 is done")] = False
     blocking_store: Annotated[bool, says("the same for stores")] = False
     blocking_prefetch: Annotated[bool, says("the same for software prefetches")] = False
     multiply_cycles: Annotated[float, between(1, 100, "latency of an integer multiplication")] = 3.0
-    integer_to_vector_cycles: Annotated[
-        float, between(0, 100, "moving a value from an integer to a vector register")
-    ] = 2.0
-    vector_to_integer_cycles: Annotated[
-        float, between(0, 100, "and back; a vector chase pays this per step, `after` a vector load once")
-    ] = 2.0
+    integer_to_vector_cycles: Annotated[float, between(0, 100, "from an integer to a vector register")] = 2.0
+    vector_to_integer_cycles: Annotated[float, between(0, 100, "and back, as in each step of a vector chase")] = 2.0
     vector_load_extra: Annotated[VectorExtra, says("what vector loads take longer")] = VectorExtra()
-    access_sizes: Annotated[
-        tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access that the core can do")
-    ] = (8, 16, 32, 64)
+    access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
     flush_cycles: Annotated[float, between(0, 1e7, "a flush takes this long")] = 40.0
-    flush_cached_extra_cycles: Annotated[float, between(0, 1e7, "and this much more for a line that is in a cache")] = (
+    flush_cached_extra_cycles: Annotated[float, between(0, 1e7, "and so much more for a line in a cache")] = 0.0
+    smt_extra_cycles: Annotated[float, between(0, 1000, "what a load takes longer beside a running sibling thread")] = (
         0.0
     )
-    smt_extra_cycles: Annotated[
-        float, between(0, 1000, "every load takes this much longer while a sibling thread runs")
-    ] = 0.0
-    prefetcher_switches: Annotated[bool, says("true: hardware prefetchers can be switched off, as real CPUs' can")] = (
-        False
-    )
+    prefetcher_switches: Annotated[bool, says("true: hardware prefetchers can be switched off")] = False
 
 
 class Level(Table, frozen=True, kw_only=True):
-    """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all. Level 4 is a cache of memory: it
-    is filled by what is read from memory and written to it, and knows nothing of the levels above."""
+    """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all."""
 
-    sets: Annotated[
-        int,
-        between(
-            1, 1 << 20, "in each slice; a power of two at level 1 and with hashed_index, else lines go by the remainder"
-        ),
-    ]
+    sets: Annotated[int, between(1, 1 << 20, "a power of two at level 1; elsewhere lines go by the remainder")]
     ways: Annotated[int, between(1, 32, "lines per set")]
-    latency_cycles: Annotated[float, between(0.25, 1e5, "load to use of a hit here")]
+    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a hit here")]
     replacement: Annotated[
-        Literal["lru", "tree_plru", "bit_plru", "nru", "fifo", "random", "lip", "bip", "srrip", "brrip", "qlru"],
+        Policy,
         says(
-            "which line of a full set leaves; bit_plru (also called MRU): a bit for each line, set by its use, and all "
-            "others cleared when all are set; the first line without one leaves; nru: a random one of those without; "
-            "lip, bip: as lru, but new lines count as the least recently used one, all or 31 in 32 (Qureshi et al., "
-            "ISCA 2007)"
+            "which line of a full set leaves; bit_plru: the first whose bit no use has set since all were cleared; "
+            "nru: a random one of these"
         ),
     ] = "lru"
     qlru: Annotated[
@@ -190,103 +146,57 @@ class Level(Table, frozen=True, kw_only=True):
             0,
             24,
             'the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation of Abel and '
-            'Reineke (ISPASS 2020), which `replacement_ages.py` explains; srrip is "H00_M2_R0_U0_UMO" and brrip '
-            '"H00_MR322_R0_U0_UMO"',
+            "Reineke (ISPASS 2020), which `replacement_ages.py` explains",
         ),
     ] = ""
     inclusion: Annotated[
         Literal["inclusive", "exclusive", "victim", "neither"],
         says(
-            "with respect to the levels above: inclusive = a line evicted here leaves them; exclusive = filled by "
-            "their victims and emptied by a hit; victim (level 3 only) = filled by their victims, and a hit leaves the "
-            "line; ignored at level 1 and 4"
+            "of the levels above: inclusive = a line evicted here leaves them; exclusive = filled by their victims and "
+            "emptied by a hit; victim (level 3) = filled by their victims, a hit leaves the line; ignored at level 1"
         ),
     ] = "neither"
     hashed_index: Annotated[bool, says("the set is a hash of the whole physical line number")] = False
-    physical_index: Annotated[
-        bool,
-        says(
-            "level 1 only (the others always are): the set is bits of the physical line number, not of the virtual "
-            "one, which is something else where a way is larger than a page"
-        ),
-    ] = False
-    slices: Annotated[
-        int, between(1, 64, "level 3 only: parts with `sets` each; a hash of the physical line number says which")
-    ] = 1
-    allocated_ways: Annotated[
-        int, between(0, 32, "of `ways` those that this program may fill, as a partition leaves it; 0 = all")
-    ] = 0
-    directory_sets: Annotated[
-        int,
-        between(
-            0,
-            1 << 22,
-            "level 3 only: of a directory of the lines that private caches hold, hashed, LRU; a line that loses its "
-            "place there leaves them; 0 = one without limits",
-            power_of_two=True,
-        ),
-    ] = 0
-    directory_ways: Annotated[int, between(0, 32, "lines in each of its sets")] = 0
+    physical_index: Annotated[bool, says("level 1 only, as others always are: the set is bits of physical numbers")] = (
+        False
+    )
+    slices: Annotated[int, between(1, 64, "level 3 only: so many times `sets`, chosen by a hash")] = 1
     way_tag_bits: Annotated[
-        int,
-        between(
-            0,
-            16,
-            "level 1 only: a load's way is chosen by a hash of so many bits of its virtual address above those of the "
-            "set, of which the latest used line of the set is the one found; 0 = whole addresses are compared, nothing "
-            "is mispredicted",
-        ),
+        int, between(0, 16, "level 1 only: bits of a hash of the virtual address that predicts a load's way; 0 = none")
     ] = 0
-    mispredicted_way_cycles: Annotated[
-        float, between(0, 1000, "a load whose line is in another way than the one chosen takes so much longer")
-    ] = 0.0
+    mispredicted_way_cycles: Annotated[float, between(0, 1000, "what a load takes longer in another way")] = 0.0
     ports: Annotated[int, between(1, 12, "accesses that may start here per cycle")] = 2
-    fill_interval_cycles: Annotated[
-        float, between(0, 1000, "least time between two lines arriving in this level of one core")
-    ] = 1.0
-    mshr_entries: Annotated[
-        int, between(0, 512, "misses of this level in flight, all causes together; 0 = no limit")
-    ] = 10
+    fill_interval_cycles: Annotated[float, between(0, 1000, "least time between two lines that come to a core")] = 1.0
+    mshr_entries: Annotated[int, between(0, 512, "misses in flight, all causes together; 0 = no limit")] = 10
     mshr_demand_limit: Annotated[int, between(0, 512, "of these, at most so many by loads and stores; 0 = all")] = 0
     mshr_prefetch_limit: Annotated[int, between(0, 512, "at most so many by software prefetches; 0 = all")] = 0
     mshr_hardware_limit: Annotated[int, between(0, 512, "at most so many by hardware prefetchers; 0 = all")] = 0
     mshr_shared_by_smt: Annotated[bool, says("false: each SMT thread has mshr_entries of its own")] = True
 
+    @property
+    def all_sets(self) -> int:
+        """Sets of all slices together."""
+        return self.sets * self.slices
+
+    @property
+    def lines(self) -> int:
+        """Lines that fit into the level."""
+        return self.all_sets * self.ways
+
 
 class TlbTable(Table, frozen=True, kw_only=True):
     """One data TLB for one page size."""
 
-    entries: Annotated[
-        int, between(0, 65536, "0 = there is no such table: every lookup misses it at no cost of its own")
-    ] = 64
-    ways: Annotated[int, between(0, 64, "0 = fully associative; else entries / ways must be a power of two")] = 0
-    index: Annotated[
-        Literal["linear", "hashed", "skewed"],
-        says("the set is low bits of the page number, a hash of all of it, or for each way a hash of its own"),
-    ] = "linear"
-    pages_per_entry: Annotated[
-        int,
-        between(
-            1,
-            16,
-            "4 KiB pages that share an entry where they are neighbours, aligned, in virtual and in physical memory",
-            power_of_two=True,
-        ),
-    ] = 1
+    entries: Annotated[int, between(0, 65536, "0 = no such table: every lookup misses it at no cost of its own")] = 64
+    ways: Annotated[int, between(0, 64, "0 = fully associative; else entries / ways is a power of two")] = 0
+    index: Annotated[Literal["linear", "hashed"], says("the set is low bits of the page number, or a hash")] = "linear"
     miss_penalty_cycles: Annotated[
-        float,
-        between(
-            0,
-            1e5,
-            "level 1: a load that misses here and hits level 2 takes this much longer than with a hit; level 2: a load "
-            "that misses both takes this much longer than with a level-1 hit (the page walk included)",
-        ),
+        float, between(0, MOST_CYCLES, "of a load that misses here and hits level 2; of one that misses both: the walk")
     ] = 7.0
 
 
 class Tlb(Table, frozen=True, kw_only=True):
-    """Data TLBs, private to a core, LRU. Stores look into l1_4k and l1_2m, or, where they are given, into tables of
-    their own, which count as level 1; the page of the latest access is then that of the latest load."""
+    """Data TLBs, private to a core, LRU."""
 
     l1_4k: Annotated[TlbTable, says("level 1, for 4 KiB pages")] = TlbTable()
     l2_4k: Annotated[TlbTable, says("level 2, for 4 KiB pages")] = TlbTable(
@@ -296,72 +206,22 @@ class Tlb(Table, frozen=True, kw_only=True):
     l2_2m: Annotated[TlbTable, says("level 2, for 2 MiB pages")] = TlbTable(
         entries=1024, ways=8, miss_penalty_cycles=30.0
     )
-    l1_4k_store: Annotated[TlbTable | None, says("of stores, both or none")] = None
-    l1_2m_store: Annotated[TlbTable | None, says("the same for 2 MiB pages")] = None
     walkers: Annotated[int, between(1, 16, "page walks of a core at once")] = 2
-    walk_cache_entries: Annotated[
-        int,
-        between(
-            0,
-            4096,
-            "2 MiB pieces of address space whose upper levels of the page table a core keeps at hand (LRU); 0 = of all",
-        ),
-    ] = 0
-    walk_cache_miss_cycles: Annotated[
-        float, between(0, 1e5, "what the walk to a 4 KiB page in any other piece takes longer")
-    ] = 30.0
 
 
 class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
-    bytes: Annotated[
-        int, between(1 << 26, 1 << 35, "what may be allocated; only what is used takes memory of the host")
-    ] = 1 << 34
-    latency_cycles: Annotated[
-        float,
-        between(
-            0.25,
-            1e5,
-            "load to use of a miss in every cache, the mean; where rows matter, in another row than its bank had open",
-        ),
-    ] = 300.0
-    spread_cycles: Annotated[float, between(0, 1e5, "latency varies uniformly by up to this much up or down")] = 0.0
-    interval_cycles: Annotated[
-        float, between(0, 1e5, "least time between two lines from memory (all cores together); 0 = no limit")
-    ] = 0.0
-    banks: Annotated[int, between(0, 1024, "0 = no bank conflicts")] = 0
-    bank_busy_cycles: Annotated[float, between(0, 1e5, "an access keeps its bank busy so long")] = 0.0
-    row_bytes: Annotated[
-        int,
-        between(
-            0,
-            1 << 20,
-            "what a bank keeps open since its last access; 0 = rows make no difference",
-            power_of_two=True,
-        ),
-    ] = 0
-    row_hit_saves_cycles: Annotated[float, between(0, 1e5, "an access to a row that is open takes so much less")] = 0.0
-    page_sizes: Annotated[tuple[Literal[4096, 2097152], ...], several(1, 2, "page sizes on offer")] = (4096, 2097152)
-    huge_pages_splintered: Annotated[
-        bool, says("true: 2 MiB pages count as 4 KiB pages in the TLBs (a hypervisor's doing)")
-    ] = False
-    huge_pages_contiguous: Annotated[
-        bool, says("false: the 4 KiB parts of a 2 MiB page are scattered over physical memory")
-    ] = True
-    frame_run_pages: Annotated[
-        int,
-        between(
-            1,
-            512,
-            "so many neighbouring 4 KiB pages lie in one piece of physical memory, as aligned, as a buddy allocator "
-            "often has them",
-            power_of_two=True,
-        ),
-    ] = 1
-    page_fault_4k_cycles: Annotated[
-        float, between(0, 1e9, "first touch of a page that was not populated, over a TLB miss")
-    ] = 2000.0
+    bytes: Annotated[int, between(1 << 26, 1 << 35, "what may be allocated; host memory is taken as used")] = 1 << 34
+    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a miss in every cache, the mean")] = (
+        300.0
+    )
+    spread_cycles: Annotated[float, between(0, MOST_CYCLES, "latency varies evenly by so much up or down")] = 0.0
+    interval_cycles: Annotated[float, between(0, MOST_CYCLES, "least time between two lines; 0 = no limit")] = 0.0
+    page_sizes: Annotated[tuple[Literal[4096, 2097152], ...], several(1, 2, "on offer, in bytes")] = (4096, 2097152)
+    huge_pages_splintered: Annotated[bool, says("true: a hypervisor has 2 MiB pages as 4 KiB ones in TLBs")] = False
+    huge_pages_contiguous: Annotated[bool, says("false: parts of a 2 MiB page are scattered over memory")] = True
+    page_fault_4k_cycles: Annotated[float, between(0, 1e9, "first touch of a page, over a TLB miss")] = 2000.0
     page_fault_2m_cycles: Annotated[float, between(0, 1e9, "the same for a 2 MiB page")] = 100000.0
 
 
@@ -369,26 +229,19 @@ class RemoteMemory(Table, frozen=True, kw_only=True):
     """Another socket's memory, memory node 1. Pages lie there where they are bound to it, in pieces of 2 MiB. Lines
     read from there come later than those of near memory, over a link; those written back count as near memory's."""
 
-    bytes: Annotated[
-        int, between(1 << 21, 1 << 36, "what may be bound there; only what is used takes memory of the host")
-    ] = 1 << 32
-    further_cycles: Annotated[float, between(0, 1e5, "what a read takes longer than one of near memory")] = 100.0
-    link_interval_cycles: Annotated[
-        float, between(0, 1e7, "least time between two lines over the link (all cores together); 0 = no limit")
-    ] = 0.0
+    bytes: Annotated[int, between(1 << 21, 1 << 36, "what may be bound; host memory is taken as used")] = 1 << 32
+    further_cycles: Annotated[float, between(0, MOST_CYCLES, "what a read takes longer than one of near memory")] = (
+        100.0
+    )
+    link_interval_cycles: Annotated[float, between(0, 1e7, "least time between two lines; 0 = no limit")] = 0.0
 
 
 class Hint(Table, frozen=True, kw_only=True):
     """What a software-prefetch hint does."""
 
-    fills: Annotated[
-        FillLevel, says("nearest level that gets the line; levels below get it too; none = no operation")
-    ] = "l1"
+    fills: Annotated[Literal["l1", "l2", "l3", "none"], says("nearest level that gets the line; none = no work")] = "l1"
     exclusive: Annotated[bool, says("takes the line for writing: other cores lose it")] = False
-    bypasses_l2: Annotated[bool, says("a line for l1 is not put into l2 on its way (l2 must not be inclusive)")] = False
-
-
-HintName = Literal["t0", "t1", "t2", "nta", "w"]
+    bypasses_l2: Annotated[bool, says("a line for l1 isn't put into l2 on its way (l2 must not be inclusive)")] = False
 
 
 def _usual_hints() -> dict[HintName, Hint]:
@@ -404,35 +257,23 @@ class SoftwarePrefetch(Table, frozen=True, kw_only=True):
     )
     on_l1_tlb_miss: Annotated[bool, says("still done when it misses the level-1 TLB")] = True
     on_l2_tlb_miss: Annotated[bool, says("still done when it misses both TLBs")] = True
-    on_page_fault: Annotated[bool, says("still done on a page that was never touched (without the fault's cost)")] = (
-        False
-    )
+    on_page_fault: Annotated[bool, says("still done on a page never touched (without the fault's cost)")] = False
     across_page: Annotated[bool, says("still done in another 4 KiB page than the latest load or store")] = True
     when_full: Annotated[WhenFull, says("when the level it fills has no miss entry free")] = "stalls"
-    lower_hint_takes_l1_entry: Annotated[
-        bool, says("a hint that fills l2 or l3 takes a level-1 miss entry as well")
-    ] = False
+    lower_hint_takes_l1_entry: Annotated[bool, says("one that fills l2 or l3 takes a level-1 entry as well")] = False
 
 
 class Coherence(Table, frozen=True, kw_only=True):
     """Several cores and the interconnect. Totals load to use; `distance_cycles[a][b]` is added to each."""
 
-    modified_cycles: Annotated[float, between(0.25, 1e5, "a line that another core's caches hold modified")] = 100.0
-    exclusive_cycles: Annotated[float, between(0.25, 1e5, "exclusive (clean, only there)")] = 100.0
-    shared_cycles: Annotated[float, between(0, 1e5, "clean and held by several; 0 = level 3 or memory delivers it")] = (
-        0.0
+    modified_cycles: Annotated[float, between(0.25, MOST_CYCLES, "a line another core's caches hold modified")] = 100.0
+    exclusive_cycles: Annotated[float, between(0.25, MOST_CYCLES, "exclusive (clean, only there)")] = 100.0
+    shared_cycles: Annotated[float, between(0, MOST_CYCLES, "held by several; 0 = level 3 or memory delivers it")] = 0.0
+    invalidate_cycles: Annotated[float, between(0, MOST_CYCLES, "a store to a line that others hold: extra time")] = (
+        60.0
     )
-    invalidate_cycles: Annotated[
-        float,
-        between(0, 1e5, "a store or exclusive prefetch to a line that other cores hold as well: extra time"),
-    ] = 60.0
-    invalidate_per_sharer_cycles: Annotated[
-        float, between(0, 1e5, "and this much more for every holder after the first")
-    ] = 0.0
-    distance_cycles: Annotated[
-        tuple[Annotated[tuple[Annotated[float, between(0, 1e5, "cycles")], ...], several(1, 64, "one row")], ...],
-        several(0, 64, "cores x cores; empty = zero everywhere"),
-    ] = ()
+    invalidate_per_sharer_cycles: Annotated[float, between(0, MOST_CYCLES, "more for each holder but one")] = 0.0
+    distance_cycles: Annotated[tuple[Row, ...], several(0, 64, "cores x cores; empty = zero everywhere")] = ()
 
 
 class Machine(Table, frozen=True, kw_only=True):
@@ -444,15 +285,11 @@ class Machine(Table, frozen=True, kw_only=True):
     clock: Annotated[Clock, says("the time-stamp counter")] = Clock()
     noise: Annotated[Noise, says("disturbances by the system around")] = Noise()
     core: Annotated[Core, says("cores and pipelines")] = Core()
-    levels: Annotated[tuple[Level, ...], several(2, 4, "caches; the first is level 1")]
+    levels: Annotated[tuple[Level, ...], several(2, 3, "caches; the first is level 1")]
     tlb: Annotated[Tlb, says("data TLBs")] = Tlb()
     memory: Annotated[Memory, says("main memory and pages")] = Memory()
-    remote_memory: Annotated[
-        RemoteMemory | None, says("another socket's memory; a machine without the table has one memory node")
-    ] = None
+    remote_memory: Annotated[RemoteMemory | None, says("another socket's memory; without: one memory node")] = None
     software_prefetch: Annotated[SoftwarePrefetch, says("software prefetches")] = SoftwarePrefetch()
-    prefetchers: Annotated[
-        tuple[AnyPrefetcher, ...], several(0, 16, "hardware prefetchers, one of a kind per level")
-    ] = ()
+    prefetchers: Annotated[tuple[AnyPrefetcher, ...], several(0, 16, "hardware; one of a kind per level")] = ()
     coherence: Annotated[Coherence, says("several cores")] = Coherence()
-    pmu: Annotated[Pmu | None, says("events that can be counted; a machine without the table counts none")] = None
+    pmu: Annotated[Pmu | None, says("events that can be counted; without the table: none")] = None

@@ -16,20 +16,15 @@ from setebench.sim import spec
 TableType = type[msgspec.Struct]
 
 
-def alternatives(kind: Any) -> tuple[Any, ...]:
-    """The types of a union, () for any other type."""
-    return typing.get_args(kind) if typing.get_origin(kind) in (types.UnionType, typing.Union) else ()
-
-
-PREFETCHERS: tuple[TableType, ...] = alternatives(spec.AnyPrefetcher)
-
-
 def tables_in(kind: Any) -> Iterator[TableType]:
     """The tables that a type is made of: itself, those of a list or a dictionary, or those to choose from."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
     for inner in typing.get_args(kind):
         yield from tables_in(inner)
+
+
+PREFETCHERS: tuple[TableType, ...] = tuple(tables_in(spec.AnyPrefetcher))
 
 
 @dataclass(frozen=True)
@@ -42,12 +37,6 @@ class Field:
     default: Any
     meaning: str
     limits: tuple[float | None, float | None]
-    power_of_two: bool
-
-    @property
-    def required(self) -> bool:
-        """True for a field without a default."""
-        return self.default is msgspec.NODEFAULT
 
 
 @functools.cache
@@ -59,12 +48,13 @@ def table_fields(table: TableType) -> dict[str, Field]:
 
 def _field(field: msgspec.structs.FieldInfo, annotated: Any) -> Field:
     kind, meta = typing.get_args(annotated)
-    present = [each for each in alternatives(kind) if each is not types.NoneType]
-    kind = present[0] if len(present) == 1 else kind  # a table that may be left out
+    present = [each for each in typing.get_args(kind) if each is not types.NoneType]
+    if types.NoneType in typing.get_args(kind):  # a table that may be left out
+        (kind,) = present
     factory = field.default_factory
     default = field.default if factory is msgspec.NODEFAULT else factory()
     limits = (meta.min_length, meta.max_length) if meta.ge is None else (meta.ge, meta.le)
-    return Field(field.name, kind, default, meta.description, limits, bool((meta.extra or {}).get("power_of_two")))
+    return Field(field.name, kind, default, meta.description, limits)
 
 
 def kind_of(table: TableType) -> str | None:
@@ -84,8 +74,7 @@ def allowed(field: Field) -> str:
     if literals(kind):
         return "one of " + ", ".join(f'"{word}"' if isinstance(word, str) else str(word) for word in literals(kind))
     if kind in (int, float):
-        noun = "whole number" if kind is int else "number"
-        return f"{'power of two, ' if field.power_of_two else ''}{noun} from {low:.15g} to {high:.15g}"
+        return f"{'whole number' if kind is int else 'number'} from {low:.15g} to {high:.15g}"
     many = "" if low is None else f" of {low} to {high}"
     if typing.get_origin(kind) is dict:
         return f"a table with keys of {', '.join(literals(typing.get_args(kind)[0]))}"

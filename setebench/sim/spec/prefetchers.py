@@ -16,30 +16,23 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 Directions = Literal["up", "down", "both"]
 TableReplacement = Literal["lru", "fifo"]
 WhenFull = Literal["stalls", "drops"]
+Distances = Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")]
+Degree = Annotated[int, between(1, 16, "lines")]
 IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
-REGION = between(64, 8192, "2 to 64 lines", power_of_two=True)
+REGION = between(64, 8192, "a power of two, 2 to 64 lines")
 
 
 class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
     """What all hardware prefetchers have in common."""
 
-    level: Annotated[
-        Literal[1, 2], says("sees the accesses to this level: level 1 virtual addresses, level 2 physical ones")
-    ]
+    level: Annotated[Literal[1, 2], says("whose accesses it sees: by virtual addresses at 1, physical ones at 2")]
     fills: Annotated[Literal["l1", "l2", "l3"], says("nearest level that gets the lines (not above `level`)")] = "l2"
-    trained_by: Annotated[
-        tuple[AccessKind, ...],
-        several(1, 4, "what trains it; l1_prefetcher, requests of level-1 prefetchers, only at level 2"),
-    ] = ("load",)
+    trained_by: Annotated[tuple[AccessKind, ...], several(1, 4, "what trains it; the last only at level 2")] = ("load",)
     crosses_4k: Annotated[bool, says("goes past a 4 KiB boundary (at level 2: to the physically next page)")] = False
     crosses_4k_in_2m: Annotated[bool, says("goes past a 4 KiB boundary inside a 2 MiB page")] = False
     shared_by_smt: Annotated[bool, says("false: each SMT thread trains entries of its own")] = True
-    shared_by_cores: Annotated[
-        bool, says("true: all cores train one table, as beside a shared cache; level 2 only")
-    ] = False
-    when_full: Annotated[WhenFull, says("a prefetch that finds no miss entry free is dropped or waits for one")] = (
-        "drops"
-    )
+    shared_by_cores: Annotated[bool, says("true: all cores train one table; level 2 only")] = False
+    when_full: Annotated[WhenFull, says("what a prefetch does that finds no miss entry free")] = "drops"
 
 
 class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
@@ -48,9 +41,7 @@ class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
     With a degree above 1 it is next-N-line prefetching (Smith, ACM Computing Surveys 14(3), 1982).
     """
 
-    trigger: Annotated[
-        int, between(1, 16, "accesses to the same line, in a row or not, before the next line is fetched")
-    ] = 1
+    trigger: Annotated[int, between(1, 16, "accesses to the same line before the next one is fetched")] = 1
     only_misses: Annotated[bool, says("only accesses that miss this level count")] = False
     streams: Annotated[int, between(1, 64, "lines watched at once (LRU); matters for trigger > 1 only")] = 8
     degree: Annotated[int, between(1, 8, "lines fetched after it")] = 1
@@ -75,43 +66,28 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     trigger: Annotated[int, between(1, 16, "misses in one direction before the first batch")] = 3
     trigger_at_page_edge: Annotated[
         tuple[Annotated[int, between(1, 16, "misses")], ...],
-        several(
-            0, 4, "misses needed when a run starts at line 0, 1, last but one, last of a page; empty = `trigger` there"
-        ),
+        several(0, 4, "misses that a run from line 0, 1, last but one, last of a page needs; empty = `trigger`"),
     ] = ()
-    trigger_by_l1_prefetcher: Annotated[
-        int, between(0, 16, "misses needed when they come from a level-1 prefetcher; 0 = as any other")
-    ] = 0
+    trigger_by_l1_prefetcher: Annotated[int, between(0, 16, "misses needed of those; 0 = as of any other")] = 0
     degree: Annotated[int, between(1, 16, "lines per batch in steady state")] = 4
-    ramp: Annotated[
-        tuple[Annotated[int, between(1, 16, "lines")], ...],
-        several(0, 4, "lines of the first batches of a stream, before `degree` holds"),
-    ] = ()
+    ramp: Annotated[tuple[Degree, ...], several(0, 4, "lines of the first batches, before `degree` holds")] = ()
     max_distance: Annotated[int, between(1, 256, "lines, see above")] = 16
     directions: Annotated[Directions, says("which runs it follows")] = "both"
     streams: Annotated[int, between(1, 128, "streams followed at once")] = 16
-    replacement: Annotated[
-        TableReplacement, says("which stream a new one replaces: unused longest, or followed longest")
-    ] = "lru"
+    replacement: Annotated[TableReplacement, says("which stream a new one replaces")] = "lru"
     streams_per_page: Annotated[Literal[1, 2], says("2 = one upwards and one downwards")] = 1
     leads_by: Annotated[
         Literal["batch", "new_line", "access"],
-        says(
-            "what makes a stream fetch on: an access near enough to its end, one to a line that the run had not "
-            "reached, or any"
-        ),
+        says("what makes a stream fetch on: an access near its end, one to a line not reached before, or any"),
     ] = "batch"
     counts: Annotated[
         Literal["run", "distinct"],
         says(
-            "what counts before the first line: misses that go one way, or misses of distinct lines of the page in any "
-            "order (Golden Cove's, as measured); then each new line brings `degree` beyond the furthest"
+            "what counts before the first line: misses that go one way, or of distinct lines of the page in any order "
+            "(Golden Cove's); then each new line brings `degree` beyond the furthest"
         ),
     ] = "run"
-    silenced_by_software: Annotated[
-        bool,
-        says("true: a software prefetch of a line that a stream fetched, or would fetch before long, ends that stream"),
-    ] = False
+    silenced_by_software: Annotated[bool, says("true: a software prefetch of its lines ends a stream")] = False
 
 
 class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
@@ -119,25 +95,21 @@ class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
 
     trigger: Annotated[int, between(2, 16, "accesses at equal distances before the first prefetch")] = 3
     degree: Annotated[int, between(1, 16, "prefetches per access at most")] = 1
-    max_distance: Annotated[
-        int, between(1, 64, "furthest prefetch, in strides ahead of the access, at least the degree")
-    ] = 1
+    max_distance: Annotated[int, between(1, 64, "furthest prefetch, in strides; at least the degree")] = 1
     min_stride_bytes: Annotated[int, between(1, 1 << 21, "smaller strides are not followed")] = 1
     max_stride_bytes: Annotated[int, between(1, 1 << 21, "larger strides are not followed")] = 2048
     directions: Annotated[Directions, says("which strides it follows")] = "both"
     entries: Annotated[int, between(1, 256, "table size")] = 8
-    replacement: Annotated[
-        TableReplacement, says("which entry a new one replaces: unused longest, or there longest")
-    ] = "lru"
+    replacement: Annotated[TableReplacement, says("which entry a new one replaces")] = "lru"
     indexed_by: Annotated[Literal["ip", "page", "ip+page"], says("what selects the entry an access trains")] = "ip"
     ip_bits: Annotated[int, IP_BITS] = 8
 
 
 class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
-    """The lines of a region that earlier visits by the same key had touched, on the first access to a new region."""
+    """On the first access to a region the lines of it that earlier generations of the same key had touched."""
 
     region_size_bytes: Annotated[int, REGION] = 2048
-    trigger: Annotated[int, between(1, 3, "visits that must have touched a line before it is fetched")] = 1
+    trigger: Annotated[int, between(1, 3, "generations that must have touched a line before it is fetched")] = 1
     active_regions: Annotated[int, between(1, 128, "regions whose footprint is recorded at once (LRU)")] = 16
     entries: Annotated[int, between(1, 1024, "footprints remembered (LRU)")] = 64
     indexed_by: Annotated[Literal["ip", "ip+offset", "offset"], says("of the first access to the region")] = "ip+offset"
@@ -159,12 +131,8 @@ class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
 
     buffers: Annotated[int, between(1, 32, "buffers (LRU)")] = 4
     depth: Annotated[int, between(1, 16, "lines in a buffer")] = 4
-    head_only: Annotated[
-        bool, says("false: an access to any of its lines moves a buffer on, past the lines before")
-    ] = True
-    filter: Annotated[
-        bool, says("true: a buffer is taken at the second of two misses to neighbouring lines, not at any")
-    ] = False
+    head_only: Annotated[bool, says("false: an access to any of its lines moves a buffer on")] = True
+    filter: Annotated[bool, says("true: it takes two misses of neighbouring lines to get a buffer")] = False
 
 
 class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
@@ -178,23 +146,20 @@ class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
     score_max: Annotated[int, between(2, 63, "learning ends when an offset has this score")] = 31
     round_max: Annotated[int, between(2, 100, "or when every offset was tried so often")] = 100
     bad_score: Annotated[int, between(0, 31, "the best offset is used if it scored more")] = 1
-    recent_entries: Annotated[int, between(16, 1024, "addresses remembered", power_of_two=True)] = 256
-    arrives_after: Annotated[
-        int, between(0, 31, "accesses until what was fetched is there, before which it counts for nothing")
-    ] = 0
+    recent_entries: Annotated[int, between(16, 1024, "addresses remembered, a power of two")] = 256
+    arrives_after: Annotated[int, between(0, 31, "accesses until what was fetched is there and counts")] = 0
 
 
 class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
-    """Spatial patterns (SMS, Somogyi et al., ISCA 2006), by two events (Bingo, Bakhshalipour et al., HPCA 2019).
+    """Spatial memory streaming (SMS, Somogyi et al., ISCA 2006).
 
-    The first access to a region searches earlier visits that began with the same instruction at the same address, else
-    with the same instruction at the same place of a region; lines come that enough of these visits touched.
+    The first access to a region brings the lines that the latest generation touched which began with the same
+    instruction at the same place of a region.
     """
 
     region_size_bytes: Annotated[int, REGION] = 2048
-    active_regions: Annotated[int, between(1, 128, "regions whose visit is recorded at once (LRU)")] = 16
-    entries: Annotated[int, between(1, 1024, "visits remembered (LRU)")] = 64
-    vote_percent: Annotated[int, between(1, 100, "a line comes if so many of the visits found touched it")] = 20
+    active_regions: Annotated[int, between(1, 128, "regions whose footprint is recorded at once (LRU)")] = 16
+    entries: Annotated[int, between(1, 1024, "footprints remembered (LRU)")] = 64
     ip_bits: Annotated[int, IP_BITS] = 12
 
 
@@ -205,7 +170,7 @@ class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_
     other distance leads back to initial, keeping the old one; two different ones end at no prediction.
     """
 
-    entries: Annotated[int, between(1, 1024, "directly mapped by instruction address", power_of_two=True)] = 64
+    entries: Annotated[int, between(1, 1024, "a power of two, directly mapped")] = 64
     lookahead: Annotated[int, between(1, 16, "strides ahead of the access")] = 1
     starts: Annotated[Literal["transient", "steady"], says("the first state that prefetches")] = "transient"
 
@@ -218,9 +183,7 @@ class FeedbackStream(Prefetcher, frozen=True, kw_only=True, tag="feedback_stream
     """
 
     streams: Annotated[int, between(1, 64, "streams followed at once (LRU)")] = 32
-    trigger: Annotated[
-        int, between(2, 8, "misses in one direction, at most 16 lines apart, before the first prefetch")
-    ] = 3
+    trigger: Annotated[int, between(2, 8, "misses in one direction, at most 16 lines apart")] = 3
     start_level: Annotated[int, between(1, 5, "at first")] = 3
     interval: Annotated[int, between(16, 8192, "lines fetched between two decisions")] = 128
     low_percent: Annotated[int, between(0, 100, "fewer accessed: one level down")] = 40
@@ -234,7 +197,7 @@ class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"
     stride, else one whose distances follow a pattern is complex; its class says what is fetched.
     """
 
-    instructions: Annotated[int, between(1, 1024, "directly mapped", power_of_two=True)] = 64
+    instructions: Annotated[int, between(1, 1024, "a power of two, directly mapped")] = 64
     regions: Annotated[int, between(1, 64, "regions watched for being dense (LRU)")] = 8
     dense_percent: Annotated[int, between(10, 100, "lines of a region of 2 KiB that make it dense")] = 75
     stream_degree: Annotated[int, between(1, 16, "lines per access of the global stream")] = 6
@@ -250,29 +213,15 @@ class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
     """
 
     trigger: Annotated[int, between(1, 16, "accesses of a run until the first row holds")] = 2
-    lines: Annotated[
-        tuple[
-            Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")],
-            ...,
-        ],
-        several(1, 4, "rows of distances from the access, in the direction of the run"),
-    ] = ((1,),)
+    lines: Annotated[tuple[Distances, ...], several(1, 4, "rows of distances, in the run's direction")] = ((1,),)
     pages: Annotated[int, between(1, 256, "pages whose run is remembered (LRU)")] = 32
 
 
 Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 """Kinds that scenarios have names for."""
 
-AnyPrefetcher = (
-    Known
-    | StreamBuffer
-    | BestOffset
-    | SpatialPattern
-    | ReferencePrediction
-    | FeedbackStream
-    | InstructionClasses
-    | LineTable
-)
+Published = StreamBuffer | BestOffset | SpatialPattern | ReferencePrediction | FeedbackStream | InstructionClasses
+AnyPrefetcher = Known | Published | LineTable
 
 SHORT_RUNS_UNSURE = (SpatialPattern, BestOffset)
 """Kinds of which a short run shows nothing, or what was learned elsewhere."""

@@ -10,9 +10,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Common settings of all tables: immutable, fields by name, an unknown field is an error."""
 
 
-def between(low: float, high: float, meaning: str, *, power_of_two: bool = False) -> Meta:
+def between(low: float, high: float, meaning: str) -> Meta:
     """A number in a range, and what it says."""
-    return Meta(ge=low, le=high, description=meaning, extra={"power_of_two": power_of_two})
+    return Meta(ge=low, le=high, description=meaning)
 
 
 def says(meaning: str) -> Meta:

@@ -8,80 +8,60 @@ from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.pmu.sense import (
-    can_be_seen,
-    counted_role,
-    level_of,
-    prefetches_come,
-    prefetches_may_come,
-    roles_that_count,
-)
+from setebench.sim.pmu.faults import counted_role, level_of, prefetches_come, roles_that_count, shown_faults
 from setebench.sim.truth.finding import exact
 
-UNTRUSTED = ("no_stores", "background", "nonlinear")
-"""Faults for which there is no word but that the event isn't to be trusted."""
+SPECIAL = {
+    "no_counter": Kind.UNAVAILABLE,
+    **dict.fromkeys(("no_stores", "background", "nonlinear"), Kind.UNTRUSTED),
+}
+"""Faults whose verdict has another name."""
 
-SPECIAL = {"no_counter": Kind.UNAVAILABLE, **dict.fromkeys(UNTRUSTED, Kind.UNTRUSTED)}
-
-HIDING: tuple[tuple[Kind, frozenset[Kind]], ...] = (
-    (Kind.UNAVAILABLE, frozenset()),
-    (Kind.ZERO, frozenset()),
-    (Kind.MULTIPLEXED, frozenset()),
-    (Kind.UNTRUSTED, frozenset({Kind.WRAPS})),
+HIDING = (
+    (Kind.UNAVAILABLE, {Kind.UNAVAILABLE}),
+    (Kind.ZERO, {Kind.ZERO}),
+    (Kind.MULTIPLEXED, {Kind.MULTIPLEXED}),
+    (Kind.UNTRUSTED, {Kind.UNTRUSTED, Kind.WRAPS}),
 )
-"""Verdicts beside which no other can be found, but those named: the first of these that holds counts."""
+"""Verdicts beside which no other can be found, but those that stay: the first of these that holds counts."""
 
 
 def counters(machine: spec.Machine) -> Iterator[Finding]:
     """Every event of the machine's PMU, if it has one."""
     events = {} if machine.pmu is None else machine.pmu.events
     for role in roles_that_count(machine):
-        if role not in events:
-            continue
-        faults = events[role]
-        verdict = verdict_of(machine, role, faults)
-        yield exact(f"counter.{role}.verdict", [str(kind) for kind in verdict], "list")
-        if not {kind for kind, _ in HIDING} & set(verdict):
-            yield from _details(machine, role, faults, verdict)
+        if role in events:
+            kinds = verdict_of(machine, role, events[role])
+            yield exact(f"counter.{role}.verdict", [str(kind) for kind in kinds], "list")
+            if not {kind for kind, _ in HIDING} & set(kinds):
+                yield from _details(machine, role, events[role], kinds)
 
 
 def events_left_open(machine: spec.Machine) -> frozenset[str]:
-    """Parameters of events of which no file says the truth: whether prefetched lines are counted, where prefetches may
-    come or not."""
+    """Parameters of events of which no file says the truth: whether prefetched lines are counted, where they may come
+    or not by what was learned."""
     events = {} if machine.pmu is None else machine.pmu.events
-    counted = {role: counted_role(role, events[role]) for role in roles_that_count(machine) if role in events}
-    return frozenset(
-        f"counter.{role}.includes_prefetch"
-        for role, of in counted.items()
-        if prefetches_may_come(machine, of) and not prefetches_come(machine, of)
-    )
+    unsure = [role for role, faults in events.items() if not prefetches_come(machine, counted_role(role, faults))]
+    return frozenset(f"counter.{role}.includes_prefetch" for role in unsure if machine.prefetchers)
 
 
 def verdict_of(machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...]) -> tuple[Kind, ...]:
-    """What can be found of the event: its faults that can be seen, less those that others hide, in the order in which
+    """What can be found of the event: its faults that show, less those that others hide, in the order in which
     verdicts are listed."""
-    counted = counted_role(role, faults)
-    kinds = {
-        SPECIAL.get(fault.kind) or Kind(fault.kind)
-        for fault in faults
-        if can_be_seen(machine, role, fault.kind, counted)
-    }
-    for hiding, beside in HIDING:
-        if hiding in kinds:
-            kinds &= {hiding} | beside
-            break
-    return tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,)
+    shown = shown_faults(machine, role, counted_role(role, faults))
+    kinds = {SPECIAL.get(fault.kind) or Kind(fault.kind) for fault in faults if fault.kind in shown}
+    stays = next((stays for hiding, stays in HIDING if hiding in kinds), kinds)
+    return tuple(kind for kind in Kind if kind in kinds & stays) or (Kind.TRUSTED,)
 
 
 def _details(
-    machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...], verdict: tuple[Kind, ...]
+    machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...], kinds: tuple[Kind, ...]
 ) -> Iterator[Finding]:
     counted = counted_role(role, faults)
-    if Kind.FLOOR_PER_CYCLE not in verdict:  # what it counts is in no fixed ratio to what it should
+    if Kind.FLOOR_PER_CYCLE not in kinds:  # what it counts is in no fixed ratio to what it should
         factor = next((fault.amount for fault in faults if fault.kind == "scaled"), 1.0)
         yield exact(f"counter.{role}.scale", 1.0 / factor, "ratio")
-    if ROLES[role].quantity is not Quantity.LINES or role == "hitm_local":
-        return
-    yield exact(f"counter.{role}.level", level_of(machine, counted), "string")
-    if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
-        yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in verdict, "bool")
+    if ROLES[role].quantity is Quantity.LINES and role != "hitm_local":
+        yield exact(f"counter.{role}.level", level_of(machine, counted), "string")
+        if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
+            yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in kinds, "bool")

@@ -2,10 +2,7 @@
 
 Some mechanisms after publications do to all accesses that a family's rules speak of what these rules say. Nobody who
 times loads could call them anything else, so they are that family, and what its rules leave open about them has no
-truth: a stream buffer that any miss takes brings the next lines; with a filter it follows runs of neighbouring lines;
-a reference prediction table follows equal distances of one instruction, and so do instruction classes without one for
-other distances; a streamer with feedback is a stream whose degree and distance go by what
-was of use.
+truth.
 """
 
 from __future__ import annotations
@@ -46,51 +43,37 @@ class Member:
 
 
 def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
-    """A prefetcher as a member of a family; None where no family's rules say what it does."""
+    """A prefetcher as a member of a family; None where no family's rules say what it does.
+
+    A stream buffer that any miss takes brings the next lines, with a filter it follows runs; how many there are does
+    not show, as their lines stay in the cache. A reference prediction table is one stride ahead, which takes an access
+    more where its instruction made unequal distances before; instruction classes without one for other distances are
+    strides; a streamer with feedback is a stream whose degree and distance go by what was of use."""
     if isinstance(prefetcher, spec.Known):
         return Member(prefetcher)
+    each: Any = prefetcher
     common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
+    first = prefetcher.level == 1
+    if isinstance(prefetcher, spec.StreamBuffer) and not prefetcher.filter:
+        return Member(spec.NextLine(**common, degree=each.depth))
     if isinstance(prefetcher, spec.StreamBuffer):
-        return _stream_buffer(prefetcher, common)
-    if isinstance(prefetcher, spec.SpatialPattern) and prefetcher.level == 1:
-        return Member(_spatial(prefetcher, common))
-    if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
-        return _reference_prediction(prefetcher, common)
+        runs = {"degree": each.depth, "max_distance": each.depth, "leads_by": "access", "directions": "up"}
+        return Member(spec.Streamer(**common, trigger=2, **runs), ("leads_by", *OF_TABLES, *OF_PAGES))
+    if isinstance(prefetcher, spec.SpatialPattern) and first:
+        own = ("region_size_bytes", "active_regions", "entries", "ip_bits")
+        return Member(spec.Region(**common, **{name: getattr(each, name) for name in own}))
+    if isinstance(prefetcher, spec.ReferencePrediction) and first:
+        trigger = 3 if each.starts == "transient" else 4
+        led = ("lead",) if each.lookahead > 1 else ()
+        strides = spec.Stride(**common, trigger=trigger, max_distance=each.lookahead)
+        return Member(strides, (*led, *OF_TABLES, *OF_STRIDES))
     if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
-        strides = spec.Stride(**common, degree=prefetcher.stride_degree, max_distance=prefetcher.stride_degree)
+        strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
         return Member(strides, ("trigger", *LEARNED, *OF_TABLES, *OF_STRIDES))
     if isinstance(prefetcher, spec.FeedbackStream):
-        known = spec.Streamer(**common, trigger=prefetcher.trigger, streams=prefetcher.streams)
+        known = spec.Streamer(**common, trigger=each.trigger, streams=each.streams)
         return Member(known, (*LEARNED, *OF_TABLES, *OF_PAGES))
     return None
-
-
-def _stream_buffer(prefetcher: spec.StreamBuffer, common: dict[str, Any]) -> Member:
-    """How many buffers there are does not show, as the lines of one that is given away stay in the cache."""
-    depth = prefetcher.depth
-    if not prefetcher.filter:
-        return Member(spec.NextLine(**common, degree=depth))
-    runs = spec.Streamer(**common, trigger=2, degree=depth, max_distance=depth, leads_by="access", directions="up")
-    return Member(runs, ("leads_by", *OF_TABLES, *OF_PAGES))
-
-
-def _spatial(prefetcher: spec.SpatialPattern, common: dict[str, Any]) -> spec.Region:
-    return spec.Region(
-        **common,
-        region_size_bytes=prefetcher.region_size_bytes,
-        active_regions=prefetcher.active_regions,
-        entries=prefetcher.entries,
-        indexed_by="ip+offset",
-        ip_bits=prefetcher.ip_bits,
-    )
-
-
-def _reference_prediction(prefetcher: spec.ReferencePrediction, common: dict[str, Any]) -> Member:
-    """One stride so many ahead of each access, and there is no stride that it does not follow. An instruction that made
-    unequal distances before is in the state without prediction, from where it takes an access more than a new one."""
-    trigger = 3 if prefetcher.starts == "transient" else 4
-    known = spec.Stride(**common, trigger=trigger, max_distance=prefetcher.lookahead)
-    return Member(known, (*(("lead",) if prefetcher.lookahead > 1 else ()), *OF_TABLES, *OF_STRIDES))
 
 
 def identity_of(prefetcher: spec.AnyPrefetcher) -> str:

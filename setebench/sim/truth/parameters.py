@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.spec.capacity import usable_lines, usable_ways
 from setebench.sim.spec.in_flight import (
     demand_in_flight,
     prefetches_in_flight,
@@ -34,6 +33,8 @@ REPLACEMENT_NAMES = {name: name for name in ("lru", "tree_plru", "bit_plru", "ra
 """Replacement policies as findings name them; all others are `other`."""
 
 TRAINS = "software_prefetch.trains_hardware"
+
+OUTER = 3  # the first level that all cores share
 
 PAGES = (("4k", 4096), ("2m", 2097152))
 
@@ -91,9 +92,6 @@ def _latency(machine: spec.Machine) -> Iterator[Finding]:
         for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
             if size in core.access_sizes:
                 yield exact(f"latency.{name}.vector{size}", cycles + more, "cycles")
-    if machine.memory.row_hit_saves_cycles:
-        fast = machine.memory.latency_cycles - machine.memory.row_hit_saves_cycles
-        yield exact("latency.memory.row_hit", fast, "cycles")
 
 
 def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
@@ -110,7 +108,7 @@ def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
 
 def _transfer_states(machine: spec.Machine) -> dict[str, tuple[float, bool]]:
     """Cycles per state, and whether the distance between the cores adds to them."""
-    coherence, third = machine.coherence, machine.levels[min(len(machine.levels), 3) - 1]
+    coherence, third = machine.coherence, machine.levels[-1]
     states = {"modified": (coherence.modified_cycles, True), "exclusive": (coherence.exclusive_cycles, True)}
     if coherence.shared_cycles:
         states["shared"] = (coherence.shared_cycles, True)
@@ -130,12 +128,12 @@ def _distance(machine: spec.Machine, reader: int, owner: int) -> float:
 
 def _caches(machine: spec.Machine) -> Iterator[Finding]:
     for number, level in enumerate(machine.levels, 1):
-        yield exact(f"cache.l{number}.size", usable_lines(level) * machine.line_size_bytes, "bytes")
-        yield exact(f"cache.l{number}.ways", usable_ways(level), "ways")
+        yield exact(f"cache.l{number}.size", level.lines * machine.line_size_bytes, "bytes")
+        yield exact(f"cache.l{number}.ways", level.ways, "ways")
         yield exact(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
         yield exact(f"cache.l{number}.replacement", REPLACEMENT_NAMES.get(level.replacement, "other"), "string")
-        hashed = level.hashed_index or level.slices > 1
-        yield exact(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
+        if number < OUTER:  # which set a line of the others belongs to is not measured since 0.2
+            yield exact(f"cache.l{number}.index", "hashed" if level.hashed_index else "linear", "string")
     for inner, level in enumerate(machine.levels[1:3], 1):
         yield exact(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
     yield exact("cache.l2.exclusive_of_l1", machine.levels[1].inclusion == "exclusive", "bool")
@@ -152,15 +150,6 @@ def _tlb(machine: spec.Machine) -> Iterator[Finding]:
             yield count(f"tlb.{level}.entries.{pages}", table.entries, "entries")
             if table.entries:
                 yield exact(f"tlb.{level}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
-        stores: spec.TlbTable | None = getattr(tlb, f"l1_{source}_store")
-        yield count(f"tlb.l1.store_entries.{pages}", stores.entries if stores else 0, "entries")
-    for level, table in (("l1", tlb.l1_4k), ("l2", tlb.l2_4k)):
-        if table.entries:
-            neighbours = table.pages_per_entry <= memory.frame_run_pages
-            yield exact(f"tlb.{level}.pages_per_entry.4k", table.pages_per_entry if neighbours else 1, "pages")
-    yield count("tlb.walk_cache.entries", tlb.walk_cache_entries, "entries")
-    if tlb.walk_cache_entries:
-        yield exact("tlb.walk_cache.miss_penalty", tlb.walk_cache_miss_cycles, "cycles")
 
 
 def _page_faults(machine: spec.Machine) -> Iterator[Finding]:

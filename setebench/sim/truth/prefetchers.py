@@ -25,7 +25,15 @@ MEANT = {
 and down goes both ways; the next line lies above; tables of level 1 are a core's own; level 2 sees a line again only
 after level 1 lost it, so that one access is all there is; and no CPU is known to tell it the instruction's address."""
 
-Facts = Iterator[tuple[str, Value, str]]
+UNITS = {
+    **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
+    **dict.fromkeys(("degree", "max_distance"), "lines"),
+    **dict.fromkeys(("streams", "streams_per_page"), "streams"),
+    **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
+}
+"""Units of counts, by parameter; others follow from the value's type."""
+
+Facts = Iterator[tuple[str, Value]]
 
 
 def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
@@ -67,159 +75,113 @@ def prefetches_train(machine: spec.Machine) -> bool | None:
 
 def _present(name: str, facts: Facts) -> Iterator[Finding]:
     yield exact(f"{name}.present", True, "bool")
-    for parameter, value, unit in facts:
+    for parameter, value in facts:
+        unit = {bool: "bool", str: "string", list: "list"}.get(type(value)) or UNITS[parameter]
         yield exact(f"{name}.{parameter}", value, unit)
 
 
 def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
-    """What a level's prefetchers without a name do together."""
-    found = described(others, machine.line_size_bytes, entries=_entries(machine))
-    trains = [access for access in ("load", "store", "prefetch") if any(access in each.trained_by for each in others)]
-    yield "patterns", list(found.patterns), "list"
-    yield "trained_by", trains, "list"
-    if len({each.fills for each in others}) == 1:
-        yield "fills", others[0].fills, "string"
-    if found.trigger is not None:
-        yield "trigger", found.trigger, "accesses"
-    yield "lead", list(found.lead), "list"
-    if found.max_distance:
-        yield "max_distance", found.max_distance, "lines"
-    if found.directions is not None:
-        yield "directions", found.directions, "string"
-    yield "crosses_4k", found.crosses_4k, "bool"
-    if HUGE in machine.memory.page_sizes:
-        yield "crosses_4k_in_2m", _crosses_in_huge(machine, others), "bool"
-
-
-def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> bool:
-    """Whether lines come past a boundary inside a 2 MiB page; those that may go no further there are not run again."""
-    further = any(each.crosses_4k_in_2m and not each.crosses_4k for each in others)
-    return described(others, machine.line_size_bytes, further, _entries(machine)).crosses_4k
-
-
-def _entries(machine: spec.Machine) -> tuple[int, ...]:
-    """Miss entries that hardware prefetches may have, by level."""
-    return tuple(each.mshr_hardware_limit or each.mshr_entries for each in machine.levels)
+    """What a level's prefetchers without a name do together in a run."""
+    entries = tuple(each.mshr_hardware_limit or each.mshr_entries for each in machine.levels)
+    lead, furthest = described(others, machine.line_size_bytes, entries)
+    yield "lead", list(lead)
+    if furthest:
+        yield "trigger", next(number for number, lines in enumerate((*lead, 1), 1) if lines)
+        yield "max_distance", furthest
 
 
 def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     """Of a prefetcher of a family, all but what the family's rules leave open about it."""
     found = member(prefetcher)
     if found is not None:
-        yield from (fact for fact in _facts_of_known(machine, found.known) if fact[0] not in found.open)
+        facts = (*_common(machine, found.known), *_own(machine, found.known))
+        yield from (fact for fact in facts if fact[0] not in found.open)
 
 
-def _facts_of_known(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
-    yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
-    if prefetcher.level == 2 and not isinstance(prefetcher, spec.Stride) and _first_level_asks(machine):
-        yield "trained_by_l1_prefetcher", "l1_prefetcher" in prefetcher.trained_by, "bool"
-    yield "fills", prefetcher.fills, "string"
-    if machine.core.threads_per_core > 1 and _remembers(prefetcher):
-        yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
-    if machine.core.cores > 1 and prefetcher.level == 2 and isinstance(prefetcher, spec.Streamer | spec.Stride):
-        yield "shared_by_cores", prefetcher.shared_by_cores, "bool"
+def _common(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
+    second, follows = prefetcher.level == 2, isinstance(prefetcher, spec.Streamer | spec.Stride)
+    yield "trained_by", [each for each in ("load", "store", "prefetch") if each in prefetcher.trained_by]
+    wakes = any(each.level == 1 and member(each) for each in machine.prefetchers)
+    if second and not isinstance(prefetcher, spec.Stride) and wakes:
+        yield "trained_by_l1_prefetcher", "l1_prefetcher" in prefetcher.trained_by
+    yield "fills", prefetcher.fills
+    # what follows from a single access keeps nothing that threads could share
+    one_access = isinstance(prefetcher, spec.LinePair) or (
+        isinstance(prefetcher, spec.NextLine) and prefetcher.trigger == 1
+    )
+    if machine.core.threads_per_core > 1 and not one_access:
+        yield "shared_by_smt", prefetcher.shared_by_smt
+    if machine.core.cores > 1 and second and follows:
+        yield "shared_by_cores", prefetcher.shared_by_cores
     if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
-        yield "crosses_4k", prefetcher.crosses_4k, "bool"
+        yield "crosses_4k", prefetcher.crosses_4k
         if HUGE in machine.memory.page_sizes:
-            yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m, "bool"
-    yield from _own_facts(machine, prefetcher)
+            yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m
 
 
-def _first_level_asks(machine: spec.Machine) -> bool:
-    """Whether level 1 has a prefetcher with a name."""
-    return any(each.level == 1 and member(each) for each in machine.prefetchers)
-
-
-def _remembers(prefetcher: spec.Known) -> bool:
-    """Whether there is anything that threads could share: what follows from a single access keeps nothing."""
-    one_access = isinstance(prefetcher, spec.NextLine) and prefetcher.trigger == 1
-    return not one_access and not isinstance(prefetcher, spec.LinePair)
-
-
-def _own_facts(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
+def _own(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
+    line = machine.line_size_bytes
     if isinstance(prefetcher, spec.Streamer):
-        yield from _streamer(prefetcher)
-        yield "lead", _lead(machine, prefetcher, -1 if prefetcher.directions == "down" else 1), "list"
-        yield from _woken_by_level_one(machine, prefetcher)
+        yield from _streamer(machine, prefetcher)
     elif isinstance(prefetcher, spec.Stride):
         yield from _stride(machine, prefetcher)
-        if prefetcher.min_stride_bytes <= machine.line_size_bytes <= prefetcher.max_stride_bytes:
-            yield "lead", _lead(machine, prefetcher, -1 if prefetcher.directions == "down" else 1), "list"
-    elif isinstance(prefetcher, spec.Region):
-        yield from _region(prefetcher)
-    else:
-        yield from _neighbours(prefetcher)
-        if isinstance(prefetcher, spec.NextLine):
-            yield "lead", _lead(machine, prefetcher, 1), "list"
+    elif isinstance(prefetcher, spec.Region):  # its trigger counts generations, not accesses, so it is no `trigger`
+        yield "region_size", prefetcher.region_size_bytes
+        yield "streams", prefetcher.active_regions
+        yield from _indexed_by(prefetcher)
+    elif isinstance(prefetcher, spec.NextLine):
+        if prefetcher.level == 1:
+            yield "trigger", prefetcher.trigger
+        yield "degree", prefetcher.degree
+        yield "max_distance", prefetcher.degree
+        if prefetcher.trigger > 1:
+            yield "streams", prefetcher.streams
+        yield "lead", list(lead_of(prefetcher, line))
 
 
-def _lead(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, step: int) -> list[int]:
-    return list(lead_of(prefetcher, machine.line_size_bytes, step))
+def _way(prefetcher: spec.Streamer | spec.Stride) -> int:
+    return -1 if prefetcher.directions == "down" else 1
 
 
-def _neighbours(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
-    """Prefetchers that fetch neighbouring lines, whatever was accessed before: what `MEANT` leaves of them."""
-    if not isinstance(prefetcher, spec.NextLine):
-        return
-    if prefetcher.level == 1:
-        yield "trigger", prefetcher.trigger, "accesses"
-    yield "degree", prefetcher.degree, "lines"
-    yield "max_distance", prefetcher.degree, "lines"
-    if prefetcher.trigger > 1:
-        yield "streams", prefetcher.streams, "streams"
-
-
-def _streamer(prefetcher: spec.Streamer) -> Facts:
+def _streamer(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
     edges = prefetcher.trigger_at_page_edge or (prefetcher.trigger,) * 4
-    yield "trigger", prefetcher.trigger, "accesses"
-    yield "counts", prefetcher.counts, "string"
-    yield "degree", prefetcher.degree, "lines"
-    yield "max_distance", prefetcher.max_distance, "lines"
-    yield "directions", prefetcher.directions, "string"
-    yield "streams", prefetcher.streams, "streams"
+    for name in ("trigger", "counts", "degree", "max_distance", "directions", "streams"):
+        yield name, getattr(prefetcher, name)
     yield from _replacement(prefetcher.streams, prefetcher.replacement)
     if prefetcher.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
-        yield "trigger_at_page_edge", list(edges), "list"
-        yield "leads_by", prefetcher.leads_by, "string"
-        yield "streams_per_page", prefetcher.streams_per_page, "streams"
-
-
-def _woken_by_level_one(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
-    """How many requests of level 1's next-line prefetcher are enough (one in Table VI); nothing where there is none."""
-    asked = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
-    needed = prefetcher.trigger_by_l1_prefetcher or prefetcher.trigger
-    if asked and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by:
-        yield "trigger_by_l1_prefetcher", needed, "accesses"
+        yield "trigger_at_page_edge", list(edges)
+        yield "leads_by", prefetcher.leads_by
+        yield "streams_per_page", prefetcher.streams_per_page
+    yield "lead", list(lead_of(prefetcher, machine.line_size_bytes, _way(prefetcher)))
+    # how many requests of level 1's next-line prefetcher are enough (one in Table VI)
+    wakes = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
+    if wakes and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by:
+        yield "trigger_by_l1_prefetcher", prefetcher.trigger_by_l1_prefetcher or prefetcher.trigger
 
 
 def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     """Distances are in strides, which are lines at a stride of one line."""
-    yield "trigger", prefetcher.trigger, "accesses"
-    yield "degree", prefetcher.degree, "lines"
-    yield "max_distance", prefetcher.max_distance, "lines"
-    yield "directions", prefetcher.directions, "string"
-    yield "streams", prefetcher.entries, "streams"
+    least, line = prefetcher.min_stride_bytes, machine.line_size_bytes
+    for name in ("trigger", "degree", "max_distance", "directions"):
+        yield name, getattr(prefetcher, name)
+    yield "streams", prefetcher.entries
     yield from _replacement(prefetcher.entries, prefetcher.replacement)
-    least = prefetcher.min_stride_bytes
     # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
-    yield "min_stride", max(least, machine.line_size_bytes) if prefetcher.level == 2 else least, "bytes"
-    yield "max_stride", prefetcher.max_stride_bytes, "bytes"
+    yield "min_stride", max(least, line) if prefetcher.level == 2 else least
+    yield "max_stride", prefetcher.max_stride_bytes
     if prefetcher.level == 1 or prefetcher.indexed_by != "page":
-        yield "indexed_by", prefetcher.indexed_by, "string"
+        yield from _indexed_by(prefetcher)
+    if least <= line <= prefetcher.max_stride_bytes:
+        yield "lead", list(lead_of(prefetcher, line, _way(prefetcher)))
+
+
+def _indexed_by(prefetcher: spec.Stride | spec.Region) -> Facts:
+    yield "indexed_by", prefetcher.indexed_by
     if "ip" in prefetcher.indexed_by:
-        yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
+        yield "ip_bits", list(range(prefetcher.ip_bits))
 
 
 def _replacement(entries: int, replacement: str) -> Facts:
     """One entry alone is replaced by whatever comes."""
     if entries > 1:
-        yield "replacement", replacement, "string"
-
-
-def _region(prefetcher: spec.Region) -> Facts:
-    """Its trigger counts visits, not accesses, so it is no `trigger`."""
-    yield "region_size", prefetcher.region_size_bytes, "bytes"
-    yield "streams", prefetcher.active_regions, "streams"
-    yield "indexed_by", prefetcher.indexed_by, "string"
-    if "ip" in prefetcher.indexed_by:
-        yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
+        yield "replacement", replacement

@@ -18,7 +18,6 @@ from setebench.errors import SetebenchError
 from setebench.machine import Machine, open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
-from setebench.sim.spec.capacity import usable_lines
 from setebench.truth.twin import Twin
 from setebench.truth.verify.families import Levels, Surroundings, Trial, drawn
 from setebench.truth.verify.runner import Cycles, Runner
@@ -169,7 +168,7 @@ def surroundings(machine: spec.Machine, real: Machine, model: Machine) -> Surrou
     both = {
         name: tuple(each for each in getattr(real.facts, name) if each in getattr(model.facts, name)) for name in names
     }
-    lines = tuple(usable_lines(level) for level in machine.levels)
+    lines = tuple(level.lines for level in machine.levels)
     facts = msgspec.structs.replace(real.facts, **both)
     return Surroundings(facts, machine.line_size_bytes, lines, latencies_of(machine))
 

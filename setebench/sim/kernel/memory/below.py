@@ -11,17 +11,15 @@ from setebench.sim.kernel.memory.caches import (
     first_way,
     physical_line,
     put_l3,
-    put_l4,
     ready_at,
     remove,
     write_back_to_l3,
 )
-from setebench.sim.kernel.memory.directory import enter_directory
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 
-MEMORY, LEVEL_FOUR = 4, 6
-"""S_SERVED of a line that memory or its cache delivered."""
+MEMORY, OTHER_CORE = 4, 5
+"""S_SERVED of a line that memory or another core delivered."""
 
 
 @inlined
@@ -100,7 +98,7 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
         elif bits & lay.OWNED:
             own = c[lay.C_EXCLUSIVE_CYCLES]
         if own > 0:
-            own += distance(c, core, other)
+            own += c[c[lay.C_DISTANCE] + core * cores + other]
             latency = own if latency < 0 else min(latency, own)
         if bits & lay.DIRTY:
             write_back_to_l3(c, s, core, line, lay.DIRTY, t)
@@ -111,32 +109,6 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
     return (t + latency if latency >= 0 else -1), holders
 
 
-@compiled
-def distance(c: Ints, a: int, b: int) -> int:
-    """Extra interconnect time between two cores."""
-    return c[c[lay.C_DISTANCE] + a * c[lay.C_CORES] + b]
-
-
-@compiled
-def _row_hit(c: Ints, s: Ints, where: int, bank: int) -> int:
-    """What an access to memory saves by the row that its bank has open, which is the line's from now on."""
-    row = where // c[lay.C_ROW_LINES] + 1
-    opened = c[lay.C_OPEN_ROWS] + bank
-    if s[opened] == row:
-        return c[lay.C_MEMORY_ROW_HIT_SAVES_CYCLES]
-    s[opened] = row
-    return 0
-
-
-@compiled
-def _from_bank(c: Ints, s: Ints, line: int, t: int) -> int:
-    """As an access at t to memory in banks; returns when it would have begun in a memory without."""
-    where = physical_line(c, s, line)
-    bank = (where ^ (where >> 7) ^ (where >> 15)) % c[lay.C_MEMORY_BANKS]
-    saved = _row_hit(c, s, where, bank) if c[lay.C_ROW_LINES] > 0 else 0
-    return reserve(s, c[lay.C_BANK_PORTS] + lay.PORT_WORDS * bank, t, c[lay.C_MEMORY_BANK_BUSY_CYCLES]) - saved
-
-
 @inlined
 def _remote(c: Ints, s: Ints, line: int) -> bool:
     """Whether a line lies in another socket's memory."""
@@ -144,36 +116,20 @@ def _remote(c: Ints, s: Ints, line: int) -> bool:
 
 
 @compiled
-def _over_link(c: Ints, s: Ints, core: int, t: int) -> int:
-    """As a read that begins at t of another socket's memory; returns when it would have begun in near memory."""
-    count(c, s, core, lay.E_REMOTE_READS, 1)
-    return reserve(s, c[lay.C_LINK_PORT], t, c[lay.C_REMOTE_LINK_INTERVAL_CYCLES]) + c[lay.C_REMOTE_FURTHER_CYCLES]
-
-
-@compiled
 def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
-    """When memory, or the cache that it has, delivers a line that was asked for at t."""
-    if c[lay.C_LEVELS] > 3:
-        first = first_way(c, s, 3, core, line)
-        at = find(c, s, 3, line, first)
-        if at >= 0:
-            touch(c, s, 3, first, at)
-            s[lay.S_SERVED] = LEVEL_FOUR
-            return max(t + c[lay.C_LEVEL + 3 * lay.L_WORDS + lay.L_LATENCY_CYCLES], s[ready_at(c, 3, at)])
+    """When memory delivers a line that was requested at t."""
     count(c, s, core, lay.E_MEMORY_READS, 1)
     s[lay.S_SERVED] = MEMORY
-    start = _from_bank(c, s, line, t) if c[lay.C_MEMORY_BANKS] > 0 else t
     if _remote(c, s, line):
-        start = _over_link(c, s, core, start)
+        count(c, s, core, lay.E_REMOTE_READS, 1)
+        start = reserve(s, c[lay.C_LINK_PORT], t, c[lay.C_REMOTE_LINK_INTERVAL_CYCLES])
+        start += c[lay.C_REMOTE_FURTHER_CYCLES]
     else:
-        start = reserve(s, c[lay.C_MEMORY_PORT], start, c[lay.C_MEMORY_INTERVAL_CYCLES])
+        start = reserve(s, c[lay.C_MEMORY_PORT], t, c[lay.C_MEMORY_INTERVAL_CYCLES])
     spread = c[lay.C_MEMORY_SPREAD_CYCLES]
     if spread > 0:
         start += random_below(s, 2 * spread + 1) - spread
-    done = start + c[lay.C_MEMORY_LATENCY_CYCLES]
-    if c[lay.C_LEVELS] > 3:
-        put_l4(c, s, core, line, 0, done)
-    return done
+    return start + c[lay.C_MEMORY_LATENCY_CYCLES]
 
 
 @compiled
@@ -227,7 +183,7 @@ def fetch_below_l2(
     if _others(s, core):
         done, holders = _read_other(c, s, core, line, cause, t, writes)
         if done >= 0:
-            s[lay.S_SERVED] = 5
+            s[lay.S_SERVED] = OTHER_CORE
     if done < 0 and c[lay.C_LEVELS] > 2:
         done = _from_l3(c, s, core, cpu, line, cause, t, keep)
     elif done < 0:
@@ -236,11 +192,9 @@ def fetch_below_l2(
         _note_memory(c, s, core, line, cause, writes)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
-        if s[lay.S_SERVED] != 5 or holders > 1:
+        if s[lay.S_SERVED] != OTHER_CORE or holders > 1:
             done += extra
         holders = 0
     if holders == 0:
         s[lay.S_FOUND_META] |= lay.OWNED
-    if c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_DIRECTORY_WAYS] > 0 and not keep:
-        enter_directory(c, s, core, line, done)
     return done

@@ -13,7 +13,6 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, equal_words, fetch, first_bit, inlined
-from setebench.sim.kernel.memory.index import hashed_set
 from setebench.sim.kernel.memory.replacement import fill, touch, victim_way
 
 
@@ -25,6 +24,21 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
     return (frame << bits) | (line & ((1 << bits) - 1))
 
 
+@compiled
+def _far_set(c: Ints, v: int, line: int) -> int:
+    """The set of a physical line where that is more than bits of its number: a hash of all of it (of a number of sets
+    that is no power of two its mixed bits' remainder, as slices' functions are too long for a formula), or the
+    remainder."""
+    sets = c[v + lay.L_SETS]
+    if c[v + lay.L_INDEX] == lay.BY_HASH:
+        bits = c[v + lay.L_SET_BITS]
+        return (line ^ (line >> bits) ^ (line >> (2 * bits))) & (sets - 1)
+    if c[v + lay.L_INDEX] == lay.BY_MIX:
+        line = (line ^ (line >> 15)) * 0x1E3779B97F4A7C15
+        line = (((line ^ (line >> 32)) * 0x16E8FEB86659FD93) >> 33) & 0x3FFFFFFF
+    return line % sets
+
+
 @inlined
 def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     """Where in the state the first way of the line's set lies."""
@@ -33,7 +47,7 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     if level == 0 and c[v + lay.L_INDEX] == lay.BY_VIRTUAL_BITS:
         return c[v + lay.L_LINES] + (core * sets + (line & (sets - 1))) * c[v + lay.L_SET_WORDS]
     where = physical_line(c, s, line)
-    where = hashed_set(c, v, where) if c[v + lay.L_INDEX] >= lay.BY_HASH else where & (sets - 1)
+    where = _far_set(c, v, where) if c[v + lay.L_INDEX] >= lay.BY_HASH else where & (sets - 1)
     owner = core if level <= 1 else 0
     return c[v + lay.L_LINES] + (owner * sets + where) * c[v + lay.L_SET_WORDS]
 
@@ -115,37 +129,15 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
 
 
 @compiled
-def _write_past_caches(c: Ints, s: Ints, core: int, t: int) -> None:
+def _write_memory(c: Ints, s: Ints, core: int, t: int) -> None:
+    """A modified line goes to memory."""
     count(c, s, core, lay.E_MEMORY_WRITES, 1)
     reserve(s, c[lay.C_MEMORY_PORT], t, c[lay.C_MEMORY_INTERVAL_CYCLES])
 
 
 @compiled
-def put_l4(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """Put a line into level 4, the cache of memory."""
-    victim = _place(c, s, 3, first_way(c, s, 3, core, line), line, meta, ready)
-    if victim != lay.EMPTY and victim & lay.DIRTY:
-        _write_past_caches(c, s, core, ready)
-
-
-@compiled
-def _write_memory(c: Ints, s: Ints, core: int, line: int, t: int) -> None:
-    """Modified data go to memory, or into the cache that it has."""
-    if c[lay.C_LEVELS] < 4:
-        _write_past_caches(c, s, core, t)
-        return
-    first = first_way(c, s, 3, core, line)
-    at = find(c, s, 3, line, first)
-    if at >= 0:
-        s[at] |= lay.DIRTY
-        touch(c, s, 3, first, at)
-    else:
-        put_l4(c, s, core, line, lay.DIRTY, t)
-
-
-@compiled
-def drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
-    """Take a line that level 3 or its directory loses out of a core's caches; returns whether it was modified there."""
+def _drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Take a line that level 3 loses out of a core's caches; returns whether it was modified there."""
     dirty = 1 if drop(c, s, 1, core, line) == lay.DIRTY else 0
     above = drop(c, s, 0, core, line)
     if above == lay.DIRTY:
@@ -166,9 +158,9 @@ def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     if c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_INCLUSION] == lay.INCLUSIVE:
         for other in range(c[lay.C_CORES]):
             if (s[lay.S_ACTIVE] >> other) & 1:
-                dirty |= drop_private(c, s, other, gone)
+                dirty |= _drop_private(c, s, other, gone)
     if dirty:
-        _write_memory(c, s, core, gone, ready)
+        _write_memory(c, s, core, ready)
 
 
 @compiled
@@ -176,7 +168,7 @@ def write_back_to_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: i
     """A level-2 victim goes down: dirty data always, clean data only into a level 3 that is for victims."""
     if c[lay.C_LEVELS] < 3:
         if meta & lay.DIRTY:
-            _write_memory(c, s, core, line, ready)
+            _write_memory(c, s, core, ready)
         return
     if not (meta & lay.DIRTY) and c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_INCLUSION] < lay.EXCLUSIVE:
         return

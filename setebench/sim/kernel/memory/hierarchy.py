@@ -1,4 +1,7 @@
-"""A core's private levels: how loads, stores and prefetches find their lines, and how hardware prefetchers join in."""
+"""A core's private levels: how loads, stores and prefetches find their lines, and how hardware prefetchers join in.
+
+Requests are told apart by their `source` (BY_LOAD to BY_L1_PREFETCHER), of which their cause for miss entries follows.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,143 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.memory.caches import claim_way_tag, find, first_way, put_l1, put_l2, ready_at, remove
-from setebench.sim.kernel.memory.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
+from setebench.sim.kernel.memory.caches import (
+    claim_way_tag,
+    find,
+    first_way,
+    physical_line,
+    put_l1,
+    put_l2,
+    ready_at,
+    remove,
+)
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
+from setebench.sim.prefetchers import silence, train
+
+L1, L2 = lay.C_LEVEL, lay.C_LEVEL + lay.L_WORDS
+
+
+@inlined
+def holds(c: Ints, s: Ints, level: int, core: int, line: int) -> bool:
+    """Whether a cache has a line, its data on the way included."""
+    return find(c, s, level, line, first_way(c, s, level, core, line)) >= 0
+
+
+@inlined
+def _cause(source: int) -> int:
+    """DEMAND, SOFTWARE or HARDWARE."""
+    return max(source - 1, 0)
+
+
+# -- hardware prefetchers --------------------------------------------------------------------------------------------
 
 
 @compiled
-def fetch_l2(
-    c: Ints, s: Ints, cpu: int, line: int, ip: int, cause: int, source: int, t: int, writes: bool, keep: int
-) -> int:
+def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int) -> int:
+    """Show an access to every prefetcher of a level; returns how many lines they want, each with its fill level."""
+    n, core = 0, core_of(c, cpu)
+    s[lay.S_SEEN_ADDRESS] = address
+    s[lay.S_SEEN_LINE] = address >> c[lay.C_LINE_BITS]
+    s[lay.S_SEEN_IP] = ip
+    s[lay.S_SEEN_MISSES] = misses
+    s[lay.S_SEEN_SOURCE] = source
+    for i in range(c[lay.C_PREFETCHERS]):
+        p = lay.C_PREFETCHER + i * lay.P_WORDS
+        if c[p + lay.P_LEVEL] != level or (c[p + lay.P_OFF] >> core) & 1:
+            continue
+        owner = cpu // c[lay.C_CORES] if c[p + lay.P_OWNED] else 0
+        table = 0 if c[p + lay.P_SHARED_BY_CORES] else core
+        q = c[p + lay.P_STATE] + table * c[p + lay.P_STATE_WORDS] + owner * c[p + lay.P_THREAD_WORDS]
+        s[lay.S_SEEN_OWNER] = owner
+        if source == lay.BY_PREFETCH:
+            silence(c, s, p, q)
+        if not (c[p + lay.P_TRAINED] >> source) & 1:
+            continue
+        before = n
+        n = train(c, s, p, q, n)
+        for k in range(before, n):
+            s[c[lay.C_OUT] + k] = s[c[lay.C_OUT] + k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_DROPS]
+    return n
+
+
+@compiled
+def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
+    """Virtual number of a physical line, -1 for memory that nobody has."""
+    bits = c[lay.C_PAGE_LINES_BITS]
+    frame = physical >> bits
+    if frame < 0 or frame >= c[lay.C_PAGES]:
+        return -1
+    page = s[c[lay.C_FRAME_TABLE] + frame] - 1
+    if page < 0 or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
+        return -1
+    return (page << bits) | (physical & ((1 << bits) - 1))
+
+
+@compiled
+def _no_entry(c: Ints, s: Ints, level: int, cpu: int, word: int, t: int) -> bool:
+    """Whether a wanted line is given up for want of a miss entry."""
+    return word & 1 != 0 and not entry_free(c, s, level, cpu, lay.HARDWARE, t)
+
+
+@compiled
+def _prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, word: int, t: int) -> None:
+    """A hardware prefetch that only level 3 gets."""
+    core = core_of(c, cpu)
+    if c[lay.C_LEVELS] > 2 and not holds(c, s, 2, core, line) and not _no_entry(c, s, 2, cpu, word, t):
+        fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, t, False, True)
+
+
+@compiled
+def _miss_l2(c: Ints, s: Ints, cpu: int, line: int, cause: int, t: int, writes: bool) -> int:
+    """When a line that level 2 lacks arrives there; sets what `fetch_l2` sets."""
+    core = core_of(c, cpu)
+    count(c, s, core, lay.E_L2_FILLS, 1)
+    if cause == lay.HARDWARE:
+        count(c, s, core, lay.E_L2_FILLS_HARDWARE, 1)
+    elif cause == lay.DEMAND:
+        count(c, s, core, lay.E_L2_MISSES, 1)
+        count(c, s, core, lay.E_L2_STORE_MISSES, writes)
+    start, entry_at, limited = take_entry(c, s, 1, cpu, cause, t)
+    done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
+    keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
+    s[lay.S_ENTRY] = start
+    return done
+
+
+@compiled
+def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
+    """Carry out what a level-2 prefetcher wants."""
+    core = core_of(c, cpu)
+    line = _virtual_line(c, s, word >> 3)
+    if line < 0 or holds(c, s, 1, core, line):
+        return
+    if (word >> 1) & 3 == 3:
+        _prefetch_l3(c, s, cpu, line, word, t)
+        return
+    above = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE and holds(c, s, 0, core, line)
+    if not above and not _no_entry(c, s, 1, cpu, word, t):
+        done = _miss_l2(c, s, cpu, line, lay.HARDWARE, t, False)
+        put_l2(c, s, core, line, s[lay.S_FOUND_META], done)
+
+
+@compiled
+def _train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, source: int, t: int) -> None:
+    """Level-2 prefetchers see the access by its physical address; what they want is fetched after it."""
+    served, entry, found = s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
+    n = _ask(c, s, cpu, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], ip, misses, source)
+    for k in range(n):
+        _prefetch_l2(c, s, cpu, s[c[lay.C_OUT] + k], t)
+    s[lay.S_SERVED] = served
+    s[lay.S_ENTRY] = entry
+    s[lay.S_FOUND_META] = found
+
+
+# -- demand, and what prefetches share with it -----------------------------------------------------------------------
+
+
+@compiled
+def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: int) -> int:
     """When a line that level 1 lacks (or that is wanted in level 2 only) is there.
 
     `keep`: level 2 keeps a copy even if it is exclusive or the hint bypasses it (1), as usual (0), or not (-1).
@@ -25,129 +155,101 @@ def fetch_l2(
     start = port(c, s, 1, core, t)
     first = first_way(c, s, 1, core, line)
     at = find(c, s, 1, line, first)
-    own = keep == 1 or (keep == 0 and c[L2 + lay.L_INCLUSION] != lay.EXCLUSIVE)
-    s[lay.S_ENTRY] = start
+    exclusive = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE
     if at >= 0:
-        ready = s[ready_at(c, 1, at)]
-        done = max(start + c[L2 + lay.L_LATENCY_CYCLES], ready)
-        word = s[at]
-        if c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE and keep != 1:
-            remove(s, at)
-            found = word & (lay.DIRTY | lay.OWNED)
+        done = max(start + c[L2 + lay.L_LATENCY_CYCLES], s[ready_at(c, 1, at)])
+        if exclusive and keep != 1:
+            found = remove(s, at) & (lay.DIRTY | lay.OWNED)
         else:
+            found = s[at] & lay.OWNED
             touch(c, s, 1, first, at)
-            found = word & lay.OWNED
+        s[lay.S_ENTRY] = start
         s[lay.S_SERVED] = 2
     else:
-        count(c, s, core, lay.E_L2_FILLS, 1)
-        if cause == lay.HARDWARE:
-            count(c, s, core, lay.E_L2_FILLS_HARDWARE, 1)
-        elif cause == lay.DEMAND:
-            count(c, s, core, lay.E_L2_MISSES, 1)
-            count(c, s, core, lay.E_L2_STORE_MISSES, writes)
-        start, entry_at, limited = take_entry(c, s, 1, cpu, cause, start)
-        done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
-        keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
-        s[lay.S_ENTRY] = start
+        done = _miss_l2(c, s, cpu, line, _cause(source), start, writes)
         found = s[lay.S_FOUND_META]
-        if own:
+        if keep == 1 or (keep == 0 and not exclusive):
             put_l2(c, s, core, line, found, done)
             found &= lay.OWNED
-    if c[lay.C_L2_PREFETCHERS]:
-        served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
-        train_l2(c, s, cpu, line, ip, at < 0, source, start)
-        s[lay.S_SERVED] = served
-        s[lay.S_ENTRY] = entry
+        start = s[lay.S_ENTRY]
     s[lay.S_FOUND_META] = found
+    if c[lay.C_L2_PREFETCHERS]:
+        _train_l2(c, s, cpu, line, ip, at < 0, source, start)
     return done
 
 
 @compiled
-def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None:
-    """Carry out what a level-1 prefetcher asked for."""
-    core = core_of(c, cpu)
-    line = word >> 3
-    page = line >> c[lay.C_PAGE_LINES_BITS]
-    if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
-        return
-    first = first_way(c, s, 0, core, line)
-    if find(c, s, 0, line, first) >= 0:
-        return
-    fills = (word >> 1) & 3
-    if fills == 3:
-        prefetch_l3(c, s, cpu, line, (word & 1) != 0, t)
-        return
-    if fills == 2:
-        if word & 1 and not entry_free(c, s, 1, cpu, lay.HARDWARE, t):
-            return
-        fetch_l2(c, s, cpu, line, ip, lay.HARDWARE, lay.BY_L1_PREFETCHER, t, False, 1)
-        return
-    if word & 1 and not entry_free(c, s, 0, cpu, lay.HARDWARE, t):
-        return
-    count(c, s, core, lay.E_L1_HARDWARE, 1)
-    start, entry_at, limited = take_entry(c, s, 0, cpu, lay.HARDWARE, t)
-    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, lay.HARDWARE, lay.BY_L1_PREFETCHER, start, False, 0))
-    keep_entry(c, s, 0, cpu, lay.HARDWARE, entry_at, limited, done)
-    put_l1(c, s, core, line, s[lay.S_FOUND_META], done)
-
-
-@compiled
-def train_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, misses: bool, source: int, t: int) -> None:
-    """Level-1 prefetchers see the access; the lines they ask for are fetched after it."""
-    n = ask(c, s, cpu, 1, address, ip, misses, source, 0)
-    if n == 0:
-        return
-    served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
-    # level-2 prefetchers reuse the list while these are fetched, so it is kept beside
-    first = c[lay.C_OUT]
-    kept = first + lay.MAX_OUT
-    for k in range(n):
-        s[kept + k] = s[first + k]
-    for k in range(n):
-        _prefetch_l1(c, s, cpu, s[kept + k], ip, t)
-    s[lay.S_SERVED] = served
-    s[lay.S_ENTRY] = entry
+def _own_l2(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Make a line of level 2 this core's own; returns what taking it from other cores costs."""
+    cost = invalidate_others(c, s, core, line) if s[lay.S_ACTIVE] & ~(1 << core) else 0
+    at = find(c, s, 1, line, first_way(c, s, 1, core, line))
+    if at >= 0:
+        s[at] |= lay.OWNED
+    return cost
 
 
 @compiled
 def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
     """Make a line of level 1 this core's own; returns what taking it from others costs."""
-    word = s[at]
-    if word & lay.OWNED:
+    if s[at] & lay.OWNED:
         return 0
-    cost = 0
-    if s[lay.S_ACTIVE] & ~(1 << core):
-        cost = invalidate_others(c, s, core, line)
-    s[at] = word | lay.OWNED
-    own_l2(c, s, core, line)
-    return cost
+    s[at] |= lay.OWNED
+    return _own_l2(c, s, core, line)
 
 
 @compiled
-def own_l2(c: Ints, s: Ints, core: int, line: int) -> None:
-    at = find(c, s, 1, line, first_way(c, s, 1, core, line))
-    if at >= 0:
-        s[at] |= lay.OWNED
-
-
-@compiled
-def _miss_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, writes: bool, start: int) -> int:
-    """An access that level 1 lacks the line for: see `access`."""
-    core = core_of(c, cpu)
-    count(c, s, core, lay.E_L1_MISSES, 1)
-    count(c, s, core, lay.E_L1_STORE_MISSES if writes else lay.E_LOAD_L1_MISSES, 1)
-    start, entry_at, limited = take_entry(c, s, 0, cpu, lay.DEMAND, start)
-    source = lay.BY_STORE if writes else lay.BY_LOAD
-    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, lay.DEMAND, source, start, writes, 0))
+def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: int) -> int:
+    """When a line that level 1 lacks is there, for whatever `source`; see `fetch_l2` for the rest."""
+    core, cause = core_of(c, cpu), _cause(source)
+    start, entry_at, limited = take_entry(c, s, 0, cpu, cause, t)
+    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, source, start, writes, keep))
     found = s[lay.S_FOUND_META]
     if writes and not found & lay.OWNED:
-        if s[lay.S_ACTIVE] & ~(1 << core):
-            done += invalidate_others(c, s, core, line)
-        own_l2(c, s, core, line)
-    keep_entry(c, s, 0, cpu, lay.DEMAND, entry_at, limited, done)
+        done += _own_l2(c, s, core, line)
+        found |= lay.OWNED
+    keep_entry(c, s, 0, cpu, cause, entry_at, limited, done)
     s[lay.S_ENTRY] = start
-    put_l1(c, s, core, line, found | (lay.DIRTY | lay.OWNED if writes else 0), done)
+    put_l1(c, s, core, line, found | (lay.DIRTY if source == lay.BY_STORE else 0), done)
     return done
+
+
+@compiled
+def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None:
+    """Carry out what a level-1 prefetcher wants."""
+    core = core_of(c, cpu)
+    line, fills = word >> 3, (word >> 1) & 3
+    page = line >> c[lay.C_PAGE_LINES_BITS]
+    if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
+        return
+    if holds(c, s, 0, core, line):
+        return
+    if fills == 3:
+        _prefetch_l3(c, s, cpu, line, word, t)
+    elif _no_entry(c, s, fills - 1, cpu, word, t):
+        return
+    elif fills == 2:
+        fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, 1)
+    else:
+        count(c, s, core, lay.E_L1_HARDWARE, 1)
+        fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, 0)
+
+
+@compiled
+def train_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, misses: bool, source: int, t: int) -> None:
+    """Level-1 prefetchers see the access; the lines that they want are fetched after it."""
+    n = _ask(c, s, cpu, 1, address - lay.BASE_ADDRESS, ip, misses, source)
+    if n == 0:
+        return
+    served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
+    # level-2 prefetchers reuse the list while these are fetched, so it is copied
+    first = c[lay.C_OUT]
+    copied = first + lay.MAX_OUT
+    for k in range(n):
+        s[copied + k] = s[first + k]
+    for k in range(n):
+        _prefetch_l1(c, s, cpu, s[copied + k], ip, t)
+    s[lay.S_SERVED] = served
+    s[lay.S_ENTRY] = entry
 
 
 @inlined
@@ -160,29 +262,28 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
     start = port(c, s, 0, core, t)
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
+    source = lay.BY_STORE if writes else lay.BY_LOAD
     if at >= 0:
         touch(c, s, 0, first, at)
         ready = s[ready_at(c, 0, at)]
         if ready <= start:
             count(c, s, core, lay.E_L1_HITS, 1)
         else:
-            count(c, s, core, lay.E_L1_IN_FLIGHT_HITS, 1)
             count(c, s, core, lay.E_LOAD_IN_FLIGHT_HITS, 0 if writes else 1)
         done = max(start + c[L1 + lay.L_LATENCY_CYCLES], ready)
-        word = s[at]
-        if word & lay.WAY_TAG_LOST:
+        if s[at] & lay.WAY_TAG_LOST:
             claim_way_tag(c, s, first, line)
             done += 0 if writes else c[lay.C_MISPREDICTED_WAY_CYCLES]
         if writes:
-            if not word & lay.OWNED:
-                count(c, s, core, lay.E_STORE_UPGRADES, 1)
+            count(c, s, core, lay.E_STORE_UPGRADES, 0 if s[at] & lay.OWNED else 1)
             done += own_line(c, s, core, at, line)
             s[at] |= lay.DIRTY
         s[lay.S_SERVED] = 1
         s[lay.S_ENTRY] = start
     else:
-        done = _miss_l1(c, s, cpu, line, ip, writes, start)
+        count(c, s, core, lay.E_L1_MISSES, 1)
+        count(c, s, core, lay.E_L1_STORE_MISSES if writes else lay.E_LOAD_L1_MISSES, 1)
+        done = fetch_l1(c, s, cpu, line, ip, source, start, writes, 0)
     if c[lay.C_L1_PREFETCHERS]:
-        source = lay.BY_STORE if writes else lay.BY_LOAD
-        train_l1(c, s, cpu, address - lay.BASE_ADDRESS, ip, at < 0, source, s[lay.S_ENTRY])
+        train_l1(c, s, cpu, address, ip, at < 0, source, s[lay.S_ENTRY])
     return done

@@ -1,6 +1,5 @@
 """Which line of a set gives way to a new one: the least recently used or least recently filled one, a random one, or as
-a tree of bits (tree-PLRU), a bit for each line (bit-PLRU, NRU) or ages of two bits (SRRIP, BRRIP, QLRU) say. With LIP
-and BIP (Qureshi et al., ISCA 2007) the least recently used one leaves, and new lines count as that, all or most.
+a tree of bits (tree-PLRU), a bit for each line (bit-PLRU, NRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
 
 Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
 so uses are numbered anew before they outgrow it. Bits and ages of lines take the same place in the word.
@@ -83,7 +82,7 @@ def _renumber_uses(c: Ints, s: Ints) -> None:
     """Number the uses of every set's lines from 1 on, in the order they had."""
     for level in range(c[lay.C_LEVELS]):
         v = lay.C_LEVEL + level * lay.L_WORDS
-        if c[v + lay.L_REPLACEMENT] > lay.FIFO and c[v + lay.L_REPLACEMENT] != lay.BIMODAL:
+        if c[v + lay.L_REPLACEMENT] > lay.FIFO:
             continue
         owners = c[lay.C_CORES] if level < 2 else 1
         ways = c[v + lay.L_WAYS]
@@ -155,8 +154,6 @@ def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
         _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
     elif kind in (lay.BIT_PLRU, lay.NRU):
         _set_bit(c, s, v, first, at)
-    elif kind == lay.BIMODAL:
-        _stamp(c, s, at)
     elif kind == lay.AGES:
         age = _used(s[at])
         age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
@@ -176,16 +173,11 @@ def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
 @compiled
 def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """As `fill`, for policies for which a new line isn't one that was just used."""
-    if c[v + lay.L_REPLACEMENT] < lay.BIMODAL:
+    if c[v + lay.L_REPLACEMENT] != lay.AGES:
         _touch_others(c, s, v, first, at)
         return
     usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
-    if c[v + lay.L_REPLACEMENT] == lay.AGES:
-        _young(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
-    elif usual and c[v + lay.L_INSERT_ONE_IN]:
-        _stamp(c, s, at)
-    else:
-        _set_used(s, at, 0)
+    _young(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
 
 
 @inlined
@@ -246,8 +238,6 @@ def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
         if c[v + lay.L_UPDATE_ON_MISS]:
             _raise_ages(c, s, v, first, -1)
         return _first_used(s, first, ways, OLDEST)
-    if kind == lay.BIMODAL:
-        return first + _oldest_way(s, first, ways)
     return _random_unused(s, first, ways) if kind == lay.NRU else first + random_below(s, ways)
 
 
