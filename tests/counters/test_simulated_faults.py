@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from quiet_machines import HUGE, LINE_BASE, levels, quiet
+from setebench.sim.pmu.sense import can_be_seen, counted_role, possible_faults
 
 from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Kind
@@ -17,7 +18,6 @@ from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.files.dump import dump
-from setebench.sim.pmu.sense import can_be_seen, counted_role, possible_faults
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.pmu import SIMULATED_ROLES
 from setebench.sim.truth.counters import counters

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from bare_machine import BareMachine
 from click.testing import CliRunner
-
 from setebench.cli.commands.doctor import Examination, doctor, print_checks
+
 from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.environment import Frequency, Hypervisor, Memory, read_environment

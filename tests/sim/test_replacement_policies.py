@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, cycles, quiet, timed
+from setebench.sim.kernel.memory.index import slice_of
 
 from setebench.probe import Probe
 from setebench.sim import layout as at
 from setebench.sim.inspect import cached_lines
-from setebench.sim.kernel.memory.index import slice_of
 from setebench.sim.machine import simulation
 
 SETS = 4

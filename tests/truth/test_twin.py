@@ -21,8 +21,7 @@ from setebench.sim.spec.fields import table_fields
 from setebench.sim.truth.document import truth_document
 from setebench.sim.truth.parameters import left_open, truth
 from setebench.text import visible
-from setebench.truth.twin import as_toml, make_twin
-from setebench.truth.twin import fields_of
+from setebench.truth.twin import as_toml, fields_of, make_twin
 from setebench.truth.twin.caches import MOST_SLICES, exact, holding
 
 NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 9)))
