@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -17,6 +18,7 @@ from setebench.counters.counting import countable, counted, hardware_roles, numb
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.kernels import KERNELS, stream_bytes
+from setebench.machine import Machine
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -56,32 +58,49 @@ def answer(context: Context) -> Iterator[Finding]:
     groups = 1 + len(machine.event_groups(roles))  # each reading is repeated, and warmed up once
     readings = 2 * groups * params.epochs * len(params.kernels) * len(params.sizes_bytes)
     params = params.within(machine.facts.lines_per_second, readings)
-    yield from _peaks(context, params, roles, (context.own_cpu,))
-    if len(machine.facts.cpus) > 1:
-        yield from _peaks(context, params, roles, machine.facts.cpus)
+    for suffix, cpus in (("peak", (context.own_cpu,)), ("peak.all_cores", machine.facts.cpus)):
+        if suffix == "peak" or len(cpus) > 1:
+            rates = _rates(context, params, roles, cpus)
+            context.evidence[f"rates.{suffix}"] = {
+                role: {at: max(each) for at, each in found.items()} for role, found in rates.items()
+            }
+            yield from (_finding(f"counter.{role}.{suffix}", rates[role]) for role in roles)
 
 
-def _peaks(context: Context, params: Params, roles: Sequence[str], cpus: tuple[int, ...]) -> Iterator[Finding]:
-    """The peak of every role on these CPUs at once."""
-    suffix = "peak" if len(cpus) == 1 else "peak.all_cores"
+def _rates(
+    context: Context, params: Params, roles: Sequence[str], cpus: Sequence[int]
+) -> dict[str, dict[str, list[float]]]:
+    """Rates by role, kernel and size on these CPUs at once, one of each epoch."""
+    machine, width = context.machine, max(context.machine.facts.access_sizes)
     rates: dict[str, dict[str, list[float]]] = {role: {} for role in roles}
     room = max(stream_bytes(KERNELS[name], max(params.sizes_bytes)) for name in params.kernels)
     with ExitStack() as stack:
-        places = {}
+        placements = {}
         for cpu in cpus:
-            region = context.machine.allocate(room, max(context.machine.facts.page_sizes))
-            stack.callback(context.machine.release, region)
-            places[cpu] = region.address
-        for epoch in range(params.epochs):
+            region = machine.allocate(room, max(machine.facts.page_sizes))
+            stack.callback(machine.release, region)
+            placements[Base(f"array{cpu}")] = np.array([region.address])
+        for epoch, name, size in product(range(params.epochs), params.kernels, params.sizes_bytes):
             context.progress(f"peaks on {len(cpus)} CPUs, epoch {epoch + 1} of {params.epochs}")
-            for name, size in product(params.kernels, params.sizes_bytes):
-                for role, rate in _rates(context, (name, size, params.bytes_passed), places, roles):
-                    rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(rate)
-    context.evidence[f"rates.{suffix}"] = {
-        role: {at: max(each) for at, each in found.items()} for role, found in rates.items()
-    }
-    for role in roles:
-        yield _finding(f"counter.{role}.{suffix}", rates[role])
+            array_bytes, probes = max(256, size // KERNELS[name].arrays // 256 * 256), {}
+            for cpu in cpus:
+                stream = Probe().stream(Base(f"array{cpu}"), name, array_bytes, width)
+                passes = Probe().repeat(max(1, params.bytes_passed // size), stream)
+                probes[cpu] = (Probe().start(dither=False) + passes).fence().stop()
+            run = partial(machine.run_together, probes, placements)
+            run()
+            for group in _groups(machine, roles):
+                counts, (ticks,) = counted(machine, group, run)
+                seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
+                for role in group:
+                    if (events := number(counts[role])) is not None:
+                        rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
+    return rates
+
+
+def _groups(machine: Machine, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    assert isinstance(machine, CountsEvents)
+    return machine.event_groups(roles)
 
 
 def _finding(parameter: str, found: dict[str, list[float]]) -> Finding:
@@ -89,34 +108,10 @@ def _finding(parameter: str, found: dict[str, list[float]]) -> Finding:
     lucky reading makes no peak."""
     estimates = {at: over_epochs(rates) for at, rates in found.items()}
     best = max(estimates, key=lambda at: estimates[at].value, default="")
-    if not best:
-        return decide.unresolved(parameter, "events/s", "no reading was whole", METHOD)
-    if estimates[best].value == 0:
-        return decide.unresolved(parameter, "events/s", "no kernel made it count anything", METHOD)
+    if not best or estimates[best].value == 0:
+        reason = "no kernel made it count anything" if best else "no reading was whole"
+        return decide.unresolved(parameter, "events/s", reason, METHOD)
     return decide.measured(parameter, estimates[best], "events/s", f"{METHOD}: {best}", "rates")
-
-
-def _rates(
-    context: Context, what: tuple[str, int, int], places: dict[int, int], roles: Sequence[str]
-) -> Iterator[tuple[str, float]]:
-    """One reading of every role under a kernel over data of one size, on all these CPUs at once, events/s."""
-    name, size, bytes_passed = what
-    machine, width = context.machine, max(context.machine.facts.access_sizes)
-    assert isinstance(machine, CountsEvents)
-    array_bytes = max(256, size // KERNELS[name].arrays // 256 * 256)
-    probes, placements = {}, {}
-    for cpu, address in places.items():
-        stream = Probe().stream(Base(f"array{cpu}"), name, array_bytes, width)
-        passes = Probe().repeat(max(1, bytes_passed // size), stream)
-        probes[cpu] = (Probe().start(dither=False) + passes).fence().stop()
-        placements[Base(f"array{cpu}")] = np.array([address])
-    machine.run_together(probes, placements)
-    for group in machine.event_groups(roles):
-        counts, (ticks,) = counted(machine, group, lambda: machine.run_together(probes, placements))
-        seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
-        for role in group:
-            if (events := number(counts[role])) is not None:
-                yield role, events / seconds
 
 
 SCENARIO = Scenario(

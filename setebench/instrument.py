@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import ContextDecorator
-from types import TracebackType
 
 from setebench.counters.counted import total
 from setebench.counters.protocol import Count
 from setebench.errors import UsageError
-from setebench.native.perf.program import marks
-from setebench.native.perf.program.opened import Counters, Target, open_counters
-from setebench.native.perf.program.wanted import Resolver
+from setebench.native.perf.encode import Resolver
+from setebench.native.perf.opened import Counters, Target
+from setebench.native.perf.program import _regions
 
 NOTHING_YET = "nothing was counted yet"
 
@@ -41,28 +40,26 @@ class counting(ContextDecorator):
         resolver = Resolver()
         self._wanted, self._situation = resolver.named(names), resolver.situation
         self._target = Target(cpu=cpu, inherit=threads)
-        self._done = {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
+        self._done: dict[str, Count] = {}
         self._lock = threading.Lock()
         self._here = _Here()
 
     def __enter__(self) -> counting:
         here = self._here
         if not here.depth:
-            here.counters = open_counters(self._wanted, self._target, self._situation)
-            here.counters.start()
+            here.counters = Counters(self._wanted, self._target, self._situation)
+            here.counters.switch(True)
         here.depth += 1
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         here = self._here
         here.depth -= 1
         if here.depth or here.counters is None:
             return
         counters, here.counters = here.counters, None
         with counters:
-            counters.stop()
+            counters.switch(False)
             counts = counters.read()
         with self._lock:
             self._done = _added(self._done, counts)
@@ -71,7 +68,8 @@ class counting(ContextDecorator):
         """Counts by name so far: of every block that is over, and of the calling thread's own that isn't."""
         counters = self._here.counters
         with self._lock:
-            return dict(self._done) if counters is None else _added(self._done, counters.read())
+            found = dict(self._done) if counters is None else _added(self._done, counters.read())
+        return found or {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
 
     def __getitem__(self, name: str) -> Count:
         return self.read()[name]
@@ -85,9 +83,7 @@ class _Here(threading.local):
 
 
 def _added(done: dict[str, Count], more: dict[str, Count]) -> dict[str, Count]:
-    return {
-        name: count if done[name].reason == NOTHING_YET else total((done[name], count)) for name, count in more.items()
-    }
+    return {name: total((done[name], count)) if name in done else count for name, count in more.items()}
 
 
 class region(ContextDecorator):
@@ -100,10 +96,8 @@ class region(ContextDecorator):
         self._name = name
 
     def __enter__(self) -> region:
-        marks.begin(self._name)
+        _regions.begin(self._name)
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        marks.end(self._name)
+    def __exit__(self, *_: object) -> None:
+        _regions.end(self._name)

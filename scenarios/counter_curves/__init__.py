@@ -7,52 +7,37 @@ scenario `counters`' question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
-from .experiments import LINE_ROLES, STALL_ROLES, curves, stalls, streams_of, threshold, volumes
-from .params import Params
-from .plot import NAMES, draw
+from .experiments import Params, reader, threshold
+from .figures import FIGURES, draw
 
 USUAL = "helm-9"
 THRESHOLD = "diagnose.saturated.threshold"
 METHOD = "between load-miss latencies while more load brings more bandwidth, and while it brings none"
 
-EXPERIMENTS: dict[str, Callable[[Context, Params], list[dict[str, Any]]]] = {
-    **dict.fromkeys(("helm-3", "helm-4", "helm-8", "helm-9", "helm-10", "helm-11"), curves),
-    "helm-6": volumes,
-    **dict.fromkeys(("molka-3", "molka-4", "molka-5", "molka-6"), streams_of(LINE_ROLES)),
-    **dict.fromkeys(("molka-7", "molka-8"), stalls),
-    "molka-9": streams_of(STALL_ROLES),
-}
-"""What is counted for each figure."""
-
 
 def answer(context: Context) -> Iterable[Finding]:
     """Count what the figure needs; the throttled reader's gives the threshold of saturation."""
     figure = context.options.get("figure") or USUAL
+    experiment = FIGURES[figure].experiment
     params = Params().quicker() if context.fast else Params()
     params = params.within(context.machine.facts.lines_per_second)
-    points = EXPERIMENTS[figure](context, params)
-    kept = context.evidence["counter_curves"] = {"figure": figure, "points": points}
-    if EXPERIMENTS[figure] is not curves:
+    points = list(experiment(context, params))
+    stored: dict[str, Any] = {"figure": figure, "points": points}
+    context.evidence["counter_curves"] = stored
+    if experiment is not reader:
         return []
-    kept["threshold_cycles"], reason = threshold(points, params)
-    if kept["threshold_cycles"] is None:
+    cycles, reason = threshold(points, params)
+    stored["threshold_cycles"] = cycles
+    if cycles is None:
         return [decide.unresolved(THRESHOLD, "cycles", reason, METHOD)]
-    return [
-        Finding(
-            parameter=THRESHOLD,
-            value=kept["threshold_cycles"],
-            unit="cycles",
-            method=METHOD,
-            evidence="counter_curves",
-        )
-    ]
+    return [Finding(parameter=THRESHOLD, value=cycles, unit="cycles", method=METHOD, evidence="counter_curves")]
 
 
 SCENARIO = Scenario(
@@ -60,7 +45,7 @@ SCENARIO = Scenario(
     summary="Draw what counted events say of load, levels and stalls: figures of papers, on this machine.",
     answer=answer,
     parameters=("diagnose.",),
-    options=(Option(name="figure", help="Which figure.", choices=NAMES, default=USUAL),),
+    options=(Option(name="figure", help="Which figure.", choices=tuple(FIGURES), default=USUAL),),
     plot=draw,
     order=95,
     seconds=20.0,

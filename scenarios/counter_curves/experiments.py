@@ -1,80 +1,111 @@
 """What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), of a triad whose volume is
 known (5.3), and of working sets of growing size (Molka et al. 2017, 4.1 and 4.3).
 
-Every experiment gives points: what was set, and what was counted or measured there."""
+Every experiment yields points: what was set, and under each other name the values of its repeats, of which those are
+missing that could not be counted."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from setebench.counters.counting import countable, counted, number
-from setebench.counters.metrics import L1_MISS_LATENCY, LOAD_MISS_LATENCY, Measurement, best
+from setebench.counters.metrics import Measurement, best
+from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
 from setebench.machine import Region, SwitchesPrefetchers, Ticks, run_on
-from setebench.probe import Base, Operand, Probe
+from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 
-from .params import Params
-
-STREAMS = 4
-"""Lines that a reading thread loads at once, one of each stream, as Helm and Taura 2019 did (4.3.1)."""
-STAGGER_LINES = 5
-"""Streams at one place of a page each would meet in the same sets of caches."""
-
-READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any", "mem_read", "offcore_mem_read")
-VOLUME_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
-LINE_ROLES = (
+READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
+MEMORY_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
+STALL_ROLES = ("no_execute", "stall_l1d_miss", "stall_load_any", "stall_store_buffer", "fb_full", "sq_full")
+STREAM_ROLES = (
     *("load", "store", "load_l1_miss", "load_fb_hit", "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill"),
-    *("offcore_mem_read", "l1d_writeback", "l2_writeback", "mem_read", "mem_write", "home_read", "home_write"),
+    *("l1d_writeback", "l2_writeback", *MEMORY_ROLES, *STALL_ROLES),
 )
-STALL_ROLES = (
-    *("cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "stall_store_buffer", "fb_full", "sq_full"),
-)
-WORKS = ("", "free", "chained")
-ARRAY, LINE = Base("array"), Base("line")
+ARRAY = Base("array")
+LATENCIES = ("l1_miss_latency", "load_miss_latency")
 
 Point = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Tunables, each with its unit and why it is what it is."""
+
+    delays: tuple[int, ...] = (0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512)  # no-operations behind four lines
+    repeats: int = 6  # of every point of the throttled reader, as Helm and Taura 2019 took (section 4)
+    rounds: int = 2048  # of four lines, in a run: 512 KiB a thread, beside which starting together is nothing
+    smallest_bytes: int = 8192  # of working sets: any first cache holds it
+    largest_bytes: int = 64 << 20  # twice the part of a last cache that a core of today has
+    lines: int = 1 << 20  # that a point of a working set passes over: in the largest one once
+    steps: int = 1024  # of a chase between two starts of its loop
+    point_seconds: float = 0.01  # of the user's time, for one point
+    least_lines: int = 1 << 12  # passed over all the same: fewer are lost beside what surrounds them
+    little_more: float = 1.03  # a rate that one thread more raises by less than this is the highest
+    most_threads: int = 16  # more than this add load points that differ by little
+    triad_bytes: int = 1 << 20  # of each array of the triad whose volume is known: its ends are nothing
+
+    def quicker(self) -> Params:
+        """With --fast."""
+        return replace(self, delays=(0, 16, 64, 256), repeats=3, largest_bytes=16 << 20, lines=1 << 18)
+
+    def within(self, lines_per_second: float) -> Params:
+        """These, so that a point takes no longer than it may on a machine that passes so many lines in a second of the
+        user's time. 64 points pass over the largest set, and 64 lines of a point stand for a round or a step, which
+        several threads make again and again."""
+        lines = int(max(self.point_seconds * lines_per_second, self.least_lines))
+        return replace(
+            self,
+            largest_bytes=min(self.largest_bytes, max(64 * 64 * lines, self.smallest_bytes)),
+            lines=min(self.lines, lines),
+            rounds=min(self.rounds, max(lines // 64, 1)),
+            steps=min(self.steps, max(lines // 64, 1)),
+        )
+
+
+def _per(counts: dict[str, Count], divisor: float) -> Point:
+    """Counts over a divisor."""
+    return {role: [] if (value := number(count)) is None else [value / divisor] for role, count in counts.items()}
 
 
 # -- the throttled reader ---------------------------------------------------------------------------------------------
 
 
-def curves(context: Context, params: Params) -> list[Point]:
-    """Bandwidth and latencies by threads, delay, and prefetchers on or off, of each repeat; latencies None where their
-    events are missing."""
-    roles, cpus = countable(context.machine, READER_ROLES), _cpus(context)
-    stride = (params.rounds + STAGGER_LINES) * context.machine.facts.line_size
+def reader(context: Context, params: Params) -> Iterator[Point]:
+    """Bandwidth and latencies by threads, delay, and prefetchers on or off."""
+    roles, cpus = countable(context.machine, READER_ROLES), _cpus(context, params)
+    # streams at one place of a page each would meet in the same sets of caches
+    stride = (params.rounds + 5) * context.machine.facts.line_size
     counts = sorted({1, len(cpus), *(some for some in (len(cpus) // 4, len(cpus) // 2, len(cpus) - 1) if some > 1)})
-    points = []
     with ExitStack() as stack:
-        regions = {cpu: stack.enter_context(context.memory(STREAMS * stride)) for cpu in cpus}
+        regions = {cpu: stack.enter_context(context.memory(4 * stride)) for cpu in cpus}
         for prefetchers, switched in _switches(context, cpus):
             with switched:
                 for threads, delay in itertools.product(counts, params.delays):
-                    off = "on" if prefetchers else "off"
-                    context.progress(f"{threads} reading, {delay} no-operations, prefetchers {off}")
-                    known = {"threads": threads, "delay": delay, "prefetchers": prefetchers}
+                    context.progress(f"{threads} reading, {delay} no-operations")
                     used = {cpu: regions[cpu] for cpu in cpus[:threads]}
-                    points.append(known | _read(context, params, roles, (used, delay, stride)))
-    return points
+                    probes = {cpu: _reading(context, params, cpu, delay, len(used) > 1) for cpu in used}
+                    known = {"threads": threads, "delay": delay, "prefetchers": prefetchers}
+                    yield known | _read(context, params, roles, (probes, used))
 
 
-def _read(context: Context, params: Params, roles: Sequence[str], step: tuple[dict[int, Region], int, int]) -> Point:
-    regions, delay, stride = step
-    machine, line = context.machine, context.machine.facts.line_size
-    together = Probe().barrier() if len(regions) > 1 else Probe()
-    probes = {cpu: _reading(cpu, delay, stride, (params.rounds, line), together) for cpu in regions}
+def _read(
+    context: Context, params: Params, roles: Sequence[str], work: tuple[dict[int, Probe], dict[int, Region]]
+) -> Point:
+    (probes, regions), machine, line = work, context.machine, context.machine.facts.line_size
     placements = {Base(f"read{cpu}"): np.full(1, region.address) for cpu, region in regions.items()}
 
     def run() -> Ticks:
@@ -82,31 +113,33 @@ def _read(context: Context, params: Params, roles: Sequence[str], step: tuple[di
         found = run_on(machine, probes, placements)
         return np.array([found[cpu][0, 0] for cpu in regions], dtype=np.int64)
 
-    rows: dict[str, list[float | None]] = {"gb_per_s": [], "l1_miss_latency": [], "load_miss_latency": []}
+    rows: dict[str, list[float]] = {"gb_per_s": [], **{name: [] for name in LATENCIES}}
     run()  # stitches the code, and warms up what is not memory
     for _ in range(params.repeats):
         counts, ticks = counted(machine, roles, run)
         seconds = float(np.median([each.max() for each in ticks])) / machine.facts.ticks_per_second
-        rows["gb_per_s"].append(len(regions) * STREAMS * params.rounds * line / seconds / 1e9)
-        measurement = Measurement(counts=counts, seconds=seconds, line_bytes=line)
-        rows["l1_miss_latency"].append(best(L1_MISS_LATENCY, measurement).value)
-        rows["load_miss_latency"].append(best(LOAD_MISS_LATENCY, measurement).value)
-    return rows
+        rows["gb_per_s"].append(len(regions) * 4 * params.rounds * line / seconds / 1e9)
+        measured = Measurement(counts=counts, seconds=seconds, line_bytes=line)
+        for name in LATENCIES:
+            value = best(name, lambda _roles, measured=measured: measured).value  # type: ignore[misc]
+            rows[name] += [] if value is None else [value]
+    return dict(rows)
 
 
-def _reading(cpu: int, delay: int, stride: int, size: tuple[int, int], together: Probe) -> Probe:
-    """A reader's probe; its lines are flushed before they are read, so every one comes from memory."""
-    rounds, line = size
-    streams: list[Operand] = [Base(f"read{cpu}") + each * stride for each in range(STREAMS)]
+def _reading(context: Context, params: Params, cpu: int, delay: int, together: bool) -> Probe:
+    """A reader's probe: four lines at once, one of each stream, as Helm and Taura 2019 did. Its lines are flushed
+    before they are read, so every one comes from memory."""
+    line = context.machine.facts.line_size
+    streams = [Base(f"read{cpu}") + each * (params.rounds + 5) * line for each in range(4)]
     probe, body = Probe(), Probe()
     for stream in streams:
-        probe, body = probe.repeat(rounds, Probe().flush(stream), advance=line), body.load(stream)
+        probe, body = probe.repeat(params.rounds, Probe().flush(stream), advance=line), body.load(stream)
     body = body.nop(delay) if delay else body
-    probe = probe.fence() + together
-    return probe.start(0, dither=False).repeat(rounds, body, advance=line).stop(0)
+    probe = probe.fence() + (Probe().barrier() if together else Probe())
+    return probe.start(0, dither=False).repeat(params.rounds, body, advance=line).stop(0)
 
 
-def _cpus(context: Context) -> list[int]:
+def _cpus(context: Context, params: Params) -> list[int]:
     """One CPU of each core, the chosen one first."""
     facts = context.machine.facts
     found, taken = list[int](), set[int]()
@@ -114,7 +147,7 @@ def _cpus(context: Context) -> list[int]:
         if cpu not in taken:
             found.append(cpu)
             taken |= {cpu, *(sibling for group in facts.siblings if cpu in group for sibling in group)}
-    return found[: Params().most_threads]
+    return found[: params.most_threads]
 
 
 def _switches(context: Context, cpus: Sequence[int]) -> Iterator[tuple[bool, AbstractContextManager[None]]]:
@@ -134,16 +167,19 @@ def _switches(context: Context, cpus: Sequence[int]) -> Iterator[tuple[bool, Abs
 def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, str]:
     """Load-miss latency in cycles above which memory is saturated, or None and why: between what is read of it while
     less load brings less bandwidth, and while more load brings no more (Helm and Taura 2019, sections 6.3 and 7)."""
-    loads = []
-    for point in points:
-        latencies = [value for value in point["load_miss_latency"] if value is not None]
-        if point["prefetchers"] and latencies:
-            rate, latency = float(np.mean(point["gb_per_s"])), float(np.mean(latencies))
-            loads.append(Load(point["threads"], point["delay"], rate, latency))
+    loads = [
+        Load(
+            point["threads"],
+            point["delay"],
+            float(np.mean(point["gb_per_s"])),
+            float(np.mean(point["load_miss_latency"])),
+        )
+        for point in points
+        if point["prefetchers"] and point["load_miss_latency"]
+    ]
     if not loads:
         return None, "the load-miss latency can't be counted here"
-    idle = min(load.latency for load in loads)
-    most = max(loads, key=lambda load: load.bandwidth)
+    idle, most = min(load.latency for load in loads), max(loads, key=lambda load: load.bandwidth)
     if not saturated(loads, idle, CurveParams()):
         return None, (
             f"no saturation was seen: {most.threads} threads read {most.bandwidth:.3g} GB/s, where a load miss takes "
@@ -160,27 +196,20 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
 # -- volumes ----------------------------------------------------------------------------------------------------------
 
 
-def volumes(context: Context, params: Params) -> list[Point]:
-    """What a triad over flushed arrays reads and writes by each role that counts lines of memory, beside what it must
-    (Helm and Taura 2019, 5.3)."""
-    roles, machine, array = countable(context.machine, VOLUME_ROLES), context.machine, params.triad_bytes
-    line, points = machine.facts.line_size, []
+def volumes(context: Context, params: Params) -> Iterator[Point]:
+    """What a triad over flushed arrays reads and writes by each role that counts lines of memory, and by the code (Helm
+    and Taura 2019, 5.3)."""
+    roles, machine, array = countable(context.machine, MEMORY_ROLES), context.machine, params.triad_bytes
+    line = machine.facts.line_size
     with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
         away = Probe().repeat(region.size // line, Probe().flush(ARRAY), advance=line).fence()
         probe = away.stream(ARRAY, "triad", array, max(machine.facts.access_sizes)).fence() + away
         run = partial(machine.run, probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
-        for prefetchers, switched in _switches(context, _cpus(context)[:1]):
+        for prefetchers, switched in _switches(context, _cpus(context, params)[:1]):
             with switched:
-                counts, _ = counted(machine, roles, run)
-            known = {"expected_read_bytes": 3 * array, "expected_write_bytes": array, "prefetchers": prefetchers}
-            points.append(known | {"bytes": _per(counts, roles, 1 / line)})
-    return points
-
-
-def _per(counts: dict[str, Any], roles: Sequence[str], divisor: float) -> dict[str, float | None]:
-    """Counts over a divisor; None where there is none."""
-    values = {role: number(counts[role]) for role in roles}
-    return {role: None if value is None else value / divisor for role, value in values.items()}
+                values = _per(counted(machine, roles, run)[0], 1e6 / line)
+            values |= {"read by the code": [3e-6 * array], "written by the code": [1e-6 * array]}
+            yield from ({"role": role, "prefetchers": prefetchers, "mbytes": each} for role, each in values.items())
 
 
 # -- working sets -----------------------------------------------------------------------------------------------------
@@ -192,13 +221,9 @@ def _sizes(params: Params) -> list[int]:
     return [params.smallest_bytes << each for each in range(count)]
 
 
-def streams_of(roles: Sequence[str]) -> Callable[[Context, Params], list[Point]]:
-    """Events of these roles per line that a load or a store stream uses, by working set."""
-    return partial(_streamed, roles)
-
-
-def _streamed(wanted: Sequence[str], context: Context, params: Params) -> list[Point]:
-    machine, roles, points = context.machine, countable(context.machine, wanted), []
+def streams(context: Context, params: Params) -> Iterator[Point]:
+    """Events per line that a load or a store stream uses, by working set."""
+    machine, roles = context.machine, countable(context.machine, STREAM_ROLES)
     line, width = machine.facts.line_size, max(machine.facts.access_sizes)
     with context.memory(array_spacing(params.largest_bytes)) as region:
 
@@ -214,42 +239,34 @@ def _streamed(wanted: Sequence[str], context: Context, params: Params) -> list[P
             passes(kernel, size, 1)
             # twice as many passes less as many: neither what the first one brings in nor the loop around is left
             few, many = (
-                _per(
-                    counted(machine, roles, partial(passes, kernel, size, times * count))[0], roles, count * size / line
-                )
+                _per(counted(machine, roles, partial(passes, kernel, size, times * count))[0], count * size / line)
                 for times in (1, 2)
             )
-            known = {role: (few[role], many[role]) for role in roles}
-            each = {role: None if a is None or b is None else b - a for role, (a, b) in known.items()}
-            points.append({"kernel": kernel, "bytes": size, "per_line": each})
-    return points
+            each = {role: [many[role][0] - few[role][0]] if few[role] and many[role] else [] for role in roles}
+            yield {"kernel": kernel, "bytes": size, **each}
 
 
-def stalls(context: Context, params: Params) -> list[Point]:
+def chases(context: Context, params: Params) -> Iterator[Point]:
     """Cycles of each stall role per step of a chase, alone and with 24 multiplications, by working set."""
-    roles = countable(context.machine, STALL_ROLES)
-    with context.memory(span_bytes(params.largest_bytes, context.machine.facts.line_size)) as region:
-        return [point for size in _sizes(params) for point in _chased(context, params, roles, (region, size))]
-
-
-def _chased(context: Context, params: Params, roles: Sequence[str], place: tuple[Region, int]) -> Iterator[Point]:
-    """The three chases over one working set."""
-    region, size = place
-    context.progress(f"chase over {size >> 10} KiB")
-    rng = context.rng(size)
-    order = by_windows(lay(region, size, rng), rng)
-    context.machine.link(region, order)
-    context.machine.run(Probe().chase(LINE, len(order)), {LINE: np.repeat(order[:1], 2)}, cpu=context.cpu)
+    machine, roles = context.machine, countable(context.machine, STALL_ROLES)
     turns = max(2, params.lines // 16 // params.steps)
     done = turns * params.steps
-    # each run goes on where the last one ended, or its first lines would be nearer the second time
-    starts = (order[(begin + np.arange(turns) * params.steps) % len(order)] for begin in itertools.count(0, done))
+    with context.memory(span_bytes(params.largest_bytes, machine.facts.line_size)) as region:
+        for size in _sizes(params):
+            context.progress(f"chase over {size >> 10} KiB")
+            rng = context.rng(size)
+            order = by_windows(lay(region, size, rng), rng)
+            machine.link(region, order)
+            machine.run(Probe().chase(ARRAY, len(order)), {ARRAY: np.repeat(order[:1], 2)}, cpu=context.cpu)
+            # each run goes on where the last one ended, or its first lines would be nearer the second time
+            steps = np.arange(turns) * params.steps
+            starts = (order[(begin + steps) % len(order)] for begin in itertools.count(0, done))
+            for work in ("", "free", "chained"):
+                probe = Probe().start(0, dither=False).chase(ARRAY, params.steps, work=work).stop(0)
 
-    def run(work: str) -> Ticks:
-        probe = Probe().start(0, dither=False).chase(LINE, params.steps, work=work).stop(0)
-        return context.machine.run(probe, {LINE: next(starts)}, cpu=context.cpu)
+                def run(probe: Probe = probe, starts: Iterator[Any] = starts) -> Ticks:
+                    return machine.run(probe, {ARRAY: next(starts)}, cpu=context.cpu)
 
-    for work in WORKS:
-        counts, ticks = counted(context.machine, roles, partial(run, work))
-        elapsed = float(np.median([each.sum() for each in ticks])) * quick_cycles_per_tick(context) / done
-        yield {"work": work, "bytes": size, "elapsed": elapsed, "per_step": _per(counts, roles, done)}
+                counts, ticks = counted(machine, roles, run)
+                elapsed = float(np.median([each.sum() for each in ticks])) * quick_cycles_per_tick(context) / done
+                yield {"work": work, "bytes": size, "time of a step": [elapsed], **_per(counts, done)}

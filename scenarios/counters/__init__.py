@@ -8,7 +8,7 @@ alone; which event of which CPU plays a role is the machine's to know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 from setebench.counters.counting import countable, hardware_roles
@@ -18,44 +18,36 @@ from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
-from .battery import Battery
-from .judge import Evidence, judge
-from .observe import Observations, Observed, observe_epoch
+from .judge import judge
+from .observe import Evidence, Observed
 from .params import Params
-from .plot import draw
+from .workloads import Battery
 
 METHOD = "counts of workloads of known volume, over epochs"
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield what was found of each event. Raises `UnsupportedError` on a machine that counts no events."""
-    for verdict in validate(context):
-        yield from of_verdict(verdict)
+    """Yield what was found of the event of every chosen role (by default: all that the machine has, but the kernel's
+    own). Events whose scale is known, but not well enough, are counted in more epochs.
 
-
-def validate(context: Context) -> Iterable[Verdict]:
-    """The verdict on the event of every role asked for (by default: all that the machine has, but the kernel's own).
-    Events whose scale is known, but not well enough, are counted in more epochs."""
+    Raises `UnsupportedError` on a machine that counts no events."""
     offered = hardware_roles(context.machine)
     wanted = tuple(context.options.get("role") or offered)
     roles = countable(context.machine, wanted)
     params = Params().quicker() if context.fast else Params()
     with closing(Battery(context, params)) as battery:
-        by_name = {work.name: work for work in battery.workloads}
-        observations = Observations({role: Observed() for role in roles}, params)
-        evidence = Evidence(observations, by_name, params, battery.levels)
+        evidence = Evidence(battery.workloads, battery.levels, params, {role: Observed() for role in roles})
         for epoch in range(params.most_epochs):
             if epoch >= params.epochs:
                 verdicts = {role: judge(role, evidence) for role in roles}
                 roles = tuple(role for role in roles if not verdicts[role].kinds and verdicts[role].scale is not None)
             if roles:
-                observe_epoch(context, battery.workloads, roles, observations, epoch)
+                evidence.observe(context, roles, epoch)
     context.evidence["counts"] = evidence.table()
-    return [_verdict(role, offered.get(role, "this machine knows no event for it"), evidence) for role in wanted]
-
-
-def _verdict(role: str, refusal: str, evidence: Evidence) -> Verdict:
-    return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal) if refusal else judge(role, evidence)
+    for role in wanted:
+        refusal = offered.get(role, "this machine knows no event for it")
+        unavailable = Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal)
+        yield from of_verdict(unavailable if refusal else judge(role, evidence))
 
 
 def of_verdict(verdict: Verdict) -> Iterator[Finding]:
@@ -87,7 +79,6 @@ SCENARIO = Scenario(
     options=(
         Option(name="role", help="Only this role (may be repeated).", multiple=True, choices=tuple(sorted(ROLES))),
     ),
-    plot=draw,
     order=90,
     seconds=30.0,
     on_request=True,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
+from setebench.counters.roles import ROLES
 from setebench.experiments.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -16,8 +17,11 @@ from setebench.stats.linear import bends, slopes
 from setebench.stats.ticks.location import mean_ticks, undisturbed
 
 from .params import Params
-from .workloads import Workload
+from .workloads import Levels, Workload
 
+CHAINS, CHAIN_REPETITIONS = (200, 4200), 400
+"""Additions, whose difference calibrates cycles per tick, in a thousandth of a second, in which the frequency seldom
+changes."""
 Numbers = NDArray[np.float64]
 
 
@@ -30,22 +34,14 @@ class Series:
     counts: Numbers
     cycles: Numbers
 
-    def _whole(self, values: Numbers) -> Numbers:
+    def whole(self, values: Numbers) -> Numbers:
         """Those of epochs without missing readings."""
         found: Numbers = values[~np.isnan(self.counts).any(axis=1)]
         return found
 
-    def slopes(self) -> Numbers:
-        """Events per repetition in each whole epoch, shape (epochs,)."""
-        return slopes(self.amounts, self._whole(self.counts))
-
     def bends(self) -> Numbers:
         """See `setebench.stats.linear.bends`; of the same epochs."""
-        return bends(self.amounts, self._whole(self.counts))
-
-    def elapsed(self) -> Numbers:
-        """Elapsed cycles of a repetition in the same epochs."""
-        return slopes(self.amounts, self._whole(self.cycles))
+        return bends(self.amounts, self.whole(self.counts))
 
 
 @dataclass
@@ -74,91 +70,121 @@ class Observed:
 
 
 @dataclass
-class Observations:
-    """All of all roles, by role; and what a step of each timed workload took, in cycles, whatever was counted."""
+class Evidence:
+    """All that is known when an event is judged: the workloads by name, the levels, readings by role, and what a piece
+    of each timed workload took, in cycles, whatever was counted."""
 
-    roles: dict[str, Observed]
+    workloads: Mapping[str, Workload]
+    levels: Levels
     params: Params
+    roles: dict[str, Observed]
     step_cycles: dict[str, float] = field(default_factory=dict)
 
-    def series(self, role: str, workload: Workload) -> Series:
+    def level(self, role: str) -> str:
+        """The level whose traffic a role is here: what lies beyond L2 is memory where no third cache was found."""
+        level = ROLES[role].level
+        return "memory" if level == "l3" and not self.levels.third_ticks else level
+
+    def sure_level(self, role: str) -> str:
+        """The same, empty where it rests on a third cache not having been found, which may be there all the same."""
+        return self.level(role) if self.levels.numbered or self.level(role) == ROLES[role].level else ""
+
+    def prefetched(self, level: str) -> bool:
+        """Whether prefetchers bring lines of an ascending chase into the traffic of a level: a step then takes less
+        than half of the way from the level before to what lies behind."""
+        steps, levels = self.step_cycles, self.levels
+        if not {"far_ascending", "far_chase"} <= set(steps):
+            return False
+        ticks = steps["far_ascending"] / steps["far_chase"] * levels.memory_ticks  # in the ticks that levels have
+        if level == "l2":
+            return ticks < (levels.near_ticks + levels.second_ticks) / 2
+        third = level == "memory" and levels.third_ticks
+        return ticks < ((third or levels.second_ticks) + levels.memory_ticks) / 2
+
+    def events(self, role: str, name: str) -> Numbers:
+        """Events per piece of work of a workload, by whole epoch; empty where it was not counted."""
+        series = self.roles[role].series.get(name)
+        return np.empty(0) if series is None else slopes(series.amounts, series.whole(series.counts))
+
+    def cycles(self, role: str, name: str) -> Numbers:
+        """Elapsed cycles per piece of work, in the same epochs."""
+        series = self.roles[role].series.get(name)
+        return np.empty(0) if series is None else slopes(series.amounts, series.whole(series.cycles))
+
+    def table(self) -> dict[str, dict[str, dict[str, float | None]]]:
+        """By role and workload: events per piece of work, what it should be (None where that is not known), the spread
+        between epochs, and the cycles that it took where they were timed."""
+        return {
+            role: {name: self._row(role, name) for name in observed.series} for role, observed in self.roles.items()
+        }
+
+    def _row(self, role: str, name: str) -> dict[str, float | None]:
+        found, known = self.events(role, name), self.workloads[name].expected.get(role)
+        if not len(found):
+            return {"events": None, "known": known, "spread": None, "cycles": None}
+        cycles = float(self.cycles(role, name).mean())
+        return {"events": float(found.mean()), "known": known, "spread": float(found.std()), "cycles": cycles}
+
+    def observe(self, context: Context, roles: tuple[str, ...], epoch: int) -> None:
+        """One more epoch of some of the roles: all of their workloads, in an order of its own. The machine must be a
+        `CountsEvents`."""
+        context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
+        for name in context.rng(epoch).permutation(sorted(self.workloads)).tolist():
+            workload = self.workloads[name]
+            counted = [role for role in roles if role in workload.roles]
+            if counted:
+                for probe, placements in workload.warm():
+                    context.machine.run(probe, placements, cpu=context.cpu)
+                # what the first repetitions bring in is there from then on, and what others modified is gone
+                _run(context, workload, 1)
+                self._count(context, workload, counted, epoch)
+
+    def _series(self, role: str, workload: Workload) -> Series:
         """The readings of a role under a workload, made where there are none."""
-        params, known = self.params, self.roles[role].series
-        if workload.name not in known:
-            amounts = np.array(params.amounts, dtype=np.float64) * workload.unit
-            shape = (params.most_epochs, len(amounts))
-            known[workload.name] = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
-        return known[workload.name]
+        amounts = np.array(self.params.amounts, dtype=np.float64) * workload.unit
+        shape = (self.params.most_epochs, len(amounts))
+        new = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
+        return self.roles[role].series.setdefault(workload.name, new)
+
+    def _count(self, context: Context, workload: Workload, wanted: list[str], epoch: int) -> None:
+        """One epoch of one workload under all groups of events. A reading is taken again where it wrapped, as it is
+        none then, or where its clock shows a gap, as it counted other things too."""
+        machine = context.machine
+        assert isinstance(machine, CountsEvents)
+        for group in machine.event_groups(wanted):
+            cycles_per_tick = _cycles_per_tick(context) if workload.make(1)[0].intervals else np.nan
+            for place, amount in enumerate(self.params.amounts):
+                missing = set(group)
+                for _ in range(self.params.tries):
+                    with machine.count_events(group) as counting:
+                        ticks = _run(context, workload, amount)
+                        counts = counting.read()
+                    cycles = float(ticks.sum()) * cycles_per_tick if ticks.size else np.nan
+                    if ticks.size:
+                        self.step_cycles[workload.name] = cycles / amount / workload.unit
+                    for role in sorted(missing):
+                        series = self._series(role, workload)
+                        series.cycles[epoch, place] = cycles
+                        series.counts[epoch, place] = self.roles[role].number(counts[role])
+                    if not ticks.size or undisturbed(ticks, step_ticks(context)).all():
+                        missing = {role for role in missing if counts[role].wrapped}
+                    if not missing:
+                        break
 
 
-def observe_epoch(
-    context: Context, workloads: Sequence[Workload], roles: tuple[str, ...], observations: Observations, epoch: int
-) -> None:
-    """One more epoch of some of the roles: all of their workloads, in an order of its own, but those that warm up the
-    same lines one behind the other. The machine must be a `CountsEvents`."""
-    context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
-    step_ticks(context)  # measured once, before anything is counted
-    batches: dict[object, list[Workload]] = {}
-    for workload in workloads:
-        if any(role in workload.roles for role in roles):
-            batches.setdefault(id(workload.warm) if workload.warm else workload.name, []).append(workload)
-    ordered = list(batches.values())
-    for number in context.rng(epoch).permutation(len(ordered)):
-        for probe, placements in ordered[number][0].warm:
-            context.machine.run(probe, placements, cpu=context.cpu)
-        for workload in ordered[number]:
-            _count(context, workload, roles, observations, epoch)
-
-
-def _count(
-    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, epoch: int
-) -> None:
-    """One epoch of one workload under all groups of events."""
-    machine, params = context.machine, observations.params
-    assert isinstance(machine, CountsEvents)
-    # what the first repetitions bring in is there from then on, and what others modified is gone
-    _run(context, workload, workload.unit)
-    for group in machine.event_groups([role for role in wanted if role in workload.roles]):
-        cycles_per_tick = _cycles_per_tick(context, params) if workload.probe.intervals else np.nan
-        for place, amount in enumerate(params.amounts):
-            missing = set(group)
-            for _ in range(params.tries):
-                for probe, placements in workload.before:
-                    machine.run(probe, placements, cpu=context.cpu)
-                with machine.count_events(group) as counting:
-                    ticks = _run(context, workload, amount * workload.unit)
-                    counts = counting.read()
-                cycles = float(ticks.sum()) * cycles_per_tick if ticks.size else np.nan
-                if ticks.size:
-                    step = cycles / amount / workload.unit / workload.steps
-                    observations.step_cycles[workload.name] = step
-                for role in sorted(missing):
-                    series = observations.series(role, workload)
-                    series.cycles[epoch, place] = cycles
-                    series.counts[epoch, place] = observations.roles[role].number(counts[role])
-                # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
-                if not ticks.size or undisturbed(ticks, step_ticks(context)).all():
-                    missing = {role for role in missing if counts[role].wrapped}
-                if not missing:
-                    break
-
-
-def _cycles_per_tick(context: Context, params: Params) -> float:
-    """Cycles of a chain of additions per tick that passes meanwhile, what holds the core up for a moment included: it
-    is in the workloads' time as well, which can't be counted without it. Not so the gaps, with which a reading is taken
-    again."""
-    chains = [Probe().start().add(count).stop() for count in params.chain_cycles]
-    ticks = [context.machine.run(chain, params.chain_repetitions, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
+def _cycles_per_tick(context: Context) -> float:
+    """Cycles of a chain of additions per tick that passes meanwhile, what holds the core up for a short time included:
+    it is in the workloads' time as well, which can't be counted without it. Not so the gaps, with which a reading is
+    taken again."""
+    chains = [Probe().start().add(count).stop() for count in CHAINS]
+    ticks = [context.machine.run(chain, CHAIN_REPETITIONS, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
     short, long = (mean_ticks(each, step_ticks(context)) for each in ticks)
-    return (params.chain_cycles[1] - params.chain_cycles[0]) / (long - short)
+    return (CHAINS[1] - CHAINS[0]) / (long - short)
 
 
-def _run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
+def _run(context: Context, workload: Workload, amount: int) -> NDArray[np.int64]:
     """Ticks of the workload's first interval, shape (repetitions,) or (0,)."""
-    probe = workload.probe
-    if workload.at_once is not None:
-        probe, repetitions = workload.at_once(repetitions), 1
-    placements = workload.placements(repetitions)
+    probe, placements = workload.make(amount)
     if workload.partners:
         own = context.own_cpu
         ticks = context.machine.run_together({own: probe, **workload.partners}, placements)[own]

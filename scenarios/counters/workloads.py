@@ -1,5 +1,5 @@
-"""Workloads whose events are known beforehand: how many of each role one repetition causes, by what is flushed first,
-driven out, or hot.
+"""Workloads whose events are known beforehand: how many of each role one piece of work causes, by what is flushed
+first, or hot, or served by a level that timing found.
 
 Lines are flushed before they are used, so that nothing has to be known of the caches: a flushed line comes from memory,
 once. Irregular ones lie in pages of their own, so that no prefetcher foresees them, and what it brings along beside
@@ -9,386 +9,478 @@ write-allocates; chases with and without multiplications those of Molka et al. 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.roles import ROLES, Scope
-from setebench.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
+from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params
 
 PAGE_BYTES = 4096
 """The smallest page, within which prefetchers stay."""
-
-PAGES = 16
+PAGES = 32
 """Pages of the irregular lines: any first TLB holds their entries."""
-
-TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evictor", "busy"))
+TARGET, BUSY = Base("target"), Base("busy")
 STORE = Probe().store(TARGET + 8)
 """One store: the first 8 bytes of a line hold the pointer that chases follow."""
-
 BESIDE = "_beside_sibling"
 """Ends the name of a workload that is run beside a busy sibling thread."""
 
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Roles of a load's way to memory."""
-FILLS = READS[1:]
+FILLS, MEMORY_READS = READS[1:], READS[3:]
 OWNED = ("l2_rfo", "l2_rfo_miss")
-WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
+GIVEN_AWAY = ("l1d_writeback", "l2_writeback")
 IN_MEMORY = ("mem_write", "home_write")
-QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, "load_fb_hit", "hitm_local"), 0.0)
+QUIET = dict.fromkeys((*READS, *OWNED, *GIVEN_AWAY, *IN_MEMORY, "load_fb_hit", "hitm_local"), 0.0)
 """Nothing of all that."""
-BEYOND_FIRST = ("load_l1_miss", "l1d_fill", "l2_rfo")
-BEYOND_SECOND = ("l2_fill", "l2_rfo_miss")
-"""Roles of lines from the second level or beyond, and from beyond it."""
-
-STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
+STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any")
 """Roles that count cycles of a chase."""
-IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
+WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
 """Roles of cycles that can't come while nothing is loaded."""
 
-STREAMS = ("load", "ddot", "store", "store_nt", "copy", "daxpy", "triad", "vector_triad")
-"""Kernels of Röhl et al., Fig. 1.1. Its text says seven and names six; what it calls ddot is daxpy by its formula, so
-both are here. Its stream is our triad, its triad our vector_triad."""
+HOT, CHASE, RING_STEPS, STREAM_LINES = 24, 8, 256, 512
+"""Repetitions of work that touches no memory; lines of the shortest flushed chase; steps of one around a working set;
+lines of a stream, beside which a prefetcher's overshoot is nothing."""
+BURSTS = (1, 2, 3, 4, 6, 8)
+"""Misses at once, around the 4 where a floor of quarters begins."""
+FULL_LINES, FULL_PAGES = 240, 8
+"""Misses at once, twice the largest queue known, and pages of these in turn: half of what the smallest first TLB
+holds."""
+IDLE_CYCLES = 2000
 
 Runs = tuple[tuple[Probe, Placements], ...]
+Make = Callable[[int], tuple[Probe, Placements]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A probe, what `partners` run meanwhile on CPUs of these numbers, and what one repetition causes.
+    """What `make` says is run for so many units of `unit` pieces of work each, what `partners` run meanwhile on CPUs of
+    these numbers, and what one piece causes.
 
-    `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about, within so
-    many lines per access: a level served them that was found by timing. Of roles `unknown` nobody knows how many there
-    are; that others have so many distinguishes them. `elapsed`: roles that count cycles, of which the timed
-    interval (number 0) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount.
-    What is `before` is run before every reading, `warm` once an epoch, and once for all workloads that share it: others
-    have driven its lines out. `at_once` is the probe for so many repetitions together, instead of the probe so many
-    times, where what they have in common takes the time."""
+    `expected`: events by role; a role that is not in it is not known here. Those with a `tolerance` hold within so many
+    lines a piece: a level served them that was found by timing. `timed`: roles that count cycles, of which the timed
+    interval (number 0) is the measure. `beside`: what an event loses beside a busy sibling shows here, too. What is in
+    `warm` is run once an epoch: others have evicted its lines."""
 
     name: str
-    probe: Probe
-    placements: Callable[[int], Placements]
+    make: Make
+    unit: int
+    expected: Mapping[str, float] = field(default_factory=dict)
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    timed: tuple[str, ...] = ()
+    beside: bool = False
     partners: Mapping[int, Probe] = field(default_factory=dict)
-    volumes: Mapping[str, float] = field(default_factory=dict)
-    loose: Mapping[str, float] = field(default_factory=dict)
-    elapsed: tuple[str, ...] = ()
-    steps: int = 1
-    unit: int = 96
-    before: Runs = ()
-    warm: Runs = ()
-    unknown: frozenset[str] = frozenset()
-    at_once: Callable[[int], Probe] | None = None
+    warm: Callable[[], Runs] = tuple
 
     @property
     def roles(self) -> set[str]:
         """Roles that are counted under this workload."""
-        return {*self.volumes, *self.elapsed, *self.unknown}
+        return {*self.expected, *self.timed}
+
+
+def _sized(probe: Callable[[int], Probe], placements: Callable[[int], Placements], repetitions: int) -> Make:
+    """A probe of so much work, repeated: nothing of the loop around it is in the slope over amounts."""
+    return lambda amount: (probe(amount), placements(repetitions))
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Lines of a region in an order of their own, drawn from as `draw` says."""
+    """Lines of a region in an order of their own."""
 
     region: Region
     lines: NDArray[np.int64]
     rng: np.random.Generator
 
-    def draw(self, count: int) -> Placements:
-        """`count` of the lines in random order, each as often as the others: what a prefetcher brings along beside a
-        line comes with its first use, so that all of them must have been used before anything is counted."""
-        rounds = -(-count // len(self.lines))
-        return {TARGET: np.concatenate([self.rng.permutation(self.lines) for _ in range(rounds)])[:count]}
+    def repeated(self, probe: Probe, unit: int) -> Make:
+        """The probe on so many of the lines in random order, each as often as the others: what a prefetcher brings
+        along beside a line comes with its first use, so all of them must have been used before anything is counted."""
+
+        def make(amount: int) -> tuple[Probe, Placements]:
+            rounds = -(-amount * unit // len(self.lines))
+            order = np.concatenate([self.rng.permutation(self.lines) for _ in range(rounds)])
+            return probe, {TARGET: order[: amount * unit]}
+
+        return make
 
     def first(self, count: int) -> Placements:
         """The first line, `count` times."""
         return {TARGET: np.full(count, self.lines[0])}
 
-    def each(self, count: int, operation: Callable[[Probe, int], Probe], probe: Probe | None = None) -> Probe:
+    def each(self, count: int, operation: Callable[[Probe, int], Probe], probe: Probe) -> Probe:
         """An operation at the offset of each of so many lines from the first one, one after the other."""
-        probe = probe or Probe()
         for offset in (self.lines[:count] - self.lines[0]).tolist():
             probe = operation(probe, offset)
         return probe
 
     def flushed(self, count: int) -> Probe:
         """So many lines flushed."""
-        return self.each(count, lambda probe, offset: probe.flush(TARGET + offset)).fence()
+        return self.each(count, lambda probe, offset: probe.flush(TARGET + offset), Probe()).fence()
 
+    def burst(self, count: int, *, stores: bool = False) -> Probe:
+        """So many flushed lines loaded, or stored to, at once."""
 
-def scattered(region: Region, rng: np.random.Generator) -> Targets:
-    """Irregular lines: one in each of some pages, at random places and in random order. No other line of these pages is
-    ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush translates its
-    address, so that the TLB entry is warm without."""
-    lines = PAGE_BYTES // region.line_size
-    pages = region.address + rng.permutation(region.size // PAGE_BYTES) * PAGE_BYTES
-    at = rng.integers(lines // 4, lines * 3 // 4, len(pages))  # away from the edges, which neighbours could reach
-    return Targets(region, pages + at * region.line_size, rng)
+        def access(probe: Probe, offset: int) -> Probe:
+            return probe.store(TARGET + 8 + offset) if stores else probe.load(TARGET + offset)
 
-
-def flushed(targets: Targets, unit: int) -> Iterator[Workload]:
-    """Single lines from memory: loaded, loaded twice at once, or stored to."""
-    ready = Probe().flush(TARGET).fence()
-    read = QUIET | dict.fromkeys(READS, 1.0)
-    owned = read | {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
-    # a flush is no write-back of one level to the next, but a core may count it as one
-    flushes = frozenset(("l1d_writeback", "l2_writeback"))
-    made = {
-        "far_load": (ready.load(TARGET), read, frozenset[str]()),
-        "far_pair": (ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1.0}, frozenset[str]()),
-        "far_store": (ready + STORE, {role: owned[role] for role in owned if role not in flushes}, flushes),
-    }
-    for name, (probe, known, unknown) in made.items():
-        probe, placed = probe.fence(), targets.draw
-        yield Workload(name=name, probe=probe, placements=placed, volumes=known, unknown=unknown, unit=unit)
-
-
-def hot(targets: Targets, cycles: int) -> Iterator[Workload]:
-    """What touches no memory, or one line that stays in L1. Two sizes of each, as the loop around a probe has
-    instructions, loads and stores of its own: their difference has none of these."""
-    none = dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *IDLE_CYCLES), 0.0)
-    made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), QUIET | none)}
-    for few in (64, 192):
-        work = 20 * few
-        made |= {
-            f"hot_load_{few}": (Probe().repeat(few, Probe().load(TARGET)), QUIET | {"load": few}),
-            f"hot_store_{few}": (Probe().repeat(few, STORE), QUIET | {"store": few}),
-            f"nops_{few}": (Probe().start().nop(work).stop(), {"instructions": float(work)}),
-            f"additions_{few}": (Probe().start().add(work).stop(), {"cycles": float(work), "no_execute": 0.0}),
-            f"multiplications_{few}": (Probe().start().multiply(work).stop(), {"instructions": float(work)}),
-        }
-    for name, (probe, known) in made.items():
-        placements = targets.first if TARGET in probe.bases else int
-        yield Workload(name=name, probe=probe, placements=placements, volumes=known, unit=24)
-
-
-def streams(region: Region, names: Iterable[str], array_bytes: int, width: int) -> Iterator[Workload]:
-    """One pass of each streaming kernel over flushed arrays, the number of lines of each kind known to the line."""
-    line, blocks = region.line_size, array_bytes / BLOCK_BYTES
-    for kernel in (KERNELS[name] for name in names):
-        known = dict.fromkeys(FILLS, blocks * (kernel.read_bytes + kernel.allocated_bytes) / line)
-        known |= dict.fromkeys(IN_MEMORY, blocks * kernel.written_bytes / line)
-        if not kernel.allocated_bytes and not kernel.read_bytes:  # past the caches: none of them gives a line away
-            known |= {"l1d_writeback": 0.0, "l2_writeback": 0.0}
-        known |= {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
-        away = Probe().repeat(stream_bytes(kernel, array_bytes) // line, Probe().flush(ARRAY), advance=line).fence()
-        probe = away.stream(ARRAY, kernel.name, array_bytes, width).fence()
-        yield Workload(name=f"stream_{kernel.name}", probe=probe, placements=_at(region), volumes=known, unit=1)
-
-
-def _at(region: Region) -> Callable[[int], Placements]:
-    return lambda count: {ARRAY: np.full(count, region.address)}
-
-
-def array_room(array_bytes: int) -> int:
-    """Memory that the largest stream takes."""
-    return max(stream_bytes(KERNELS[name], array_bytes) for name in STREAMS) + array_spacing(array_bytes)
-
-
-def arithmetic(region: Region, widths: Iterable[int]) -> Iterator[Workload]:
-    """Floating-point work on arrays that stay in L1, in every width (Röhl et al. 2015, Fig. 1.2)."""
-    small, passes, kernel = 1024, 8, KERNELS["triad"]
-    for width in widths:
-        probe = Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width))
-        known = {"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops}
-        yield Workload(name=f"arithmetic_{width}", probe=probe, placements=_at(region), volumes=known, unit=8)
-
-
-def flushes(region: Region) -> Probe:
-    """All lines of a region that begins at `ARRAY` flushed."""
-    return Probe().repeat(region.size // region.line_size, Probe().flush(ARRAY), advance=region.line_size).fence()
+        return self.each(count, access, self.flushed(count).start()).stop()
 
 
 class Ring:
     """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
-    soon. `rounds`: a chase around all of it, twice, from where the next run begins: what is given from level to level
-    is where it belongs then, and each line was last used a whole round ago."""
+    soon."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
         self.order = order
         self._next = 0
-        self._first = order[:1].copy()  # the placement of `rounds`, moved on with every run
-        self.rounds: Runs = ((Probe().chase(TARGET, 2 * len(order)), {TARGET: self._first}),)
 
     def starts(self, count: int, steps: int) -> NDArray[np.int64]:
-        """Where `count` chases of so many steps begin, one behind the other."""
+        """Where `count` pieces of so many steps begin, one behind the other."""
         at = (self._next + np.arange(count) * steps) % len(self.order)
         self._next = int(self._next + count * steps) % len(self.order)
-        self._first[0] = self.order[self._next]
         return self.order[at]
 
+    def chased(self) -> Runs:
+        """A chase around all of it, twice, from where the next run begins: each line was last used a round ago then."""
+        return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self._next]]}),)
 
-def served(level: str, ring: Ring, fraction: float, params: Params) -> Iterator[Workload]:
-    """A chase over a working set that a level serves, with and without multiplications, and stores to the second
-    level's. `fraction` of the accesses whose lines the level before it lacks: none or one where that is as good."""
-    looseness = params.looseness
-    part = fraction if looseness < fraction < 1 - looseness else float(round(fraction))
-    lines = dict.fromkeys(BEYOND_FIRST, 1.0 if level == "l3" else part)
-    lines |= dict.fromkeys(BEYOND_SECOND, part if level == "l3" else 0.0)
-    steps = 256
-    known = {role: lines.get(role, volume) for role, volume in QUIET.items() if role not in (*WRITES, *OWNED)}
-    yield from _chases(
-        Workload(
-            name=f"{level}_chase",
-            probe=Probe(),
-            placements=lambda count: {TARGET: ring.starts(count, steps)},
-            volumes={role: steps * volume for role, volume in known.items()},
-            loose={role: max(looseness, min(volume, 1 - volume)) for role, volume in known.items()},
-            elapsed=STALLS,
-            steps=steps,
-            unit=12,
-            warm=ring.rounds,
-        )
-    )
-    if level == "l2":
-        yield Workload(
-            name=f"{level}_store",
-            probe=STORE,
-            placements=lambda count: {TARGET: ring.starts(count, 1)},
-            volumes={role: lines[role] for role in OWNED},
-            loose={"l2_rfo": params.store_looseness, "l2_rfo_miss": looseness},
-            unit=1024,
-            warm=ring.rounds,
-        )
+    def stored(self) -> Runs:
+        """A store to each line, so that each is modified when it leaves a cache."""
+        return ((STORE, {TARGET: self.starts(len(self.order), 1)}),)
 
 
-def _chases(plain: Workload) -> Iterator[Workload]:
-    """A chase of `steps` behind what the workload's probe does, timed: without arithmetic, and with multiplications
-    within it, whose volumes are not known."""
-    for work in ("", "chained"):
-        probe = plain.probe.start().chase(TARGET, plain.steps, work=work).stop()
-        name = f"{plain.name}_{work}" if work else plain.name
-        yield replace(plain, name=name, probe=probe, volumes={} if work else plain.volumes)
-
-
-def flushed_chases(targets: Targets, lines: tuple[int, ...]) -> Iterator[Workload]:
-    """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
-    the lines."""
-    for count in lines:
-        name, probe, placed = f"far_chase_{count}", targets.flushed(count), targets.first
-        yield from _chases(Workload(name=name, probe=probe, placements=placed, elapsed=STALLS, steps=count, unit=24))
-
-
-def ascending_chase(region: Region) -> Workload:
-    """A chase over flushed lines one behind the other, as the region must be linked. How long a step takes says how
-    near prefetchers bring its lines."""
-    lines = region.size // region.line_size
-    return Workload(
-        name="far_ascending",
-        probe=flushes(region).start().chase(ARRAY, lines).stop(),
-        placements=_at(region),
-        volumes=dict.fromkeys(FILLS, float(lines)),
-        steps=lines,
-        unit=2,
-    )
-
-
-def burst(name: str, targets: Targets, count: int, roles: tuple[str, ...], *, stores: bool = False) -> Workload:
-    """So many flushed lines loaded, or stored to, at once."""
-
-    def access(probe: Probe, offset: int) -> Probe:
-        return probe.store(TARGET + 8 + offset) if stores else probe.load(TARGET + offset)
-
-    probe = targets.each(count, access, targets.flushed(count).start()).stop()
-    return Workload(name=name, probe=probe, placements=targets.first, elapsed=roles, unit=8)
-
-
-# -- lines that are driven out -------------------------------------------------------------------------------------
+def _on(ring: Ring, probe: Probe, steps: int, unit: int) -> Make:
+    return lambda amount: (probe, {TARGET: ring.starts(amount * unit, steps)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dirty:
-    """Lines to modify, some in each repetition, and the region of the evictor lines that drive them out."""
+class Levels:
+    """What timing says of the caches: bytes of a working set that the second level serves, and where it ends (None
+    where none was found), whether it is known that there is a third one, or none (`numbered`), and ticks of a step that
+    the first level, the second, the third (0 for none) and memory serves."""
 
-    region: Region
-    evictors: Region
-    params: Params
-
-    @property
-    def step_bytes(self) -> int:
-        """From one modified line to the next."""
-        return self.params.dirty_apart * self.region.line_size
-
-    @property
-    def begins(self) -> NDArray[np.int64]:
-        """Where the lines of each repetition begin that the region has room for."""
-        size = self.params.dirty_lines * self.step_bytes
-        return self.region.address + np.arange(self.region.size // size) * size
-
-    def each(self, operation: Probe, repetitions: int = 1) -> Probe:
-        """An operation at `ARRAY` on each of the lines of so many repetitions."""
-        return Probe().repeat(repetitions * self.params.dirty_lines, operation, advance=self.step_bytes).fence()
-
-    def passing(self, size_bytes: int) -> Probe:
-        """A pass over so many bytes of evictor lines."""
-        line = self.evictors.line_size
-        return Probe().repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+    near_ticks: float
+    second_ticks: float
+    memory_ticks: float
+    second: float | None = None
+    second_bytes: float | None = None
+    third_ticks: float = 0.0
+    numbered: bool = False
 
 
-def driven_out(
-    name: str, dirty: Dirty, size_bytes: int, known: Mapping[str, float], loose: Mapping[str, float]
-) -> Workload:
-    """Modified lines that a pass over so many bytes of evictor lines drives out, and what each has caused then. Every
-    repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
-    cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
-    line, or it would be counted when it leaves. One pass drives out the lines of all repetitions where it is so long
-    that these are nothing beside it."""
-    driving = dirty.passing(size_bytes)
+class Battery:
+    """The workloads of a machine, and the memory that they use until `close`."""
 
-    def at_once(repetitions: int) -> Probe:
-        return dirty.each(Probe().store(ARRAY + 8), repetitions) + driving
+    def __init__(self, context: Context, params: Params) -> None:
+        self._context, self._params = context, params
+        self._stack = ExitStack()
+        try:
+            context.progress("where the levels are")
+            self._chased = self._targets(17)
+            self.levels = self._find_levels()
+            parts = (self._lines(), self._hot(), self._misses(), self._streams(), self._served(), self._handed_over())
+            own = [workload for part in parts for workload in part]
+            self.workloads = {workload.name: workload for workload in (*own, *self._beside(own))}
+        except BaseException:
+            self.close()
+            raise
 
-    return Workload(
-        name=f"driven_out_{name}",
-        probe=at_once(1),
-        at_once=at_once if name != "l1d" else None,
-        placements=lambda count: {ARRAY: dirty.begins[:count], EVICTOR: np.full(count, dirty.evictors.address)},
-        volumes={role: dirty.params.dirty_lines * volume for role, volume in known.items()},
-        loose=loose,
-        unit=1,
-        before=((flushes(dirty.region), {ARRAY: dirty.begins[:1]}),),
-        # what other workloads modified leaves the caches with the first of these
-        warm=((driving, {EVICTOR: np.full(2, dirty.evictors.address)}),),
-        unknown=frozenset(WRITES) - set(known),
-    )
+    def close(self) -> None:
+        """Give the memory back."""
+        self._stack.close()
+
+    def _allocate(self, size: int) -> Region:
+        return self._stack.enter_context(self._context.memory(size))
+
+    def _targets(self, seed: int) -> Targets:
+        """Irregular lines, linked: one in each of some pages, at random places and in random order. No other line of
+        these pages is ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush
+        translates its address, so that the TLB entry is warm without."""
+        region, rng = self._allocate(PAGES * PAGE_BYTES), self._context.rng(seed)
+        lines = PAGE_BYTES // region.line_size
+        at = rng.integers(lines // 4, lines * 3 // 4, PAGES)  # away from the edges, which neighbours could reach
+        order = region.address + rng.permutation(PAGES) * PAGE_BYTES + at * region.line_size
+        self._context.machine.link(region, order)
+        return Targets(region, order, rng)
+
+    def _find_levels(self) -> Levels:
+        """The second level is the nearest that answers behind the first, be it hidden among others; levels beyond it
+        have numbers where none may hide."""
+        context = self._context
+        region = working_memory(context)
+        self._stack.callback(context.machine.release, region)
+        found, per_tick = find_levels(context, region), quick_cycles_per_tick(context)
+        few, many = (self._ticks(self._chase(count), self._chased.first(64)) for count in (CHASE, 2 * CHASE))
+        first = found.ends_bytes.get("l1", found.walks["l1"].bytes)
+        behind = [
+            (found.cycles[name], found.walks[name].bytes, found.ends_bytes.get(name)) for name in found.caches[1:]
+        ]
+        hides = bool(np.isfinite(found.hidden_cycles))
+        if hides:
+            behind.append((found.hidden_cycles, self._params.outgrow * first, None))
+        nearest = min(behind, key=lambda each: each[0], default=None)
+        memory = (many - few) / CHASE
+        cycles, second, ends = nearest or (memory * per_tick, None, None)
+        levels = Levels(
+            near_ticks=found.cycles["l1"] / per_tick,
+            second_ticks=cycles / per_tick,
+            memory_ticks=memory,
+            second=second,
+            second_bytes=ends or second,
+            numbered=bool(behind) and not hides,
+        )
+        if levels.numbered and len(behind) > 1:
+            levels = replace(levels, third_ticks=behind[1][0] / per_tick)
+        context.evidence["working_sets"] = asdict(levels)
+        return levels
+
+    def _ticks(self, probe: Probe, placements: Placements) -> float:
+        context = self._context
+        ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=4)
+        return mean_ticks(ticks[:, 0], step_ticks(context))
+
+    # -- the workloads ----------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[Workload]:
+        """Single lines from memory: loaded, loaded twice at once, or stored to."""
+        ready, unit = Probe().flush(TARGET).fence(), self._params.repetitions
+        read = QUIET | dict.fromkeys(READS, 1.0)
+        # a flush is no write-back of one level to the next, but a core may count it as one
+        owned = {role: read[role] for role in read if role not in GIVEN_AWAY}
+        owned |= {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
+        targets = self._targets(18)
+        for name, probe, expected in (
+            ("far_load", ready.load(TARGET), read),
+            ("far_pair", ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1.0}),
+            ("far_store", ready + STORE, owned),
+        ):
+            make = targets.repeated(probe.fence(), unit)
+            yield Workload(name=name, make=make, unit=unit, expected=expected, beside=True)
+
+    def _hot(self) -> Iterator[Workload]:
+        """What touches no memory, or one line that stays in L1."""
+        none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
+        idle = Probe().start().wait(IDLE_CYCLES).stop()
+        yield Workload(name="idle", make=lambda amount: (idle, HOT * amount), unit=HOT, expected=none)
+        line = self._targets(19).first
+
+        def count(repetitions: int) -> Placements:
+            return repetitions
+
+        made: tuple[tuple[str, int, Callable[[int], Probe], Callable[[int], Placements], dict[str, float]], ...] = (
+            ("hot_load", 64, lambda n: Probe().repeat(n, Probe().load(TARGET)), line, {"load": 1.0}),
+            ("hot_store", 64, lambda n: Probe().repeat(n, STORE), line, {"store": 1.0}),
+            ("nops", 640, lambda n: Probe().start().nop(n).stop(), count, {"instructions": 1.0}),
+            ("multiplications", 640, lambda n: Probe().start().multiply(n).stop(), count, {"instructions": 1.0}),
+            ("additions", 640, lambda n: Probe().start().add(n).stop(), count, {"cycles": 1.0, "no_execute": 0.0}),
+        )
+        for name, size, probe, placements, expected in made:
+            make = _sized(lambda amount, probe=probe, size=size: probe(amount * size), placements, HOT)  # type: ignore[misc]
+            yield Workload(name=name, make=make, unit=size * HOT, expected=expected, beside=True)
+
+    def _chase(self, count: int, work: str = "") -> Probe:
+        return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
+
+    def _misses(self) -> Iterator[Workload]:
+        """Chases and bursts over flushed lines."""
+        for name, work in (("far_chase", ""), ("far_chase_chained", "chained")):
+            make = _sized(lambda n, work=work: self._chase(n * CHASE, work), self._chased.first, HOT)  # type: ignore[misc]
+            yield Workload(name=name, make=make, unit=CHASE * HOT, timed=STALLS, beside=not work)
+        for count in BURSTS:
+            burst = self._chased.burst(count)
+            make = self._repeat(burst, self._chased.first, 8)
+            yield Workload(name=f"burst_{count}", make=make, unit=8, timed=("l1d_inflight_sum",))
+        full = self._full()
+        for name, stores, roles in (
+            ("full_load", False, ("fb_full", "sq_full")),
+            ("full_store", True, ("stall_store_buffer",)),
+        ):
+            make = _sized(lambda n, s=stores: full.burst(n * FULL_LINES, stores=s), full.first, 8)  # type: ignore[misc]
+            yield Workload(name=name, make=make, unit=8 * FULL_LINES, timed=roles, beside=True)
+
+    @staticmethod
+    def _repeat(probe: Probe, placements: Callable[[int], Placements], unit: int) -> Make:
+        return lambda amount: (probe, placements(amount * unit))
+
+    def _full(self) -> Targets:
+        """Every second line of some pages in turn, then of some others: no prefetcher brings a line that is still to
+        come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
+        rng, most = self._context.rng(23), FULL_LINES * self._params.amounts[-1]
+        stride = 2 * self._context.machine.facts.line_size
+        turns = -(-most // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
+        region = self._allocate(turns * FULL_PAGES * PAGE_BYTES)
+        pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, FULL_PAGES, 1)
+        lines = rng.permuted(np.tile(np.arange(stride, PAGE_BYTES, stride), (*pages.shape[:2], 1)), axis=2)
+        order = (lines + pages).transpose(0, 2, 1).ravel()[:most]
+        return Targets(region, region.address + order, rng)
+
+    def _streams(self) -> Iterator[Workload]:
+        """Consecutive flushed lines, chased and written past the caches; floating-point work on arrays that stay in L1,
+        in two widths (Röhl et al. 2015, Fig. 1.2)."""
+        machine, facts = self._context.machine, self._context.machine.facts
+        size = STREAM_LINES * facts.line_size
+        region = self._allocate(stream_bytes(KERNELS["store_nt"], size))
+        machine.link(region, region.address + np.arange(STREAM_LINES) * facts.line_size)
+        away = Probe().repeat(STREAM_LINES, Probe().flush(TARGET), advance=facts.line_size).fence()
+
+        def at(count: int) -> Placements:
+            return {TARGET: np.full(count, region.address)}
+
+        chase, unit = away.start().chase(TARGET, STREAM_LINES).stop(), 2 * STREAM_LINES
+        # how long a step takes says how near prefetchers bring its lines
+        yield Workload(
+            name="far_ascending", make=self._repeat(chase, at, 2), unit=unit, expected=dict.fromkeys(FILLS, 1.0)
+        )
+        if "store_nt" in facts.kernels:
+            probe = away.stream(TARGET, "store_nt", size, max(facts.access_sizes)).fence()
+            expected = dict.fromkeys(IN_MEMORY, 1.0) | dict.fromkeys(GIVEN_AWAY, 0.0)
+            yield Workload(
+                name="stream_store_nt", make=self._repeat(probe, at, 1), unit=STREAM_LINES, expected=expected
+            )
+        small, passes, kernel = 1024, 8, KERNELS["triad"]
+        widths = {min(facts.access_sizes), max(facts.access_sizes)} if "triad" in facts.kernels else set()
+        for width in sorted(widths):
+            probe = Probe().repeat(passes, Probe().stream(TARGET, kernel.name, small, width))
+            unit = int(8 * passes * small / BLOCK_BYTES * kernel.block_flops)
+            make = self._repeat(probe, at, 8)
+            yield Workload(name=f"arithmetic_{width}", make=make, unit=unit, expected={"fp_op": 1.0}, beside=True)
+
+    def _served(self) -> Iterator[Workload]:
+        """Chases around a working set that the second level serves and around one that it can't hold, and stores to
+        both: each line of the latter leaves both levels modified, once a round. Which part of the former the first
+        level lacks, and of the latter the third, is what a step takes between what it takes in either level."""
+        levels, params = self.levels, self._params
+        if levels.second is None or levels.second_bytes is None:
+            return
+        near, beyond = self._ring(levels.second), self._ring(params.beyond * levels.second_bytes)
+        part = self._part(near, levels.near_ticks, levels.second_ticks)
+        expected = dict.fromkeys(("load_l1_miss", "l1d_fill"), part) | dict.fromkeys(("l2_fill", *MEMORY_READS), 0.0)
+        yield from self._around("l2", near, expected)
+        expected = {"l2_rfo": part, "l2_rfo_miss": 0.0, "l1d_writeback": part, "l2_writeback": 0.0}
+        expected |= dict.fromkeys(IN_MEMORY, 0.0)
+        tolerance = dict.fromkeys(expected, params.looseness)
+        yield self._stored("l2", near, expected, tolerance | dict.fromkeys(("l2_rfo", "l1d_writeback"), 0.3))
+        expected = dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_fill"), 1.0)
+        if levels.third_ticks:
+            part = self._part(beyond, levels.third_ticks, levels.memory_ticks)
+            expected |= dict.fromkeys(MEMORY_READS, part)
+        yield from self._around("beyond", beyond, expected)
+        yield self._stored("beyond", beyond, dict.fromkeys(GIVEN_AWAY, 1.0), {})
+
+    def _part(self, ring: Ring, before: float, own: float) -> float:
+        """The part of a step's lines that a level serves; none or all of them where that is as good."""
+        part, loose = (
+            float(np.clip((self._step_ticks(ring) - before) / (own - before), 0.0, 1.0)),
+            self._params.looseness,
+        )
+        return part if loose < part < 1 - loose else float(round(part))
+
+    def _around(self, level: str, ring: Ring, expected: Mapping[str, float]) -> Iterator[Workload]:
+        """A chase around a working set, without and with multiplications."""
+        loose, unit = self._params.looseness, 12 * RING_STEPS
+        expected = {"load_fb_hit": 0.0, "hitm_local": 0.0, **expected}
+        tolerance = {role: max(loose, min(volume, 1 - volume)) for role, volume in expected.items()}
+        for work in ("", "chained") if level == "l2" else ("",):
+            probe = Probe().start().chase(TARGET, RING_STEPS, work=work).stop()
+            yield Workload(
+                name=f"{level}_chase" + (f"_{work}" if work else ""),
+                make=_on(ring, probe, RING_STEPS, 12),
+                unit=unit,
+                expected={} if work else expected,
+                tolerance=tolerance,
+                timed=STALLS if level == "l2" else (),
+                warm=ring.chased,
+                beside=level == "l2",
+            )
+
+    @staticmethod
+    def _stored(level: str, ring: Ring, expected: Mapping[str, float], tolerance: Mapping[str, float]) -> Workload:
+        return Workload(
+            name=f"{level}_store",
+            make=_on(ring, STORE, 1, 1024),
+            unit=1024,
+            expected=expected,
+            tolerance=tolerance,
+            warm=ring.stored,
+            beside=not tolerance,
+        )
+
+    def _ring(self, size_bytes: float) -> Ring:
+        context = self._context
+        rng = context.rng(int(size_bytes))
+        region = self._allocate(span_bytes(size_bytes, context.machine.facts.line_size))
+        order = by_windows(lay(region, size_bytes, rng), rng)
+        context.machine.link(region, order)
+        # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
+        context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
+        return Ring(order)
+
+    def _step_ticks(self, ring: Ring) -> float:
+        """Ticks of a step over a working set, once it has been gone around twice."""
+        for probe, placements in ring.chased():
+            self._context.machine.run(probe, placements, cpu=self._context.cpu)
+        chase = Probe().start().chase(TARGET, RING_STEPS).stop()
+        return self._ticks(chase, {TARGET: ring.starts(32, RING_STEPS)}) / RING_STEPS
+
+    def _handed_over(self) -> Iterator[Workload]:
+        """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
+        facts, own = self._context.machine.facts, self._context.own_cpu
+        elsewhere = set(facts.cpus) - {own, *self._siblings()}
+        if elsewhere:
+            unit = self._params.repetitions
+            yield Workload(
+                name="handed_over",
+                make=self._targets(20).repeated(Probe().barrier().load(TARGET).fence().barrier(), unit),
+                unit=unit,
+                partners={min(elsewhere): STORE.fence().barrier().barrier()},
+                expected={"hitm_local": 1.0},
+                beside=True,
+            )
+
+    # -- beside others ------------------------------------------------------------------------------------------------
+
+    def _siblings(self) -> list[int]:
+        """Other threads of the core."""
+        own = self._context.own_cpu
+        return [cpu for group in self._context.machine.facts.siblings if own in group for cpu in group if cpu != own]
+
+    def _beside(self, own: list[Workload]) -> Iterator[Workload]:
+        """The same work while another thread of the core is busy with a line and with arithmetic, for events of a
+        thread: no others can lose what one does beside another."""
+        siblings = self._siblings()
+        spare = self._allocate(PAGE_BYTES).address
+        for workload in own if siblings else ():
+            if workload.beside:
+                barriers = int((workload.make(1)[0].rows[:, 0] == Kind.BARRIER).sum())
+                busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
+                for _ in range(barriers):  # or the others would wait for ever
+                    busy = busy.barrier()
+                expected = {role: n for role, n in workload.expected.items() if ROLES[role].scope is Scope.THREAD}
+                yield replace(
+                    workload,
+                    name=workload.name + BESIDE,
+                    make=_with_busy(workload.make, spare),
+                    partners={**workload.partners, siblings[0]: busy},
+                    expected=expected,
+                )
 
 
-# -- beside others ---------------------------------------------------------------------------------------------------
+def _with_busy(make: Make, spare: int) -> Make:
+    def made(amount: int) -> tuple[Probe, Placements]:
+        probe, placed = make(amount)
+        count = placed if isinstance(placed, int) else len(next(iter(placed.values())))
+        return probe, {**({} if isinstance(placed, int) else placed), BUSY: np.full(count, spare)}
 
-
-def handed_over(targets: Targets, writer: int, unit: int) -> Workload:
-    """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
-    return Workload(
-        name="handed_over",
-        probe=Probe().barrier().load(TARGET).fence().barrier(),
-        partners={writer: STORE.fence().barrier().barrier()},
-        placements=lambda count: {TARGET: targets.lines[np.arange(count) % len(targets.lines)]},
-        volumes={"hitm_local": 1.0},
-        unit=unit,
-    )
-
-
-def beside_sibling(workload: Workload, sibling: int, spare: int) -> Workload:
-    """The same work while another thread of the core is busy with the line at `spare` and with arithmetic, for events
-    of a thread: no others can lose what one does beside another."""
-    busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
-    for _ in range(int((workload.probe.rows[:, 0] == Kind.BARRIER).sum())):  # or the others would wait for ever
-        busy = busy.barrier()
-
-    def placements(count: int) -> Placements:
-        placed = workload.placements(count)
-        return {**(placed if isinstance(placed, Mapping) else {}), BUSY: np.full(count, spare)}
-
-    return replace(
-        workload,
-        name=workload.name + BESIDE,
-        partners={**workload.partners, sibling: busy},
-        volumes={role: volume for role, volume in workload.volumes.items() if ROLES[role].scope is Scope.THREAD},
-        unknown=frozenset(role for role in workload.unknown if ROLES[role].scope is Scope.THREAD),
-        placements=placements,
-    )
+    return made

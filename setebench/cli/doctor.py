@@ -130,7 +130,7 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
             clock, why_no_clock = _measured("selfcheck", "clock_report", cpu=cpu)
             progress("measuring the pages ...")
             pages, why_no_pages = _measured("selfcheck", "page_report", cpu=cpu)
-            free, why_not_counted = _measured("perf.machine.free_counters", "counter_report")
+            free, why_not_counted = _measured("perf.native_counters", "counter_report")
         finally:
             lock.release()
         counters = free or CounterReport(reason=why_not_counted)

@@ -1,4 +1,4 @@
-"""What was counted of a program, as records: events asked for, runs, intervals, regions, and means over runs."""
+"""What was counted of a program, as records: events wanted, runs, intervals, regions, and means over runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KILLED = 128
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One name that was asked for: by which event it was counted, the unit of a count, whose events it sees.
+    """One name that was to be counted: by which event it was counted, the unit of a count, whose events it sees.
     `user_only`: those in the kernel were left out, as there was no right to count them."""
 
     name: str
@@ -56,13 +56,13 @@ class RegionCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the program. `status` where it exited, `signal` where it was killed, `asked` the signal by which a
-    user ended it before it was done; 0 if none did."""
+    """One run of the program. `status` where it exited, `signal` where it was killed, `ended_by` the signal by which
+    a user ended it before it was done; 0 if none did."""
 
     elapsed: float
     status: int | None
     signal: int | None
-    asked: int
+    ended_by: int
     counts: dict[str, Count]
     intervals: list[Interval] = []
     regions: list[RegionCounts] = []
@@ -71,8 +71,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def shell_status(self, child_status: bool) -> int:
         """The exit status of the command that ran it: as of a shell where a user ended it, else the program's own on
         request, and 0."""
-        if self.asked:
-            return INTERRUPTED if self.asked == signal.SIGINT else KILLED + self.asked
+        if self.ended_by:
+            return INTERRUPTED if self.ended_by == signal.SIGINT else KILLED + self.ended_by
         if not child_status:
             return 0
         return KILLED + self.signal if self.signal else self.status or 0
@@ -86,11 +86,6 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     started: str
     events: list[Event]
     runs: list[Run]
-
-    @property
-    def asked(self) -> int:
-        """The signal by which a user ended the counting; 0 if none did."""
-        return next((run.asked for run in self.runs if run.asked), 0)
 
 
 def difference(later: Count, earlier: Count | None) -> Count:
@@ -152,3 +147,37 @@ def regions(found: Sequence[RegionCounts]) -> list[Region]:
     """Records of threads, put together by region in the order of the first of each."""
     names = dict.fromkeys(each.name for each in found)
     return [Region(name=name, threads=[each for each in found if each.name == name]) for name in names]
+
+
+class Mean(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of `runs` runs with its 95 % interval by Student's t, in the unit of the counts; None with a reason
+    where a run has no count, where a counter had its register for only a part of the time, or (the interval) where
+    there is one run."""
+
+    runs: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+
+def means(counted: Counted) -> dict[str, Mean]:
+    """The mean of every name, over all runs that were not ended by the user."""
+    whole = [run for run in counted.runs if not run.ended_by]
+    return {event.name: mean([run.counts[event.name] for run in whole]) for event in counted.events}
+
+
+def mean(counts: Sequence[Count]) -> Mean:
+    """The mean of these counts, one of each run."""
+    missing = next((count.reason for count in counts if count.value is None), "")
+    if missing or not counts:
+        return Mean(runs=len(counts), reason=missing or "no run was whole")
+    if any(count.shared for count in counts):
+        return Mean(runs=len(counts), reason="its counter ran for a part of the time only (multiplexing)")
+    values = [count.value or 0 for count in counts]
+    if len(values) == 1:
+        return Mean(runs=1, mean=float(values[0]), reason="one run has no interval")
+    from setebench.stats.estimate import over_epochs  # numpy and scipy are only loaded where there are several runs
+
+    found = over_epochs(values)
+    return Mean(runs=len(values), mean=found.value, low=found.low, high=found.high)

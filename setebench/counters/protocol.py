@@ -47,7 +47,7 @@ class Counting(Protocol):
     event's scope is a core or a socket, what others do there at that time."""
 
     def read(self) -> dict[str, Count]:
-        """Counts of every role asked for, from the begin of the context to now."""
+        """Counts of every role that is counted, from the begin of the context to now."""
         ...
 
 
@@ -57,7 +57,7 @@ class CountsEvents(Protocol):
 
     def event_roles(self) -> dict[str, str]:
         """The roles (names of `setebench.counters.roles.ROLES`) of which this machine knows an event, each with "" or
-        with the one-line reason why it can't be counted here and now. Nothing is counted by asking."""
+        with the one-line reason why it can't be counted here and now. Nothing is counted for that."""
         ...
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:

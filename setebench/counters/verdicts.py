@@ -1,4 +1,4 @@
-"""What validation found of each event, kept between runs, and what metrics may do with it.
+"""What validation found of each event, stored between runs, and what metrics may do with it.
 
 A verdict holds for one CPU model, microcode, kernel and version of setebench; when one of these changes it expires.
 Counts of an event without a verdict of `trusted` make a metric unresolved (Molka et al. 2017, conclusions: readings of
@@ -79,10 +79,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     version: str
 
-    def differs(self, other: Key) -> list[str]:
-        """Names of the fields that differ."""
-        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(other, name)]
-
     @property
     def file_name(self) -> str:
         """A file name of its own for each key."""
@@ -105,26 +101,25 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
 
 def of_findings(findings: Iterable[Finding]) -> dict[str, Verdict]:
     """The verdicts that findings `counter.ROLE.*` of a validation say, by role."""
-    known = {finding.parameter: finding for finding in findings}
-    names = [name for name in known if name.startswith("counter.") and name.endswith(".verdict")]
-    return {name.split(".")[1]: _of_role(name.split(".")[1], known) for name in names}
+    rows: dict[str, dict[str, Finding]] = {}
+    for finding in findings:
+        scenario, role, name = (*finding.parameter.split("."), "", "")[:3]
+        if scenario == "counter":
+            rows.setdefault(role, {})[name] = finding
+    return {role: _of_role(role, row) for role, row in rows.items() if "verdict" in row}
 
 
-def _of_role(role: str, known: Mapping[str, Finding]) -> Verdict:
-    def value(name: str) -> Any:
-        finding = known.get(f"counter.{role}.{name}")
-        return None if finding is None else finding.value
-
-    said, scale = known[f"counter.{role}.verdict"], known.get(f"counter.{role}.scale")
+def _of_role(role: str, row: Mapping[str, Finding]) -> Verdict:
+    values: dict[str, Any] = {name: finding.value for name, finding in row.items()}
     return Verdict(
         role=role,
-        kinds=tuple(Kind(kind) for kind in value("verdict") or ()),
-        reason=said.reason or "",
-        scale=value("scale"),
-        scale_low=scale.low if scale else None,
-        scale_high=scale.high if scale else None,
-        level=value("level") or "",
-        includes_prefetch=value("includes_prefetch"),
+        kinds=tuple(map(Kind, values["verdict"] or ())),
+        reason=row["verdict"].reason or "",
+        scale=values.get("scale"),
+        scale_low=row["scale"].low if "scale" in row else None,
+        scale_high=row["scale"].high if "scale" in row else None,
+        level=values.get("level") or "",
+        includes_prefetch=values.get("includes_prefetch"),
     )
 
 
@@ -164,7 +159,7 @@ def kept(key: Key, machine: str, path: Path | None = None) -> Verdicts:
         if path is None and isinstance(error, FileNotFoundError):
             return unvalidated(key, machine)
         raise SetebenchError(f"verdicts can't be read from {str(target)!r}: {error}") from error
-    changed = key.differs(found.key)
+    changed = [name for name in key.__struct_fields__ if getattr(key, name) != getattr(found.key, name)]
     if changed:
         raise SetebenchError(
             f"the verdicts in {str(target)!r} expired: another {' and '.join(changed)} than now; "

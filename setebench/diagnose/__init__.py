@@ -14,7 +14,7 @@ class _CallableRoom(ModuleType):
     """The library's name for diagnosing a function is that of this package, so the package can be called."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        from setebench.diagnose.function import diagnose
+        from setebench.diagnose.run import diagnose
 
         return diagnose(*arguments, **keywords)
 

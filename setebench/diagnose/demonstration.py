@@ -1,21 +1,21 @@
 """A demonstration on a machine that counts events: three phases whose answers are known, diagnosed as a program is.
 
 First arithmetic on a line in L1 (productive), then a chase over flushed lines (memory latency), then a stream over
-flushed lines (memory bandwidth). It shows a diagnosis where no program can run, as on a simulated
-machine, and on a CPU whether its events distinguish these three.
+flushed lines (memory bandwidth). It shows a diagnosis where no program can run, as on a simulated machine, and on a CPU
+whether its events distinguish these three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 
 from setebench.counters.counted import Interval
 from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import Count
-from setebench.diagnose.params import DemonstrationParams
 from setebench.diagnose.records import Hit, Place, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
 from setebench.kernels import array_spacing
@@ -23,9 +23,14 @@ from setebench.machine import Machine, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-PARAMS = DemonstrationParams()
-Phase = tuple[str, Callable[[], Ticks], Callable[[], object]]
-"""Work with a name, what runs it once, and what is done before, uncounted."""
+INTERVALS = 6
+"""Of each phase: two more than the least that give an interval with some sense."""
+PAGES = 256
+"""Of the chase, with a line in each."""
+ARRAY_BYTES = 1 << 17
+"""Of the stream: 2,000 lines, beside which its start is nothing."""
+ROUNDS = 8000
+"""Of a load from L1 and eight additions: as long as the other phases take."""
 
 
 def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
@@ -39,9 +44,10 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     hits: list[Hit] = []
     now = 0.0
     with ExitStack() as stack:
-        for name, run, prepare in _phases(Context(machine=machine, cpu=cpu), stack):
+        for name, work, before, start in _phases(Context(machine=machine, cpu=cpu), stack):
+            run, prepare = partial(_run, machine, work, start, cpu), partial(_run, machine, before, start, cpu)
             run()  # stitches the code, and warms the TLB
-            for _ in range(PARAMS.intervals):
+            for _ in range(INTERVALS):
                 counts, ticks = counted(machine, known, run, prepare)
                 seconds = float(np.median([each.sum() for each in ticks])) / machine.facts.ticks_per_second
                 busy = round(1e9 * seconds)
@@ -62,27 +68,28 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     )
 
 
-def _phases(context: Context, stack: ExitStack) -> Iterator[Phase]:
-    machine, region = context.machine, stack.enter_context(context.memory(PARAMS.pages * 4096))
-    rng, line = np.random.default_rng(1), region.line_size
+def _run(machine: Machine, work: Probe, start: int, cpu: int | None) -> Ticks:
+    return machine.run(work, {base: np.full(1, start) for base in work.bases} or 1, cpu=cpu)
 
-    def runs(work: Probe, start: int) -> Callable[[], Ticks]:
-        return lambda: machine.run(work, {base: np.full(1, start) for base in work.bases}, cpu=context.cpu)
+
+def _phases(context: Context, stack: ExitStack) -> Iterator[tuple[str, Probe, Probe, int]]:
+    """Name, timed work, what is done before it uncounted, and where its memory starts."""
+    machine, region = context.machine, stack.enter_context(context.memory(PAGES * 4096))
+    rng, line, base = np.random.default_rng(1), region.line_size, Base("memory")
 
     def timed(work: Probe) -> Probe:
         return Probe().start(0, dither=False) + work.stop(0)
 
-    work = Probe().repeat(PARAMS.rounds, Probe().load(Base("hot")).add(8))
-    yield "arithmetic", runs(timed(work), region.address), lambda: None
-    offsets = rng.permutation(PARAMS.pages)[: PARAMS.lines] * 4096 + rng.integers(16, 48, PARAMS.lines) * line
+    hot = Probe().repeat(ROUNDS, Probe().load(base).add(8))
+    yield "arithmetic", timed(hot), Probe().load(base), region.address
+    offsets = rng.permutation(PAGES) * 4096 + rng.integers(16, 48, PAGES) * line
     machine.link(region, region.address + offsets)
     away = Probe()
     for offset in offsets.tolist():
-        away = away.flush(Base("far") + offset)
-    chase = Probe().chase(Base("far") + int(offsets[0]), PARAMS.lines)
-    yield "chase", runs(timed(chase), region.address), runs(away.fence(), region.address)
+        away = away.flush(base + offset)
+    yield "chase", timed(Probe().chase(base + int(offsets[0]), PAGES)), away.fence(), region.address
     if "load" in machine.facts.kernels:
-        start = stack.enter_context(context.memory(array_spacing(PARAMS.array_bytes))).address
-        stream = Probe().stream(Base("array"), "load", PARAMS.array_bytes, max(machine.facts.access_sizes))
-        away = Probe().repeat(PARAMS.array_bytes // line, Probe().flush(Base("array")), advance=line).fence()
-        yield "stream", runs(timed(stream), start), runs(away, start)
+        start = stack.enter_context(context.memory(array_spacing(ARRAY_BYTES))).address
+        stream = Probe().stream(base, "load", ARRAY_BYTES, max(machine.facts.access_sizes))
+        away = Probe().repeat(ARRAY_BYTES // line, Probe().flush(base), advance=line).fence()
+        yield "stream", timed(stream), away, start

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from setebench import store
+from setebench.counters.metrics import PARTS
 from setebench.diagnose.advice import advise
-from setebench.diagnose.analysis import METRICS, PARTS, Basis, Figures
-from setebench.diagnose.findings import EVIDENCE, findings
-from setebench.diagnose.params import Params
-from setebench.diagnose.places import Spot, by_interval, spots
+from setebench.diagnose.figures import EVIDENCE, METRICS, Basis, Figures, findings
 from setebench.diagnose.records import Timeline
-from setebench.results import Document, Finding, MachineRecord
+from setebench.results import Document, MachineRecord
 
 SCENARIO = "diagnose"
 """What `settings.scenario` of such a document says: it has no scenario behind it."""
+MOST_SPOTS = 12
+"""Functions that are listed; what others took is under "other"."""
+OTHER = "other"
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,12 +31,26 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     started: datetime
 
 
+class Spot(msgspec.Struct, frozen=True, kw_only=True):
+    """One function: its part of the weighted time of all samples, their number, the CPU seconds that they stand for,
+    and the line that most of them name."""
+
+    function: str
+    object: str
+    line: str
+    fraction: float
+    samples: int
+    seconds: float
+
+
 def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
     """The document of one observed run."""
     found = list(findings(timeline, basis))
     each = [Figures([interval], basis) for interval in timeline.intervals]
-    values = _values(found) | _more(timeline, each, basis) | {"elapsed": timeline.seconds}
-    kept = evidence(timeline, each, basis) | {"advice": advise(values, _where(timeline, each))}
+    numbers = ((one.parameter.removeprefix("diagnose."), one.value) for one in found)
+    values = {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
+    values |= _more(timeline, each, basis) | {"elapsed": timeline.seconds}
+    places = {part: _where(timeline, each, part) for part in ("memory_latency", "memory_bandwidth")}
     return Document(
         tool=store.this_tool(),
         machine=frame.machine,
@@ -42,25 +58,18 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
         started=frame.started.isoformat(timespec="seconds"),
         elapsed_seconds=round(timeline.seconds, 6),
         findings=found,
-        evidence=store.plain({EVIDENCE: kept}),
+        evidence=store.plain({EVIDENCE: evidence(timeline, each, basis) | {"advice": advise(values, places)}}),
     )
 
 
-def _values(found: Sequence[Finding]) -> dict[str, float]:
-    """Findings that are numbers or truths, by name without `diagnose.`."""
-    numbers = ((each.parameter.removeprefix("diagnose."), each.value) for each in found)
-    return {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
-
-
-def _where(timeline: Timeline, each: Sequence[Figures]) -> dict[str, Spot]:
-    """By part of the cycles the function that spends most of it; of all time where no interval knows its parts."""
-    found: dict[str, Spot] = {}
-    for part in ("memory_latency", "memory_bandwidth"):
-        percent = [figures.value(part) for figures in each]
-        listed = spots(timeline, percent if any(value is not None for value in percent) else None)
-        if listed:
-            found[part] = listed[0]
-    return found
+def _where(timeline: Timeline, each: Sequence[Figures], part: str) -> str:
+    """ ", most of them in f (file.c:12)": the function that spends most of a part of the cycles, or of all time where
+    no interval knows its parts; empty without samples."""
+    percent = [figures.value(part) for figures in each]
+    listed = spots(timeline, percent if any(value is not None for value in percent) else None)
+    if not listed:
+        return ""
+    return f", most of them in {listed[0].function}" + (f" ({listed[0].line})" if listed[0].line else "")
 
 
 def _more(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, float]:
@@ -83,7 +92,7 @@ def _lines_per_cycle(there: Figures) -> float | None:
     """Lines that come from memory in a cycle of a thread."""
     read = there.metric("memory_read")
     own = there.measurement(("cycles", *read.roles))
-    if read.value is None or own.objection("cycles") or own.objection(read.roles[0]) or not own.value("cycles"):
+    if read.value is None or own.objection("cycles", *read.roles) or not own.value("cycles"):
         return None
     return own.value(read.roles[0]) / own.value("cycles")
 
@@ -91,7 +100,7 @@ def _lines_per_cycle(there: Figures) -> float | None:
 def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, Any]:
     """The entry `diagnose` of a document's evidence. `each`: the figures of every interval."""
     flags = [figures.saturated for figures in each]
-    most, hot = Params().most_spots, spots(timeline)
+    hot = spots(timeline)[:MOST_SPOTS]
     return {
         "program": list(timeline.program),
         "source": timeline.source,
@@ -104,21 +113,24 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "metrics": _columns(each, METRICS),
         "saturated": flags if any(flag is not None for flag in flags) else [],
         "saturation_cycles": basis.calibration.saturation_cycles,
-        "functions": hot[:most],
-        "function_seconds": by_interval(timeline, hot[:most]) if timeline.hits else {},
-        "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:most],
+        "functions": hot,
+        "function_seconds": _by_interval(timeline, hot) if timeline.hits else {},
+        "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:MOST_SPOTS],
         "unsampled": timeline.unsampled,
         "lost_samples": timeline.lost_samples,
         "threads": list(timeline.threads),
-        "regions": list(timeline.regions),
-        "watched_seconds": [watched.seconds for watched in timeline.watched],
-        "watched_ns": [watched.latency_ns for watched in timeline.watched],
+        "regions": [
+            {"name": one.name, "calls": one.calls, "seconds": one.seconds, "counts": one.counts}
+            for one in timeline.regions
+        ],
+        "watched_seconds": [seconds for seconds, _ in timeline.probed],
+        "watched_ns": [latency for _, latency in timeline.probed],
         "idle_ns": timeline.idle_ns,
-        "unwatched": timeline.unwatched,
+        "unwatched": timeline.unprobed,
     }
 
 
-def _columns(each: Sequence[Figures], names: Sequence[str] | dict[str, tuple[str, ...]]) -> dict[str, Any]:
+def _columns(each: Sequence[Figures], names: Sequence[str]) -> dict[str, Any]:
     """Figures that some interval has, by name."""
     columns = {name: [figures.value(name) for figures in each] for name in names}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
@@ -132,4 +144,42 @@ def _counts(timeline: Timeline) -> dict[str, list[int | None]]:
         values = [None if count is None or count.shared else count.value for count in counts]
         if any(value is not None for value in values):
             found[role] = values
+    return found
+
+
+def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> list[Spot]:
+    """Functions by the time that was spent in them, the longest first. With `weights` the time of an interval counts
+    for so much (Helm and Taura 2019, section 7: counters say when, samples taken in these intervals say where). Empty
+    where all weights are 0 or unknown."""
+    samples: Counter[tuple[str, str]] = Counter()
+    seconds: dict[tuple[str, str], float] = {}
+    lines: dict[tuple[str, str], Counter[str]] = {}
+    for hit in timeline.hits:
+        weight = 1.0 if weights is None else weights[hit.interval]
+        if weight:
+            key = (hit.place.function, hit.place.object)
+            samples[key] += hit.samples
+            seconds[key] = seconds.get(key, 0.0) + hit.seconds * weight
+            lines.setdefault(key, Counter())[hit.place.line] += hit.samples if hit.place.line else 0
+    whole = sum(seconds.values())
+    return [
+        Spot(
+            function=key[0],
+            object=key[1],
+            line=lines[key].most_common(1)[0][0],
+            fraction=own / whole,
+            samples=samples[key],
+            seconds=own,
+        )
+        for key, own in sorted(seconds.items(), key=lambda each: -each[1])
+    ]
+
+
+def _by_interval(timeline: Timeline, listed: Iterable[Spot]) -> dict[str, list[float]]:
+    """Seconds of CPU time in each interval, by function; what is in no listed spot is under "other"."""
+    named = {(spot.function, spot.object) for spot in listed}
+    found = {name: [0.0] * len(timeline.intervals) for name in (*(function for function, _ in named), OTHER)}
+    for hit in timeline.hits:
+        name = hit.place.function if (hit.place.function, hit.place.object) in named else OTHER
+        found[name][hit.interval] += hit.seconds
     return found

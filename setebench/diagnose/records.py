@@ -1,4 +1,4 @@
-"""What was observed of a program, as plain records: counts by interval, samples with their places, threads, a watched
+"""What was observed of a program, as plain records: counts by interval, samples with their places, threads, a probed
 latency. Whoever observes writes a `Timeline`; whoever says what it means reads nothing else."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from setebench.counters.counted import Interval, total
+from setebench.counters.counted import Interval, Region, total
 from setebench.counters.protocol import Count
 
 UNKNOWN = "[unknown]"
@@ -33,15 +33,6 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """One load that the CPU sampled: how long it took, which level served it ("" where the CPU does not say), and
-    whether its address was in the TLB."""
-
-    latency_cycles: int
-    level: str = ""
-    tlb_hit: bool | None = None
-
-
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
     """One thread of the program: its number, its name, its CPU time, and what was counted of it alone."""
 
@@ -51,29 +42,13 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, Count] = msgspec.field(default_factory=dict)
 
 
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory latency as a probing thread saw it beside the program, ns, in the middle of a stretch of time."""
-
-    seconds: float
-    latency_ns: float
-
-
-class Region(msgspec.Struct, frozen=True, kw_only=True):
-    """A named region of the program: how often it was entered, and what was counted within it."""
-
-    name: str
-    calls: int
-    seconds: float
-    counts: dict[str, Count]
-
-
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A program that ran, as it was observed.
 
     `source`: "counted" on this machine, "simulated" on one that is not. `intervals` are the counts of all threads, each
-    role that was not counted in one with its reason. `roles`: what was asked for, with "" or the
-    reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
-    why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
+    role that was not counted in one with its reason. `roles`: what was to be counted, with "" or the reason why it
+    can't be here. `hits` are samples of time. `probed`: memory latency that a probing thread saw (seconds, ns), and
+    `idle_ns` that without the program. `unsampled`, `unprobed`: why there is none of these; empty where there are.
     `ending`: how the program ended."""
 
     program: tuple[str, ...]
@@ -81,14 +56,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     intervals: tuple[Interval, ...] = ()
     roles: dict[str, str] = msgspec.field(default_factory=dict)
     hits: tuple[Hit, ...] = ()
-    loads: tuple[Load, ...] = ()
     threads: tuple[Thread, ...] = ()
-    watched: tuple[Watched, ...] = ()
+    probed: tuple[tuple[float, float], ...] = ()
     idle_ns: float | None = None
     regions: tuple[Region, ...] = ()
     line_bytes: int = 64
     unsampled: str = ""
-    unwatched: str = ""
+    unprobed: str = ""
     lost_samples: int = 0
     ending: str = ""
 

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
-from setebench.counters.means import means
+from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, means, regions
 from setebench.counters.protocol import Count
 from setebench.report.text import csv_table
 from setebench.text import visible
@@ -63,7 +62,7 @@ def _run(run: Run) -> dict[str, Any]:
         "elapsed_seconds": run.elapsed,
         "status": run.status,
         "signal": signal_name(run.signal),
-        "ended_by": signal_name(run.asked),
+        "ended_by": signal_name(run.ended_by),
         "counts": _counts(run.counts),
         "intervals": intervals,
         "regions": [_region(region) for region in regions(run.regions)],

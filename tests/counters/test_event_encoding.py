@@ -5,22 +5,23 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_pmus import pmus, processor
+from recorded_pmus import pmus
 
-from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.native.perf.encode import Encoded, Encoder, boxes, plan_of
+from setebench.errors import SetebenchError
+from setebench.native.perf.attributes import Flag
+from setebench.native.perf.encode import Term, encode, table_terms
 from setebench.native.perf.sysfs import Bits, Pmu
-from setebench.native.perf.tables import EventSpec, events_for, load_tables
+from setebench.native.perf.tables import EventSpec, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
 
 
-def encoder(machine: str) -> Encoder:
-    return Encoder(pmus(machine), events_for(processor(machine)))
+def terms(machine: str, text: str) -> tuple[Term, ...]:
+    return encode(text, pmus(machine))[0]
 
 
-def configs(encoded: Encoded) -> list[tuple[str, int, int]]:
-    return [(term.pmu, term.attributes.config, term.attributes.config1) for term in encoded.terms]
+def configs(machine: str, text: str) -> list[tuple[str, int, int]]:
+    return [(each.pmu, each.attributes.config, each.attributes.config1) for each in terms(machine, text)]
 
 
 # -- words known from elsewhere --------------------------------------------------------------------------------------
@@ -51,25 +52,27 @@ L3_TERMS = "event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3"
     ],
 )
 def test_the_word_of_configuration(machine: str, text: str, config: int, config1: int) -> None:
-    assert [word[1:] for word in configs(encoder(machine).encode(text))] == [(config, config1)]
+    assert [word[1:] for word in configs(machine, text)] == [(config, config1)]
 
 
 def test_a_pattern_takes_the_boxes_that_have_the_event_and_the_kernels_scale() -> None:
-    encoded = encoder("haswell_ep").encode("uncore_*/cas_count_read/")
-    assert configs(encoded) == [(f"uncore_imc_{number}", 0x304, 0) for number in (0, 1, 4, 5)]
-    assert {term.factor for term in encoded.terms} == {6.103515625e-5}
-    assert encoded.unit == "MiB"
-    assert all(term.cpus == (0, 18) for term in encoded.terms)
+    text = "uncore_*/cas_count_read/"
+    assert configs("haswell_ep", text) == [(f"uncore_imc_{number}", 0x304, 0) for number in (0, 1, 4, 5)]
+    found, unit = encode(text, HASWELL)
+    assert unit == "MiB" and {(term.factor, term.cpus) for term in found} == {(6.103515625e-5, (0, 18))}
 
 
-def test_modifiers_choose_whose_part_is_counted() -> None:
-    user = encoder("haswell_ep").encode("cpu/event=0xc0/u").terms[0].attributes
-    assert (user.exclude_user, user.exclude_kernel, user.exclude_hv) == (False, True, True)
-    precise = encoder("haswell_ep").encode("cpu/mem-loads/ppk").terms[0].attributes
-    assert (precise.precise_ip, precise.exclude_user, precise.exclude_kernel) == (2, True, False)
-    guest = encoder("haswell_ep").encode("instructions:G").terms[0].attributes
-    assert (guest.exclude_host, guest.exclude_guest) == (True, False)
-    assert encoder("haswell_ep").encode("r1b1:u").terms[0].attributes.exclude_kernel
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("cpu/event=0xc0/u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
+        ("cpu/mem-loads/ppk", 2 * Flag.PRECISE | Flag.EXCLUDE_USER | Flag.EXCLUDE_HV),
+        ("instructions:G", Flag.EXCLUDE_HOST),
+        ("r1b1:u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
+    ],
+)
+def test_modifiers_choose_whose_part_is_counted(text: str, flags: int) -> None:
+    assert [term.attributes.flags for term in terms("haswell_ep", text)] == [flags]
 
 
 # -- refused in one line ---------------------------------------------------------------------------------------------
@@ -101,55 +104,21 @@ def test_modifiers_choose_whose_part_is_counted() -> None:
 )
 def test_what_cannot_be_encoded_is_refused_in_one_line(machine: str, text: str, says: str) -> None:
     with pytest.raises(SetebenchError) as refused:
-        encoder(machine).encode(text)
+        terms(machine, text)
     assert says in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_a_missing_pmu_is_the_machines_limit_and_a_wrong_term_the_users() -> None:
-    with pytest.raises(UnsupportedError):
-        encoder("guest").encode("cpu/event=0x3c/")
-    with pytest.raises(UsageError):
-        encoder("zen5").encode("cpu/ldlat=3/")
 
 
 @given(st.text(alphabet="abcpurxmem/:,=*0123456789_-. \n", max_size=30))
 def test_no_text_makes_a_traceback(text: str) -> None:
     try:
-        encoded = Encoder(HASWELL, {}).encode(text)
+        found, _unit = encode(text, HASWELL)
     except SetebenchError as error:
         assert "\n" not in str(error)
     else:
-        assert encoded.terms
+        assert found
 
 
 # -- events of the tables --------------------------------------------------------------------------------------------
-
-
-def test_a_tables_events_encode_as_their_text_does() -> None:
-    haswell = events_for(processor("haswell_ep"))
-    by_text = {
-        "l1d_inflight_cycles": "cpu/event=0x48,umask=0x1,cmask=1/",
-        "stall_l1d_miss": "cpu/event=0xa3,umask=0xc,cmask=12/",
-        "remote_read": "cpu/event=0xb7,umask=0x1,offcore_rsp=0x63f8007f7/",
-        "mem_read": "uncore_imc/event=0x4,umask=0x3/",
-        "link_flit": "uncore_qpi/event=0x102,umask=0x8/",
-    }
-    for role, text in by_text.items():
-        terms = plan_of("role", haswell[role], HASWELL).terms
-        assert [(term.pmu, term.attributes) for term in terms] == [
-            (term.pmu, term.attributes) for term in encoder("haswell_ep").encode(text).terms
-        ]
-    zen = events_for(processor("zen5"))
-    assert plan_of("role", zen["l2_fill"], ZEN).terms[0].attributes.config == 0x10000DE65
-    assert len(plan_of("role", zen["mem_read"], ZEN).terms) == 4
-    assert [term.attributes.config for term in plan_of("role", zen["home_read"], ZEN).terms][-1] == 0x20F00FEDF
-
-
-def test_every_role_of_a_table_encodes_where_its_pmus_are() -> None:
-    for machine, here in (("haswell_ep", HASWELL), ("zen5", ZEN)):
-        for role, spec in events_for(processor(machine)).items():
-            plan = plan_of(role, spec, here)
-            assert plan.reason == "" and len(plan.terms) == len(spec.codes) * len(boxes(here, spec.pmu))
 
 
 INTEL_BOX = {
@@ -175,7 +144,7 @@ def test_every_record_of_every_table_fits_the_formats_of_its_pmus(name: str) -> 
     words: dict[tuple[str, tuple[object, ...]], str] = {}
     for role, spec in table.roles.items():
         here = drawn_from_formats(spec, intel)
-        terms = plan_of("role", spec, here).terms
+        terms = table_terms(spec, here)
         assert len(terms) == len(spec.codes) * len(here)
         key = spec.pmu, tuple((term.attributes.config, term.attributes.config1) for term in terms)
         assert key not in words, f"{role} and {words.get(key)} are the same event"

@@ -13,7 +13,7 @@ from setebench.doctor import Check, CounterReport, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.host.event_sources import EventSources
-from setebench.native.perf.attributes import Attributes, Type
+from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
 
@@ -24,10 +24,10 @@ BARE = Situation(
 )
 ROOT = msgspec.structs.replace(BARE, privileged=True)
 GUEST = Situation(paranoid=2, privileged=True, seccomp=False, hypervisor=Hypervisor(present=True, name="KVM"))
-USER = Request(attributes=Attributes(type=Type.RAW, config=0x148, exclude_kernel=True))
+USER = Request(attributes=Attributes(type=Type.RAW, config=0x148, flags=Flag.EXCLUDE_KERNEL))
 BOTH = Request(attributes=Attributes(type=Type.RAW, config=0x148))
 SOCKET = Request(attributes=Attributes(type=12, config=0x304), pid=-1, cpu=0)
-PRECISE = Request(attributes=Attributes(type=Type.RAW, config=0x1CD, sample_period=1000, precise_ip=3))
+PRECISE = Request(attributes=Attributes(type=Type.RAW, config=0x1CD, sample_period=1000, flags=3 * Flag.PRECISE))
 BREAKPOINT = Request(attributes=Attributes(type=Type.BREAKPOINT, bp_type=2, config1=64, config2=8))
 EXPLAINED = [
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP, errno.EBUSY, errno.ENOSPC, errno.ENODEV),

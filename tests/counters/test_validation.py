@@ -6,11 +6,9 @@ from contextlib import closing
 from functools import cache
 
 import msgspec
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from scenarios.counters.workloads import TARGET, Ring
 from setebench.cli.main import setebench
 from setebench.counters import verdicts
 from setebench.counters.verdicts import Verdict
@@ -67,11 +65,6 @@ def test_without_its_fault_an_event_is_trusted(role: str) -> None:
     assert _found(False)[role].kinds == ("trusted",), _found(False)[role]
 
 
-@pytest.mark.parametrize("role", SOUND)
-def test_faults_of_others_leave_an_event_trusted(role: str) -> None:
-    assert _found(True)[role].kinds == ("trusted",)
-
-
 def test_scales_and_levels_say_what_one_count_stands_for() -> None:
     assert _found(True)["store"].scale == pytest.approx(1 / 16, rel=0.01)
     assert _found(True)["mem_read"].scale == pytest.approx(2, rel=0.02) and _found(True)["mem_read"].level == "l3"
@@ -104,13 +97,6 @@ def test_loads_that_wait_for_a_busy_sibling_are_no_lost_cycles() -> None:
         found = verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
     assert found["l1d_inflight_cycles"].kinds == ("trusted",)
     assert found["stall_l1d_miss"].kinds == ("undercounts_smt",)
-
-
-def test_a_working_set_is_warmed_up_from_where_it_is_gone_on_with() -> None:
-    ring = Ring(np.arange(100) * 64)
-    ring.starts(30, 1)
-    ((_, placements),) = ring.rounds
-    assert placements[TARGET].tolist() == ring.starts(1, 1).tolist()
 
 
 def test_a_machine_without_a_pmu_says_so_in_one_line() -> None:

@@ -11,13 +11,12 @@ from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
 
 from setebench import store
 from setebench.counters.counted import Interval
+from setebench.counters.metrics import Peak
 from setebench.counters.protocol import Count
-from setebench.counters.utilization import Peak
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep, kept
-from setebench.diagnose.analysis import Basis, Calibration, covered, measured_on
 from setebench.diagnose.document import Frame, diagnosed
-from setebench.diagnose.findings import findings
-from setebench.diagnose.records import Load, Thread, Timeline
+from setebench.diagnose.figures import Basis, Calibration, findings, measured_on
+from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
@@ -100,19 +99,11 @@ def test_roles_that_are_counted_by_turns_give_the_same_figures_and_say_for_how_l
         {"l1d_inflight_sum", "load_l1_miss", "load_fb_hit"},
     ]
     turned = by_turns(BANDWIDTH_BOUND, turns)
-    assert covered(turned.intervals, ("mem_read",)) == pytest.approx(7 / 20)
     rotated = found(turned)
     assert rotated["productive"].value == pytest.approx(20) and rotated["memory_bandwidth"].value == pytest.approx(60)
     assert rotated["memory_read"].value == pytest.approx(9.6) and "35 % of the time" in rotated["memory_read"].method
     assert rotated["load_miss_latency"].value == pytest.approx(400)
     assert rotated["memory_write"].value is None
-
-
-def test_saturation_is_held_against_the_threshold_of_this_machine() -> None:
-    assert found(timeline(BANDWIDTH_BOUND), CALIBRATED)["saturated"].value is True
-    assert found(timeline(CHASE), CALIBRATED)["saturated"].value is False
-    unknown = found(timeline(BANDWIDTH_BOUND))["saturated"]
-    assert unknown.value is None and "calibrated" in str(unknown.reason)
 
 
 def test_imbalance_is_by_useful_work_and_not_by_instructions() -> None:
@@ -123,19 +114,6 @@ def test_imbalance_is_by_useful_work_and_not_by_instructions() -> None:
     observed = msgspec.structs.replace(timeline(BANDWIDTH_BOUND | {"fp_op": 1}), threads=threads)
     assert found(observed)["imbalance"].value == pytest.approx(1.5, rel=1e-4)
     assert "1.5 times the mean of useful work" in str(advice(observed))
-
-
-def test_sampled_latency_is_of_loads_that_memory_served_with_a_tlb_hit() -> None:
-    loads = [
-        Load(latency_cycles=cycles, level=level, tlb_hit=hit)
-        for cycles, level, hit in (
-            *((300, "memory", True), (500, "memory", True), (10, "l1", True)),
-            *((900, "memory", False), (900, "memory", None)),
-        )
-    ]
-    sampled = found(msgspec.structs.replace(timeline(BANDWIDTH_BOUND), loads=tuple(loads)))["sampled_latency"]
-    assert sampled.value == 400
-    assert found(timeline(BANDWIDTH_BOUND))["sampled_latency"].outcome is Outcome.UNAVAILABLE
 
 
 def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several_chains() -> None:
@@ -159,11 +137,6 @@ def test_advice_rests_on_figures_that_were_made(values: dict[str, int]) -> None:
     for entry in made.evidence["diagnose"]["advice"]:
         for name in entry["rests_on"]:
             assert not name.startswith("diagnose.") or made[name].value is not None
-
-
-def test_nothing_is_advised_where_nothing_is_known() -> None:
-    idle = without(BANDWIDTH_BOUND, *(role for role in BANDWIDTH_BOUND if role != "task_clock"))
-    assert advice(timeline(idle)) == []
 
 
 def test_the_document_is_a_result_file_and_its_report_names_what_is_not_known() -> None:

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from matplotlib import colors
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
-from setebench.diagnose.analysis import Basis, Calibration, Figures
-from setebench.diagnose.document import evidence
-from setebench.diagnose.observing.profile import Profile
-from setebench.diagnose.observing.symbols import symbols
-from setebench.diagnose.places import spots
-from setebench.diagnose.records import Hit, Load, Place, Timeline
+from setebench.diagnose.document import evidence, spots
+from setebench.diagnose.figures import Basis, Calibration, Figures
+from setebench.diagnose.records import Hit, Place, Timeline
+from setebench.diagnose.samples import Profile
+from setebench.diagnose.symbols import symbols
 from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
 from setebench.report.plots.plot import alt_text, encode
 from setebench.report.plots.timeline import timeline_figure
@@ -51,13 +50,6 @@ def test_names_are_those_that_binutils_list(program: Path) -> None:
         assert [table.name(known[name] + byte) for byte in (0, 5)] == [name, name]
         assert table.address(known[name]) == known[name]
     assert table.name(known["inner"] - 1) != "inner" and table.name(1 << 40) is None
-
-
-def test_a_stripped_program_has_no_names_but_those_it_links_by(program: Path, tmp_path: Path) -> None:
-    stripped = tmp_path / "stripped"
-    subprocess.run(["strip", "-o", stripped, program], check=True)
-    table = symbols(str(stripped))
-    assert table is not None and table.name(starts(program)["inner"]) is None
 
 
 @settings(max_examples=60)
@@ -127,15 +119,6 @@ def test_lines_come_from_debug_information(program: Path) -> None:
     assert hit.place.line == "small.c:2"
 
 
-def test_sampled_loads_say_who_served_them_and_are_no_time(program: Path) -> None:
-    memory = 2 | (2 | 1 << 7) << 5 | 2 << 26 | 13 << 33
-    load = msgspec.structs.replace(sample(0x10000, 5 * 10**8), source=memory, latency_cycles=400, address=64)
-    profile = Profile(begin_ns=0, seconds_each=0.0)
-    profile.add_all([mapped(program), load])
-    assert profile.loads() == (Load(latency_cycles=400, level="memory", tlb_hit=True),)
-    assert profile.hits([1.0]) == ()
-
-
 # -- the hybrid ---------------------------------------------------------------------------------------------------
 
 
@@ -149,15 +132,6 @@ def two_phases() -> Timeline:
         Hit(interval=number, thread=1, place=places[number // 10], samples=20, seconds=0.1) for number in range(20)
     )
     return msgspec.structs.replace(whole, hits=hits)
-
-
-def test_functions_are_listed_by_their_time() -> None:
-    listed = spots(two_phases())
-    assert [(spot.function, spot.fraction, spot.samples) for spot in listed] == [
-        ("solve", 0.5, 200),
-        ("write", 0.5, 200),
-    ]
-    assert listed[0].seconds == pytest.approx(1.0)
 
 
 def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import setebench.sim
 from setebench import store
 from setebench.cli.main import setebench as command_line
-from setebench.diagnose.analysis import Basis, Figures
-from setebench.diagnose.demonstration import PARAMS, demonstrate
+from setebench.diagnose.demonstration import INTERVALS, demonstrate
+from setebench.diagnose.figures import Basis, Figures
 from setebench.errors import UnsupportedError
 from setebench.machine import open_machine
 
@@ -31,7 +31,7 @@ def test_each_phase_is_bound_by_what_it_is_made_of(counted: str) -> None:
         timeline = demonstrate(machine)
     rows = timeline.intervals
     arithmetic, chase, stream = (
-        Figures(rows[phase * PARAMS.intervals : (phase + 1) * PARAMS.intervals], Basis()) for phase in range(3)
+        Figures(rows[phase * INTERVALS : (phase + 1) * INTERVALS], Basis()) for phase in range(3)
     )
     assert arithmetic.value("productive") > 90  # type: ignore[operator]
     assert chase.value("memory_latency") > 80 and chase.value("memory_bandwidth") < 5  # type: ignore[operator]

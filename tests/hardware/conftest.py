@@ -29,7 +29,7 @@ def region(native: NativeMachine) -> Iterator[Region]:
 @pytest.fixture
 def counting_permitted() -> None:
     """The kernel lets this process count its own page faults; where it does not, counting can't be tried."""
-    from setebench.native.perf.machine.native_counters import NativeCounters
+    from setebench.native.perf.native_counters import NativeCounters
 
     reason = NativeCounters().event_roles()["page_fault"]
     if reason:

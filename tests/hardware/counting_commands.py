@@ -15,7 +15,7 @@ import pytest
 
 from setebench.native.perf import _perf
 from setebench.native.perf._perf import PerfError
-from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.attributes import USER_ONLY, Attributes, Software, Type
 
 STAT = [sys.executable, "-m", "setebench", "counters", "stat"]
 SOURCE = Path(__file__).with_name("marked_program.c")
@@ -25,7 +25,7 @@ STARTING = 300
 
 @cache
 def _refused() -> str:
-    event = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, exclude_kernel=True, exclude_hv=True)
+    event = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=USER_ONLY)
     try:
         _perf.close(_perf.open_event(event))
     except PerfError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import msgspec
 import pytest
 
 from setebench.native.perf import _perf
 from setebench.native.perf._perf import PerfError, Reading
-from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.attributes import Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
 
 PAGES = 200
@@ -28,7 +27,7 @@ def opened(attributes: Attributes, *rest: int) -> int:
 @contextmanager
 def counted(*events: Attributes) -> Iterator[Callable[[], Reading]]:
     """A group that counts within; what it gives says what it counted so far."""
-    leader = opened(msgspec.structs.replace(events[0], disabled=True, pinned=True))
+    leader = opened(events[0].with_flags(Flag.DISABLED | Flag.PINNED))
     fds = [leader]
     try:
         fds += [opened(event, 0, -1, leader) for event in events[1:]]
@@ -47,4 +46,4 @@ def reading_of(leader: int, count: int) -> Reading:
 
 
 def software(event: Software, *, user_only: bool = True) -> Attributes:
-    return Attributes(type=Type.SOFTWARE, config=event, exclude_kernel=user_only)
+    return Attributes(type=Type.SOFTWARE, config=event, flags=Flag.EXCLUDE_KERNEL * user_only)

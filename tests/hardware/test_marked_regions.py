@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from counting_commands import STARTING, compile_marked, faults, skip_without_events, stat
+from counting_commands import compile_marked, faults, skip_without_events, stat
 
 from setebench.cli.main import setebench
 
@@ -57,29 +57,12 @@ def test_regions_are_counted_apart_exactly(found: dict[str, Any], name: str, pag
     assert (_faults(region), region["calls"], region["unended"]) == (pages, calls, 0) and region["seconds"] > 0
 
 
-def test_what_is_in_no_region_is_in_the_whole(program: str) -> None:
-    ended = faults(program, "touch=777", "regions")
-    assert 1077 <= ended.count("page_fault") < 1077 + STARTING
-    assert sum(_faults(region) for region in ended.run["regions"]) == 300
-
-
 def test_each_thread_counts_its_own(found: dict[str, Any]) -> None:
     region = found["thread"]
     assert sorted(_faults(thread) for thread in region["threads"]) == [40, 80, 120]
     assert (_faults(region), region["calls"]) == (240, 3)
     assert len({thread["thread"] for thread in region["threads"]}) == 3
     assert len({thread["process"] for thread in region["threads"]}) == 1
-
-
-def test_a_child_process_counts_its_own(found: dict[str, Any]) -> None:
-    region = found["process"]
-    assert {_faults(thread) for thread in region["threads"]} == {30, 50}
-    assert len({thread["process"] for thread in region["threads"]}) == 2
-
-
-def test_threads_that_ended_leave_no_open_files(program: str) -> None:
-    region = _regions(program, "many-threads")["thread"]
-    assert (_faults(region), region["calls"], len(region["threads"])) == (200, 100, 100)
 
 
 @pytest.mark.parametrize("events", ["task_clock,page_fault", "page_fault,task_clock"])
@@ -103,13 +86,6 @@ def test_a_program_that_closes_our_files_is_not_disturbed(program: str) -> None:
     (region,) = faults(program, "closed").run["regions"]
     count = region["counts"]["page_fault"]
     assert count["value"] is None and "closed the descriptors" in count["reason"]
-
-
-def test_a_thread_that_may_not_open_counters_has_a_reason(program: str) -> None:
-    found = _regions(program, "without-files")
-    assert _faults(found["before"]) == 7 and found["thread"]["calls"] == 1
-    count = found["thread"]["counts"]["page_fault"]
-    assert count["value"] is None and "files" in count["reason"]
 
 
 def test_regions_may_have_the_counters_for_themselves(program: str) -> None:
@@ -163,29 +139,6 @@ def test_the_header_is_clean_in_other_languages(tmp_path: Path, language: tuple[
     )
     flags = ("-Wall", "-Wextra", "-Wshadow", "-Werror", "-O2", "-fPIC")
     assert subprocess.run([built(tmp_path, *flags, compiler=language, one=source)], timeout=30).returncode == 0
-
-
-BEGIN = '#include <setebench.h>\nvoid enter(void) { setebench_region_begin("over files"); }\n'
-END = """#include <setebench.h>
-#include <sys/mman.h>
-void enter(void);
-int main(void)
-{
-    char *memory = mmap(0, 64 * 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    madvise(memory, 64 * 4096, MADV_NOHUGEPAGE);
-    enter();
-    for (int i = 0; i < 64; i++)
-        memory[i * 4096] = 1;
-    setebench_region_end("over files");
-    return 0;
-}
-"""
-
-
-def test_a_region_may_begin_in_one_source_file_and_end_in_another(tmp_path: Path) -> None:
-    skip_without_events()
-    (region,) = faults(built(tmp_path, begin=BEGIN, end=END)).run["regions"]
-    assert (region["name"], _faults(region)) == ("over files", 64)
 
 
 STORES = """#include <setebench.h>
@@ -297,14 +250,6 @@ def test_python_code_counts_itself() -> None:
     assert block[2:4] == ["None", "True"] and 200 <= int(block[4]) <= 200 + 4 * SOME
     assert 900 <= int(threads[0]) <= 900 + 100 and int(threads[1]) < 300
     assert missing == ["None", "True"]
-
-
-@pytest.mark.parametrize("arguments", [("no_such_role",), ()])
-def test_names_that_are_none_are_refused(arguments: tuple[str, ...]) -> None:
-    from setebench import UsageError, counting
-
-    with pytest.raises(UsageError):
-        counting(*arguments)
 
 
 def test_a_cpu_and_threads_exclude_each_other() -> None:

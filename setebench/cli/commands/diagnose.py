@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +19,13 @@ from setebench.results import Document, Finding, Outcome
 
 if TYPE_CHECKING:
     from setebench.counters.counted import Run
-    from setebench.diagnose.run import Options
-
 
 LEAST_INTERVAL_MS = 10.0
 """Shorter intervals cost more than 2 % of a CPU for reading counters."""
-
 MOST_SAMPLES_HZ = 5000
 """More samples a second would cost a tenth of the program's time."""
+NOT_SINCE = "not measured since 0.2"
+_FILE = click.Path(path_type=Path)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -44,9 +45,7 @@ MOST_SAMPLES_HZ = 5000
     metavar="HZ",
     help="Samples of time per second and CPU; 0 for none.",
 )
-@click.option(
-    "--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process instead of a program."
-)
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process, not a program.")
 @duration_option
 @click.option(
     "--machine",
@@ -55,34 +54,19 @@ MOST_SAMPLES_HZ = 5000
     show_default=True,
     help="Diagnose a built-in demonstration on this machine, instead of a program.",
 )
-@click.option(
-    "--probe-latency",
-    is_flag=True,
-    help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
-)
+@click.option("--probe-latency", is_flag=True, help="Probe memory latency from an idle core; refused where none is.")
 @no_wait_option
-@click.option(
-    "--lower-clock",
-    is_flag=True,
-    help="Not measured since 0.2.",
-)
+@click.option("--lower-clock", is_flag=True, help="Not measured since 0.2.")
 @click.option(
     "--calibration",
     metavar="RESULT",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=_FILE,
     help="A result of `counters peaks` or `counter-curves` on this machine; may be repeated.",
 )
-@click.option(
-    "--verdicts",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Verdicts on events, instead of the stored ones.",
-)
+@click.option("--verdicts", metavar="FILE", type=_FILE, help="Verdicts on events, instead of the stored ones.")
 @child_status_option
-@click.option(
-    "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
-)
+@click.option("--plot", metavar="FILE", type=_FILE, help="Draw the timeline into FILE (.png, .svg or .pdf).")
 @output_options
 @program_argument
 @click.pass_context
@@ -95,13 +79,13 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
     interrupted.
     """
-    target = _target(values)
+    target = Output.choose(values["output"], values["form"], values["force"])
+    if target.path is not None:
+        target.check()
     _check(values)
     if values["machine"] == "native":
-        document, run = _diagnosed(tuple(values["command"]), values, ctx)
+        document, run = _diagnosed(values, ctx)
         status = run.shell_status(values["child_status"])
-        if values["lower_clock"]:
-            document = _with_lower_clock(document)
     else:
         document, status = _demonstrated(values), 0
     _deliver(document, target)
@@ -110,103 +94,74 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     ctx.exit(status)
 
 
-def _target(values: dict[str, Any]) -> Output:
-    target = Output.choose(values["output"], values["form"], values["force"])
-    if target.path is not None:
-        target.check()
-    return target
-
-
 def _check(values: dict[str, Any]) -> None:
     """Raises `UsageError` for options that contradict each other, or files that couldn't be written later."""
     from setebench.report.plots import plot
 
     process, command = values["pid"], values["command"]
     if values["machine"] != "native":
-        _check_demonstration(values)
+        for name in ("pid", "command", "child_status", "probe_latency", "lower_clock"):
+            if values[name]:
+                word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
+                raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
     elif (process is None) == (not command):
         raise UsageError(
             "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
         )
-    for name in ("child_status", "lower_clock"):
-        if process is not None and values[name]:
-            raise UsageError(f"--{name.replace('_', '-')} is for programs that are run, not for --pid")
+    if process is not None and (values["child_status"] or values["lower_clock"]):
+        raise UsageError("--child-status and --lower-clock are for programs that are run, not for --pid")
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])
 
 
-def _check_demonstration(values: dict[str, Any]) -> None:
-    """Raises `UsageError` for options that only a program has."""
-    for name in ("pid", "command", "child_status", "probe_latency", "lower_clock"):
-        if values[name]:
-            word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
-
-
 def _demonstrated(values: dict[str, Any]) -> Document:
-    """Diagnose the demonstration: by the verdicts that are named, or else by counts as they are, as none are kept for
+    """Diagnose the demonstration: by the verdicts that are named, or else by counts as they are, as none are stored for
     other machines."""
-    from contextlib import closing
-    from datetime import UTC, datetime
-
     from setebench.counters.verdicts import Key, kept
-    from setebench.diagnose.analysis import Basis, measured_on
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
+    from setebench.diagnose.figures import Basis, measured_on
     from setebench.machine import open_machine
     from setebench.session import machine_record
 
-    started, name = datetime.now(UTC), values["machine"]
-    file = values["verdicts"]
+    started, name, file = datetime.now(UTC), values["machine"], values["verdicts"]
     with closing(open_machine(name)) as machine:
-        measured = measured_on(machine.facts.name, values["calibration"])
-        key = Key(processor=machine.facts.name, microcode="", kernel="", version=store.this_tool().version)
-        verdicts = kept(key, name, file) if file is not None else None
-        read_by = Basis(calibration=measured, verdicts=verdicts, line_bytes=machine.facts.line_size)
-        known = {"machine": name, "verdicts": None if file is None else str(file)}
-        frame = Frame(machine=machine_record(machine.facts), settings=known, started=started)
-        return diagnosed(demonstrate(machine), read_by, frame)
+        facts = machine.facts
+        key = Key(processor=facts.name, microcode="", kernel="", version=store.this_tool().version)
+        verdicts = None if file is None else kept(key, name, file)
+        measured = measured_on(facts.name, values["calibration"])
+        settings = {"machine": name, "verdicts": None if file is None else str(file)}
+        frame = Frame(machine=machine_record(facts), settings=settings, started=started)
+        basis = Basis(calibration=measured, verdicts=verdicts, line_bytes=facts.line_size)
+        return diagnosed(demonstrate(machine), basis, frame)
 
 
-def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
-    from setebench.diagnose.run import diagnose_process, diagnose_program
+def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
+    from setebench.counters.verdicts import kept
+    from setebench.diagnose.figures import Basis, measured_on
+    from setebench.diagnose.run import Options, diagnose_process, diagnose_program, this_machine
+    from setebench.diagnose.samples import Wish
     from setebench.native.perf.program.start import NotStarted
+    from setebench.native.perf.tables import this_key
 
-    options = _options(values)
+    name = this_machine().name
+    measured = measured_on(name, values["calibration"])
+    basis = Basis(verdicts=kept(this_key(), name, values["verdicts"]), calibration=measured)
+    wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
+    options = Options(wish=wish, basis=basis, probe_latency=values["probe_latency"])
     if values["pid"] is not None:
         return diagnose_process(values["pid"], options)
     try:
-        return diagnose_program(command, options)
+        document, run = diagnose_program(tuple(values["command"]), options)
     except NotStarted as error:
         if not values["child_status"]:
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
-
-
-def _with_lower_clock(document: Document) -> Document:
-    """The document with the two names of a question that is not asked any more."""
-    names = ("diagnose.lower_clock.time", "diagnose.lower_clock.energy")
-    gone = [
-        Finding(parameter=name, unit="ratio", outcome=Outcome.UNAVAILABLE, reason="not measured since 0.2")
-        for name in names
-    ]
-    return msgspec.structs.replace(document, findings=[*document.findings, *gone])
-
-
-def _options(values: dict[str, Any]) -> Options:
-    from setebench.counters.verdicts import kept
-    from setebench.diagnose.analysis import Basis, measured_on
-    from setebench.diagnose.observing.time_samples import Wish
-    from setebench.diagnose.run import Options, this_machine
-    from setebench.native.perf.trust import this_key
-
-    name = this_machine().name
-    measured = measured_on(name, values["calibration"])
-    read_by = Basis(verdicts=kept(this_key(), name, values["verdicts"]), calibration=measured)
-    wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
-    return Options(wish=wish, basis=read_by, probe_latency=values["probe_latency"])
+    names = ("diagnose.lower_clock.time", "diagnose.lower_clock.energy") if values["lower_clock"] else ()
+    gone = [Finding(parameter=each, unit="ratio", outcome=Outcome.UNAVAILABLE, reason=NOT_SINCE) for each in names]
+    return msgspec.structs.replace(document, findings=[*document.findings, *gone]), run
 
 
 def _deliver(document: Document, target: Output) -> None:

@@ -47,19 +47,19 @@ def list_roles(everything: bool, form: str | None, output: str | None, force: bo
 
 def _rows(everything: bool) -> list[Row]:
     """What there is to count; `reason` says why it can't be counted here."""
-    from setebench.native.perf.program.wanted import Resolver
+    from setebench.native.perf.encode import Resolver
 
     return [
         {
-            "name": each.wanted.name,
-            "meaning": each.meaning,
-            "unit": each.wanted.unit,
-            "scope": str(each.wanted.scope),
-            "event": each.wanted.event,
+            "name": each.name,
+            "meaning": meaning,
+            "unit": each.unit,
+            "scope": str(each.scope),
+            "event": each.event,
             "countable": not each.reason,
             "reason": each.reason,
         }
-        for each in Resolver().offers(everything)
+        for each, meaning in Resolver().offers(everything)
     ]
 
 

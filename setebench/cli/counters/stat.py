@@ -86,9 +86,9 @@ def _check(options: dict[str, Any]) -> None:
 
 def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     """Count all runs, or fewer where the user ends one."""
+    from setebench.native.perf.encode import Resolver, split_names
     from setebench.native.perf.program.run import Job, Programs
     from setebench.native.perf.program.start import NotStarted
-    from setebench.native.perf.program.wanted import Resolver, split_names
 
     resolver, process, command = Resolver(), options["pid"], tuple(options["command"])
     job = Job(
@@ -100,7 +100,7 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     programs, started = Programs(resolver.situation), datetime.now(UTC).isoformat(timespec="seconds")
     runs: list[Run] = []
     try:
-        while len(runs) < options["repeat"] and not any(run.asked for run in runs):
+        while len(runs) < options["repeat"] and not any(run.ended_by for run in runs):
             run, events = programs.run(job, command) if process is None else programs.attach(job, process)
             runs.append(run)
     except NotStarted as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,8 @@ from setebench.host.processor import read_processor
 from setebench.host.tree import Tree, format_cpu_list
 
 if TYPE_CHECKING:
-    from setebench.native.perf.tables import Conflict, EventSpec, Table
+    from setebench.native.perf.tables import EventSpec, Table
 
-SCHEMA = 1
 TEXT_WIDTH = 110
 """Columns of the text."""
 NOTICE = "No event was ever counted on hardware by this project: the tables say what sources say."
@@ -27,7 +26,6 @@ NOTICE = "No event was ever counted on hardware by this project: the tables say 
 
 @click.command("tables")
 @click.argument("name", metavar="[TABLE]", required=False)
-@click.option("--conflicts", is_flag=True, help="List disagreements between sources, of TABLE or of all tables.")
 @click.option(
     "--format",
     "form",
@@ -36,18 +34,18 @@ NOTICE = "No event was ever counted on hardware by this project: the tables say 
     show_default=True,
     help="Form of the list.",
 )
-def list_tables(name: str | None, conflicts: bool, form: str) -> None:
-    """List the event tables, or show TABLE: the event of every role, the counters that can hold it, its sources.
+def list_tables(name: str | None, form: str) -> None:
+    """List the event tables, or show TABLE: the event of every role, the counters that can hold it, its sources, and
+    what sources disagree about.
 
     TABLE may be 'here', the one of this processor. Nothing is counted.
     """
     chosen = _chosen(name)
     if form == "json":
-        document = {"schema": SCHEMA, "kind": "counters tables", "tool": store.this_tool(), "tables": chosen}
+        document = {"schema": 1, "kind": "counters tables", "tool": store.this_tool(), "tables": chosen}
         print_text(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
         return
-    lines = _conflicts(chosen) if conflicts else _one(*chosen.popitem()) if name else _all(chosen)
-    text = "".join(f"{line}\n" for line in lines)
+    text = "".join(f"{line}\n" for line in (*(_one(*chosen.popitem()) if name else _all(chosen)), f"\n{NOTICE}"))
     print_for_people(lambda **_: text)
 
 
@@ -65,24 +63,24 @@ def _chosen(name: str | None) -> dict[str, Table]:
     return dict([found])
 
 
-def _all(tables: Mapping[str, Table]) -> Iterator[str]:
+def _all(tables: dict[str, Table]) -> Iterator[str]:
     rows = [("table", "roles", "cross-checked", "processors")]
     for name, table in tables.items():
         checked = sum(spec.status == "cross-checked" for spec in table.roles.values())
         rows.append((name, str(len(table.roles)), str(checked), _processors(table)))
     yield from _columns(rows)
-    yield f"\n{NOTICE}"
 
 
 def _one(name: str, table: Table) -> Iterator[str]:
     yield f"{name}: {_processors(table)}\n"
-    yield from _columns([(role, str(spec.status), _place(spec), spec.text) for role, spec in table.roles.items()])
+    yield from _columns([(role, spec.status, _place(spec), spec.text) for role, spec in table.roles.items()])
     remarks = [(role, remark) for role, spec in table.roles.items() for remark in _remarks(spec)]
+    remarks += [(each.about, f"{each.source}: {each.value} {each.note}") for each in table.conflicts]
     sources = [(key, f"{each.project}, {each.path} at {each.commit or '-'}") for key, each in table.sources.items()]
     for title, pairs in (("Remarks", remarks), ("No event for", table.absent.items()), ("Sources", sources)):
         yield f"\n{title}"
-        yield from _entries(pairs)
-    yield f"\n{NOTICE}"
+        for key, text in pairs:
+            yield textwrap.fill(f"  {key}: {text}", TEXT_WIDTH, subsequent_indent="      ", break_on_hyphens=False)
 
 
 def _processors(table: Table) -> str:
@@ -102,19 +100,8 @@ def _remarks(spec: EventSpec) -> Iterator[str]:
     if spec.errata:
         yield f"errata {', '.join(spec.errata)}"
     if spec.includes_prefetch not in ("yes", "no"):
-        yield f"lines that prefetchers ask for: {spec.includes_prefetch}"
-    yield from map(_said, spec.conflicts)
-
-
-def _conflicts(tables: Mapping[str, Table]) -> Iterator[str]:
-    for name, table in tables.items():
-        yield name
-        of_roles = ((role, _said(each)) for role, spec in table.roles.items() for each in spec.conflicts)
-        yield from _entries([*of_roles, *((each.about, _said(each)) for each in table.conflicts)])
-
-
-def _said(conflict: Conflict) -> str:
-    return f"{conflict.source}: {conflict.value}" + (f" ({conflict.note})" if conflict.note else "")
+        yield f"lines that prefetchers request: {spec.includes_prefetch}"
+    yield from (f"{each.source}: {each.value} {each.note}".rstrip() for each in spec.conflicts)
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -124,8 +111,3 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         head = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
         left = " " * len(head)
         yield textwrap.fill(row[-1], TEXT_WIDTH, initial_indent=head, subsequent_indent=left, break_on_hyphens=False)
-
-
-def _entries(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for name, text in pairs:
-        yield textwrap.fill(f"  {name}: {text}", TEXT_WIDTH, subsequent_indent="      ", break_on_hyphens=False)

@@ -6,25 +6,20 @@ from typing import NamedTuple
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 from posix.types cimport pid_t
 from posix.unistd cimport close as c_close
-from posix.unistd cimport getpid, read
+from posix.unistd cimport read
 
 
 cdef extern from "page.h":
     struct perf_event_mmap_page:
-        uint32_t index
         uint64_t data_tail
 
     int setebench_page_count(perf_event_mmap_page *, int64_t *) nogil
     uint64_t setebench_data_head(perf_event_mmap_page *) nogil
     void setebench_data_tail(perf_event_mmap_page *, uint64_t) nogil
-
-cdef extern from "pthread.h":
-    ctypedef unsigned long pthread_t
-    pthread_t pthread_self() nogil
 
 cdef extern from "sys/ioctl.h":
     int ioctl(int, unsigned long, ...) nogil
@@ -119,57 +114,43 @@ def read_values(int fd, int count):
 
 
 cdef class Page:
-    """The page that the kernel keeps about one open event, with its ring buffer where one was asked for. Forked
-    children don't inherit it: there, and once it is closed, it raises `PerfError`."""
+    """The page that the kernel updates about one open event, with its ring buffer where one was mapped."""
 
     cdef perf_event_mmap_page *page
     cdef uint64_t data_bytes
-    cdef pid_t process
-    cdef pthread_t owner
-    cdef bint own
 
     def __cinit__(self):
         self.page = NULL
 
-    def __init__(self, int fd, int data_pages=0, bint own=False):
-        """Map it and a ring buffer of `data_pages` (a power of two) behind it. `own`: the event counts the calling
-        thread on any CPU, so that this thread may read its counter by rdpmc. Raises `PerfError` (EPERM where locked
+    def __init__(self, int fd, int data_pages=0):
+        """Map it and a ring buffer of `data_pages` (a power of two) behind it. Raises `PerfError` (EPERM where locked
         memory is used up)."""
         cdef void *mapped = mmap(NULL, <size_t>(1 + data_pages) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
         if mapped == MAP_FAILED:
             raise PerfError(errno)
         self.page = <perf_event_mmap_page *>mapped
         self.data_bytes = <uint64_t>data_pages * PAGE
-        self.process, self.owner, self.own = getpid(), pthread_self(), own
 
     def __dealloc__(self):
         self.close()
 
     def close(self):
         """Unmap it. May be called twice."""
-        if self.page != NULL and self.process == getpid():
+        if self.page != NULL:
             munmap(self.page, PAGE + self.data_bytes)
         self.page = NULL
 
     cdef int _open(self) except -1:
-        if self.page == NULL or self.process != getpid():
+        if self.page == NULL:
             raise PerfError(EINVAL)
         return 0
 
-    @property
-    def index(self):
-        """1 more than the hardware counter that the event has now; 0 where it has none."""
-        self._open()
-        return self.page.index
-
     def count(self):
-        """The count by rdpmc where the kernel lets this thread read it so, now, else None: read the descriptor then."""
+        """The count by rdpmc where the kernel lets the thread that the event counts read it so, now, else None: read
+        the descriptor then. Only that thread may call it: a counter index is that of the CPU on which it runs."""
         cdef int64_t value
         self._open()
-        # a counter index is that of the CPU on which the event's thread runs: no other thread may use it
-        if self.own and self.owner == pthread_self() and setebench_page_count(self.page, &value):
-            return value
-        return None
+        return value if setebench_page_count(self.page, &value) else None
 
     def drain(self):
         """Whole records from the ring buffer, oldest first; they are gone from it then."""

@@ -8,26 +8,34 @@
     mem:0x7f1200/8:w                  accesses to an address (r, w, x)
 
 Modifiers follow the last slash, or a colon: u k h (user, kernel, hypervisor), p (precise), G H (guest, host). Where a
-value goes says the kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32. The words are those of
-perf_event_open(2) and its tools, so that a list from elsewhere can be used here.
+value goes says the kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32.
 """
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import msgspec
 
-from setebench.counters.roles import ROLES
+from setebench.counters.roles import ROLES, Scope
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.native.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
-from setebench.native.perf.plans import SYSTEM_PLANS, Plan, Term
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Hardware, Software, Type
+from setebench.native.perf.messages import Request, Situation, explain, no_pmu, read_situation, user_only
 from setebench.native.perf.sysfs import CORE_PMUS, Pmu, core_pmus
-from setebench.native.perf.tables import EventSpec
+from setebench.native.perf.tables import EventSpec, events_for, why_none
 
 FIELDS = ("config", "config1", "config2", "config3")
+MOST_EVENTS = 16
+"""Asked for at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
+REFUSALS = (errno.EACCES, errno.EPERM)
+
 _KERNEL_WORDS: dict[str, tuple[Type, int]] = {
     member.name.lower().replace("_", "-"): (kind, member.value)
     for kind, members in ((Type.HARDWARE, Hardware), (Type.SOFTWARE, Software))
@@ -37,24 +45,200 @@ _KERNEL_WORDS: dict[str, tuple[Type, int]] = {
 _ALSO = {"faults": "page-faults", "minor-faults": "page-faults-min", "major-faults": "page-faults-maj"}
 _ALSO |= {"cs": "context-switches", "migrations": "cpu-migrations"}
 _ALSO |= {"cycles": "cpu-cycles", "branches": "branch-instructions"}
-_OWN_PMUS = {int(Type.SOFTWARE): "software", int(Type.BREAKPOINT): "breakpoint"}
-_ACCESSES = {"r": Breakpoint.READ, "w": Breakpoint.WRITE, "x": Breakpoint.EXECUTE}
-_USUAL_ACCESS_BYTES, _CODE_ACCESS_BYTES = "4", "8"
-"""What perf's tools take where no length is given, and the only length that the kernel takes for execution."""
-_MODIFIERS, _PRECISE_MOST = "ukhpGH", 3
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}", re.ASCII)
+_ACCESSES = {"r": 1, "w": 2, "x": 4}
+"""`bp_type` of a breakpoint."""
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,19}", re.ASCII)
 _PMU_TEXT = re.compile(r"([\w.*?-]+)/([^/]*)/(\w*)", re.ASCII)
 _RAW_TEXT = re.compile(r"r([0-9a-fA-F]{1,16})(?::(\w+))?", re.ASCII)
 _ACCESS_TEXT = re.compile(r"mem:(0x[0-9a-fA-F]{1,16})(?:/(\d))?(?::(rw?|w|x))?(?::(\w+))?", re.ASCII)
 _NAME_TEXT = re.compile(r"([\w.-]+)(?::(\w+))?", re.ASCII)
+_LISTED = re.compile(r"(?:mem:0x[0-9a-fA-F]+/\d|[^,/]|/[^/]*/)+")
+"""One event of a list. A breakpoint's length follows a single slash (`mem:0x7f00/8:w`)."""
 
 
-class Encoded(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as the sum of its terms, each count times its factor. `unit`: of the sum, "" for plain events."""
+class Term(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a sum. `cpus`: where an event of everybody is opened; None for an event that follows threads.
+    `factor`: how many of the sum's unit one count is. Events of one `pmu` may be in one group."""
 
-    text: str
-    terms: tuple[Term, ...]
-    unit: str = ""
+    attributes: Attributes
+    pmu: str
+    cpus: tuple[int, ...] | None = None
+    factor: float = 1.0
+
+    def is_software(self, *events: Software) -> bool:
+        """Whether it is one of these events of the kernel."""
+        return self.attributes.type == Type.SOFTWARE and self.attributes.config in events
+
+    def request(self, cpu: int | None) -> Request:
+        """What is asked of the kernel: for the calling thread, or for everybody on a CPU."""
+        if cpu is None:
+            return Request(attributes=self.attributes)
+        return Request(attributes=self.attributes, pid=EVERYBODY, cpu=cpu)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be counted under `name`: the sum of its terms, or without terms the `reason` why it can't be.
+    `event` is its text for people."""
+
+    name: str
+    terms: tuple[Term, ...] = ()
+    reason: str = ""
+    event: str = ""
+    unit: str = "events"
+    scope: Scope = Scope.THREAD
+
+    @property
+    def of_threads(self) -> bool:
+        """Whether its events follow threads, rather than counting whatever runs on some CPUs."""
+        return all(term.cpus is None for term in self.terms)
+
+
+def _system(role: str, event: Software) -> Wanted:
+    term = Term(attributes=Attributes(type=Type.SOFTWARE, config=event), pmu="software")
+    text = f"software/{event.name.lower().replace('_', '-')}/"
+    return Wanted(name=role, terms=(term,), event=text, unit=ROLES[role].unit)
+
+
+SYSTEM_ROLES = {
+    "task_clock": _system("task_clock", Software.TASK_CLOCK),
+    "page_fault": _system("page_fault", Software.PAGE_FAULTS),
+    "context_switch": _system("context_switch", Software.CONTEXT_SWITCHES),
+    "cpu_migration": _system("cpu_migration", Software.CPU_MIGRATIONS),
+}
+"""Roles that every kernel counts."""
+
+
+def countable(wanted: Wanted, situation: Situation) -> Wanted:
+    """The same with every event in a form that the kernel opens here and that counts; without terms, and with the
+    reason, where there is none. Events are opened and closed again; nothing is counted.
+
+    Context switches and migrations happen inside the kernel: opened without the kernel's part, the only form that an
+    ordinary user may open at perf_event_paranoid 2, they read 0 whatever happens. Such a form is never used."""
+    forms = []
+    for term in wanted.terms:
+        number = _refusal(term)
+        if number in REFUSALS and term.cpus is None and not term.attributes.flags & Flag.EXCLUDE_KERNEL:
+            term = msgspec.structs.replace(term, attributes=term.attributes.with_flags(USER_ONLY))
+            number = _refusal(term)
+            if not number and term.is_software(Software.CONTEXT_SWITCHES, Software.CPU_MIGRATIONS):
+                return msgspec.structs.replace(wanted, terms=(), reason=user_only(situation))
+        if number:
+            reason = explain(number, term.request(term.cpus[0] if term.cpus else None), situation)
+            return msgspec.structs.replace(wanted, terms=(), reason=reason)
+        forms.append(term)
+    return msgspec.structs.replace(wanted, terms=tuple(forms))
+
+
+def _refusal(term: Term) -> int:
+    """0 where the event opens, else errno."""
+    request = term.request(term.cpus[0] if term.cpus else None)
+    try:
+        _perf.close(_perf.open_event(request.attributes.with_flags(Flag.DISABLED), request.pid, request.cpu))
+    except _perf.PerfError as error:
+        return error.errno or errno.EINVAL
+    return 0
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """Events of the processor that a tree of system files describes (default: this one), by its table where there is
+    one, and by the kernel's names and formats."""
+
+    def __init__(self, tree: Tree | None = None) -> None:
+        tree = tree or Tree(Path("/"))
+        self.situation = read_situation(tree)
+        self.processor = read_processor(tree)
+        self.specs = events_for(self.processor)
+
+    def named(self, names: Sequence[str]) -> tuple[Wanted, ...]:
+        """What is to be counted under each name, in their order, each name once.
+
+        Raises `UsageError` for names that are neither roles nor events, for none, and for more than `MOST_EVENTS`."""
+        once = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+        if not once:
+            raise UsageError("no event is named; see 'setebench counters list'")
+        if len(once) > MOST_EVENTS:
+            raise UsageError(f"{len(once)} events are asked for at once; at most {MOST_EVENTS} can be")
+        return tuple(self.of_role(name) if name in ROLES else self.of_text(name) for name in once)
+
+    def of_role(self, name: str) -> Wanted:
+        """The event that plays a role; a reason where there is none."""
+        if name in SYSTEM_ROLES:
+            return SYSTEM_ROLES[name]
+        spec, role = self.specs.get(name), ROLES[name]
+        scope, event = (spec.scope, spec.text) if spec else (role.scope, "")
+        known = Wanted(name=name, event=event, unit=role.unit, scope=scope)
+        if not core_pmus(self.situation.pmus):
+            return msgspec.structs.replace(known, reason=no_pmu(self.situation))
+        if spec is None:
+            return msgspec.structs.replace(known, reason=why_none(self.processor, name))
+        try:
+            terms = table_terms(spec, self.situation.pmus)
+        except SetebenchError as error:
+            return msgspec.structs.replace(known, reason=str(error))
+        return msgspec.structs.replace(known, terms=terms)
+
+    def of_text(self, text: str) -> Wanted:
+        """The event that `text` names (`cpu/event=0x48,umask=0x1/`, `r0148`, a name that the kernel lists).
+
+        Raises `UsageError` for text that names none."""
+        try:
+            terms, unit = encode(text, self.situation.pmus)
+        except UnsupportedError as error:
+            return Wanted(name=text, event=text, reason=str(error))
+        scope = Scope.THREAD if all(term.cpus is None for term in terms) else Scope.SOCKET
+        return Wanted(name=text, terms=terms, event=text, unit=unit or "events", scope=scope)
+
+    def offers(self, everything: bool) -> Iterator[tuple[Wanted, str]]:
+        """Every role in its countable form, or with a reason, and its meaning; with `everything` also the events that
+        the kernel names. Opens each event and closes it again; counts nothing."""
+        found = [(self.of_role(role.name), role.meaning) for role in ROLES.values()]
+        for pmu in self.situation.pmus.values() if everything else ():
+            for name, event in pmu.events.items():
+                found.append((self.of_text(f"{pmu.name}/{name}/"), f"named by the kernel: {event.text}"))
+        for wanted, meaning in found:
+            yield countable(wanted, self.situation), meaning
+
+
+def split_names(text: str) -> list[str]:
+    """Names in a list with commas; those within the slashes of an event are its own: `cycles,cpu/event=1,umask=2/`.
+
+    Raises `UsageError` for a slash without its fellow."""
+    names = [name.strip() for name in _LISTED.findall(text) if name.strip()]
+    if "".join(",".join(names).split()) != "".join(text.strip(", ").split()):
+        raise UsageError(f"{text!r} is no list of events: a slash or a comma too many or too few")
+    return names
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+Terms = tuple[Term, ...]
+
+
+def encode(text: str, pmus: Mapping[str, Pmu]) -> tuple[Terms, str]:
+    """The terms of one event's text, and their unit ("" for plain events).
+
+    Raises `UsageError` for what isn't one, and `UnsupportedError` for one that this machine lacks."""
+    if match := _ACCESS_TEXT.fullmatch(text):
+        return _modified([Term(attributes=_access(text, match), pmu="breakpoint")], match[4]), ""
+    if match := _PMU_TEXT.fullmatch(text):
+        return _encoded(_matching(pmus, match[1], match[2]), match[2], match[3])
+    cores = core_pmus(dict(pmus))
+    if match := _RAW_TEXT.fullmatch(text):
+        for pmu in cores[:1]:
+            _check_bits(pmu, "config", int(match[1], 16))
+        raw = Attributes(type=Type.RAW, config=int(match[1], 16))
+        return _modified([Term(attributes=raw, pmu=CORE_PMUS[0])], match[2]), ""
+    if match := _NAME_TEXT.fullmatch(text):
+        if having := [pmu for pmu in cores if match[1] in pmu.events]:
+            return _encoded(having, match[1], match[2])
+        kind, config = _KERNEL_WORDS.get(_ALSO.get(match[1], match[1]), (None, 0))
+        if kind is not None:
+            name = "software" if kind is Type.SOFTWARE else CORE_PMUS[0]
+            return _modified([Term(attributes=Attributes(type=kind, config=config), pmu=name)], match[2]), ""
+    raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
 
 
 def boxes(pmus: Mapping[str, Pmu], kind: str) -> list[Pmu]:
@@ -63,93 +247,34 @@ def boxes(pmus: Mapping[str, Pmu], kind: str) -> list[Pmu]:
     Raises `UnsupportedError` where the kernel shows none."""
     numbered = re.compile(rf"{re.escape(kind)}(?:_(\d+))?", re.ASCII)
     found = {int(match[1] or -1): pmu for name, pmu in pmus.items() if (match := numbered.fullmatch(name))}
-    return _some([found[number] for number in sorted(found)], kind)
-
-
-def _some(pmus: list[Pmu], kind: str) -> list[Pmu]:
-    if not pmus:
+    if not found:
         why = "a guest without one, a missing driver, or another processor"
         raise UnsupportedError(f"the kernel shows no PMU {kind!r} here ({why})")
-    return pmus
+    return [found[number] for number in sorted(found)]
 
 
-def plan_of(role: str, spec: EventSpec, pmus: dict[str, Pmu]) -> Plan:
-    """How the role is counted here, in every box of its PMU, or why it can't be."""
-    try:
-        found = boxes(pmus, spec.pmu)
-        return Plan(
-            role=role, terms=tuple(_term(pmu, code.terms, float(code.factor)) for code in spec.codes for pmu in found)
-        )
-    except SetebenchError as error:
-        return Plan(role=role, reason=str(error))
+def _matching(pmus: Mapping[str, Pmu], kind: str, terms: str) -> list[Pmu]:
+    """Boxes of a kind, or with a pattern all that match and have every one of the terms."""
+    names = {part.partition("=")[0] for part in terms.split(",") if part}
+    matching = [pmus[name] for name in sorted(pmus) if fnmatchcase(name, kind)] if set("*?") & set(kind) else []
+    having = [pmu for pmu in matching if names <= {*pmu.events, *pmu.formats, *FIELDS}]
+    return having or boxes(pmus, kind)
 
 
-class Encoder:
-    """Encodes names and numbers for the PMUs that the kernel shows. `specs`: the table's events by role, which come
-    before the kernel's events of the same name."""
-
-    def __init__(self, pmus: dict[str, Pmu], specs: Mapping[str, EventSpec]) -> None:
-        self._pmus, self._specs = pmus, specs
-
-    def encode(self, text: str) -> Encoded:
-        """One event.
-
-        Raises `UsageError` for what isn't one, and `UnsupportedError` for one that this machine lacks."""
-        if match := _ACCESS_TEXT.fullmatch(text):
-            return self._plain(text, _access(text, match), match[4])
-        if match := _PMU_TEXT.fullmatch(text):
-            return self._of_pmu(text, *match.groups())
-        if (match := _RAW_TEXT.fullmatch(text)) and text not in self._specs:
-            return self._raw(text, int(match[1], 16), match[2])
-        match = _NAME_TEXT.fullmatch(text)
-        found = self._named(text, match[1], match[2]) if match else None
-        if found is None:
-            raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
-        return found
-
-    def _named(self, text: str, name: str, modifiers: str | None) -> Encoded | None:
-        if name in SYSTEM_PLANS or name in self._specs:
-            plan = SYSTEM_PLANS.get(name) or plan_of(name, self._specs[name], self._pmus)
-            if plan.reason:
-                raise UnsupportedError(plan.reason)
-            return Encoded(text=text, terms=_modified(plan.terms, modifiers), unit=ROLES[name].unit)
-        if having := [pmu for pmu in core_pmus(self._pmus) if name in pmu.events]:
-            return self._encoded(text, having, name, modifiers)
-        kind, config = _KERNEL_WORDS.get(_ALSO.get(name, name), (None, 0))
-        return None if kind is None else self._plain(text, Attributes(type=kind, config=config), modifiers)
-
-    def _of_pmu(self, text: str, kind: str, terms: str, modifiers: str) -> Encoded:
-        if "*" not in kind and "?" not in kind:
-            return self._encoded(text, boxes(self._pmus, kind), terms, modifiers)
-        names = [part.partition("=")[0] for part in terms.split(",") if part]
-        matching = (self._pmus[name] for name in sorted(self._pmus) if fnmatchcase(name, kind))
-        having = [pmu for pmu in matching if all(name in {*pmu.events, *pmu.formats, *FIELDS} for name in names)]
-        return self._encoded(text, _some(having, kind), terms, modifiers)
-
-    def _encoded(self, text: str, pmus: list[Pmu], terms: str, modifiers: str | None) -> Encoded:
-        made = [_text_term(pmu, terms) for pmu in pmus]
-        units = {unit for _, unit in made}
-        unit = units.pop() if len(units) == 1 else ""
-        return Encoded(text=text, terms=_modified((term for term, _ in made), modifiers), unit=unit)
-
-    def _plain(self, text: str, attributes: Attributes, modifiers: str | None) -> Encoded:
-        """An event of one of the kernel's own types, or of a PMU that is listed with its type."""
-        pmu = next((pmu for pmu in self._pmus.values() if pmu.type == attributes.type), None)
-        name = pmu.name if pmu else _OWN_PMUS.get(attributes.type, CORE_PMUS[0])
-        term = Term(attributes=attributes, pmu=name, cpus=pmu.cpus if pmu else None)
-        return Encoded(text=text, terms=_modified((term,), modifiers))
-
-    def _raw(self, text: str, config: int, modifiers: str | None) -> Encoded:
-        for pmu in core_pmus(self._pmus)[:1]:
-            _check_bits(pmu, "config", config)
-        return self._plain(text, Attributes(type=Type.RAW, config=config), modifiers)
+def _encoded(pmus: Sequence[Pmu], terms: str, modifiers: str | None) -> tuple[Terms, str]:
+    made = [_text_term(pmu, terms) for pmu in pmus]
+    units = {unit for _, unit in made}
+    return _modified([term for term, _ in made], modifiers), units.pop() if len(units) == 1 else ""
 
 
-# -- terms -----------------------------------------------------------------------------------------------------------
+def table_terms(spec: EventSpec, pmus: Mapping[str, Pmu]) -> Terms:
+    """The terms of a table's event in every box of its PMU. Raises `SetebenchError` where there is no such box."""
+    found = boxes(pmus, spec.pmu)
+    return tuple(_term(pmu, code.terms, float(code.factor)) for code in spec.codes for pmu in found)
 
 
-def placed_terms(pmu: Pmu, values: Mapping[str, int]) -> dict[str, int]:
-    """Fields of the attributes with these terms' values in the bits that the PMU's format gives them, lowest first.
+def _term(pmu: Pmu, values: Mapping[str, int], factor: float) -> Term:
+    """An event with these values in the bits that the PMU's format gives them, lowest first.
 
     Raises `UsageError` for a term without a place in the format, or a value with more bits than its place."""
     fields = dict.fromkeys(FIELDS, 0)
@@ -158,19 +283,19 @@ def placed_terms(pmu: Pmu, values: Mapping[str, int]) -> dict[str, int]:
             _check_bits(pmu, name, value)
             fields[name] |= value
             continue
-        if name not in pmu.formats:
-            raise UsageError(
-                f"the PMU {pmu.name} has no term {name!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}"
-            )
+        places = pmu.formats.get(name)
+        if places is None:
+            known = ", ".join(sorted({*pmu.formats, *pmu.events})) or "nothing"
+            raise UsageError(f"the PMU {pmu.name} has no term or event {name!r}; it has {known}")
         rest = value
-        for field, low, high in pmu.formats[name]:
+        for field, low, high in places:
             width = high - low + 1
             fields[field] |= (rest & ((1 << width) - 1)) << low
             rest >>= width
         if rest:
-            room = sum(high - low + 1 for _, low, high in pmu.formats[name])
+            room = sum(high - low + 1 for _, low, high in places)
             raise UsageError(f"{name}={value:#x} is more than the {room} bits that the PMU {pmu.name} has for it")
-    return fields
+    return Term(attributes=Attributes(type=pmu.type, **fields), pmu=pmu.name, cpus=pmu.cpus, factor=factor)
 
 
 def _check_bits(pmu: Pmu, field: str, value: int) -> None:
@@ -182,20 +307,15 @@ def _check_bits(pmu: Pmu, field: str, value: int) -> None:
         raise UsageError(f"{field}={value:#x} sets bits {foreign:#x}, which the PMU {pmu.name} has no term for")
 
 
-def _term(pmu: Pmu, values: Mapping[str, int], factor: float) -> Term:
-    attributes = msgspec.structs.replace(Attributes(type=pmu.type), **placed_terms(pmu, values))
-    return Term(attributes=attributes, pmu=pmu.name, cpus=pmu.cpus, factor=factor)
-
-
 def _text_term(pmu: Pmu, text: str) -> tuple[Term, str]:
     """What a text of terms means in this PMU, and its unit. Terms that are written out win over an event's own."""
     own: dict[str, int] = {}
     written: dict[str, int] = {}
     factor, unit = 1.0, ""
     for part in filter(None, text.split(",")):
-        name, equals, _ = part.partition("=")
-        if not equals and name in pmu.events and name not in pmu.formats:
-            event = pmu.events[name]
+        name = part.partition("=")[0]
+        if part in pmu.events and part not in pmu.formats:
+            event = pmu.events[part]
             own |= [_pair(pmu, term) for term in event.text.split(",")]
             factor, unit = event.scale or factor, event.unit or unit
         elif name in written:
@@ -209,34 +329,32 @@ def _text_term(pmu: Pmu, text: str) -> tuple[Term, str]:
 
 def _pair(pmu: Pmu, text: str) -> tuple[str, int]:
     name, equals, number = text.strip().partition("=")
-    if name not in pmu.formats and name not in FIELDS:
-        known = ", ".join(sorted({*pmu.formats, *pmu.events})) or "nothing"
-        raise UsageError(f"the PMU {pmu.name} has no term or event {name!r}; it has {known}")
-    if not equals:
-        return name, 1
-    if not _NUMBER.fullmatch(number) or int(number, 0) >= 1 << 64:
+    if equals and not _NUMBER.fullmatch(number):
         raise UsageError(f"not a number for {name!r} of {pmu.name}: {number!r}")
-    return name, int(number, 0)
+    return name, int(number, 0 if number[:2].lower() == "0x" else 10) if equals else 1
 
 
 def _access(text: str, match: re.Match[str]) -> Attributes:
     access = sum(_ACCESSES[letter] for letter in match[3] or "rw")
-    code = access == Breakpoint.EXECUTE
-    length, address = int(match[2] or (_CODE_ACCESS_BYTES if code else _USUAL_ACCESS_BYTES)), int(match[1], 16)
+    code = access == _ACCESSES["x"]
+    # what perf's tools take where no length is given, and the only length that the kernel takes for execution
+    length, address = int(match[2] or (8 if code else 4)), int(match[1], 16)
     if length not in (1, 2, 4, 8) or (not code and address % length):
         raise UsageError(f"{text!r}: 1, 2, 4 or 8 bytes at a multiple of their number can be watched")
     return Attributes(type=Type.BREAKPOINT, bp_type=access, config1=address, config2=length)
 
 
-def _modified(terms: Iterable[Term], modifiers: str | None) -> tuple[Term, ...]:
-    letters, replace = modifiers or "", msgspec.structs.replace
-    precise = letters.count("p")
-    if set(letters) - set(_MODIFIERS) or precise > _PRECISE_MOST:
-        raise UsageError(f"unknown modifiers {modifiers!r}: u, k, h, G, H, and p up to {_PRECISE_MOST} times")
-    flags: dict[str, int] = {"precise_ip": precise} if precise else {}
-    if set(letters) & set("ukh"):
-        whole = {"exclude_user": "u", "exclude_kernel": "k", "exclude_hv": "h"}
-        flags |= {flag: letter not in letters for flag, letter in whole.items()}
-    if set(letters) & set("GH"):
-        flags |= {"exclude_host": "H" not in letters, "exclude_guest": "G" not in letters}
-    return tuple(replace(term, attributes=replace(term.attributes, **flags)) for term in terms)
+_EXCLUDED = {"u": Flag.EXCLUDE_USER, "k": Flag.EXCLUDE_KERNEL, "h": Flag.EXCLUDE_HV}
+_PLACES = {"H": Flag.EXCLUDE_HOST, "G": Flag.EXCLUDE_GUEST}
+
+
+def _modified(terms: Iterable[Term], modifiers: str | None) -> Terms:
+    """The terms with the flags of these letters: those of a kind that is not named are excluded."""
+    letters, precise = set(modifiers or ""), (modifiers or "").count("p")
+    if letters - {*_EXCLUDED, *_PLACES, "p"} or precise > 3:
+        raise UsageError(f"unknown modifiers {modifiers!r}: u, k, h, G, H, and p up to 3 times")
+    flags = Flag.PRECISE * precise
+    for kinds in (_EXCLUDED, _PLACES):
+        if letters & set(kinds):
+            flags |= sum(flag for letter, flag in kinds.items() if letter not in letters)
+    return tuple(msgspec.structs.replace(term, attributes=term.attributes.with_flags(flags)) for term in terms)

@@ -1,8 +1,7 @@
 """Why an event can't be counted here, in one line with what to do: errno of perf_event_open(2) beside what the system
 says of itself.
 
-Meanings of errno: perf_event_open(2), and kernel/events/core.c and arch/x86/events of Linux 6 where the manual page is
-silent. Values 3 and 4 of perf_event_paranoid are those of distributions (Debian, Ubuntu, Android): no events at all for
+Values 3 and 4 of perf_event_paranoid are those of distributions (Debian, Ubuntu, Android): no events at all for
 ordinary users.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -18,13 +16,10 @@ import msgspec
 from setebench.host.environment import Hypervisor, parse_fields, read_environment
 from setebench.host.event_sources import read_event_sources
 from setebench.host.tree import Tree, parse_number
-from setebench.native.perf.attributes import EVERYBODY, Attributes, Type
+from setebench.native.perf.attributes import EVERYBODY, Attributes, Flag, Type
 from setebench.native.perf.sysfs import Pmu, core_pmus, read_pmus
 
-SECCOMP_FILTER = 2
-NO_TRACEPOINT, NO_CPU, NO_KERNEL, NO_USER = 0, 1, 2, 3
-"""From these values of perf_event_paranoid on, ordinary users may open no raw tracepoint, none that counts everybody on
-a CPU, none that counts in the kernel, none at all."""
+SECCOMP_FILTER = "2"
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +34,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it was asked for: of thread `pid` (-1: everybody) on `cpu` (-1: any)."""
+    """An event as the kernel was asked for it: of thread `pid` (-1: everybody) on `cpu` (-1: any)."""
 
     attributes: Attributes
     pid: int = 0
@@ -54,7 +49,7 @@ def read_situation(tree: Tree | None = None) -> Situation:
     return Situation(
         paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
         privileged=events.privileged,
-        seccomp=None if seccomp is None else seccomp == str(SECCOMP_FILTER),
+        seccomp=None if seccomp is None else seccomp == SECCOMP_FILTER,
         hypervisor=read_environment(tree.root).hypervisor,
         nmi_watchdog=events.nmi_watchdog,
         pmus=read_pmus(tree),
@@ -63,10 +58,13 @@ def read_situation(tree: Tree | None = None) -> Situation:
 
 def explain(number: int, request: Request, situation: Situation) -> str:
     """One line, without a full stop: why the kernel refused this event with errno `number`, and what to do."""
+    if number in (errno.EACCES, errno.EPERM):
+        return _refused(request, situation)
+    if number == errno.ENOENT:
+        return _absent(request, situation)
     name = errno.errorcode.get(number, f"error {number}")
     unknown = f"the kernel refused the event with {name}, which it does not explain; see the end of dmesg"
-    said = _EXPLANATIONS.get(number, unknown)
-    return said.format(request.cpu, request.pid) if isinstance(said, str) else said(request, situation)
+    return _EXPLANATIONS.get(number, unknown).format(request.cpu, request.pid, _pmu(request.attributes, situation))
 
 
 def no_counter(situation: Situation) -> str:
@@ -79,28 +77,19 @@ def no_counter(situation: Situation) -> str:
     return "no counter is free: another profiler or virtual machine holds them; end it, or count fewer events at once"
 
 
-def counts_nothing(situation: Situation) -> str:
-    """Why an event that opens stays at zero whatever runs."""
-    where = " under this hypervisor" if situation.hypervisor.present else ""
-    return f"the event opens but does not count{where}: its counts would be zeros that mean nothing; leave it out"
-
-
 def user_only(situation: Situation) -> str:
     """Why an event of the kernel's own doings can't be counted: the only form that may be opened counts nothing."""
-    return (
-        "it happens inside the kernel, and without the right to count there it reads 0; "
-        f"{_grant(NO_KERNEL - 1, situation)}"
-    )
+    return f"it happens inside the kernel, and without the right to count there it reads 0; {_grant(1, situation)}"
 
 
 def no_buffer(number: int, pages: int) -> str:
     """Why a ring buffer of so many pages can't be mapped, by errno of mmap(2) on an event."""
     if number == errno.EPERM:
         return (
-            f"a ring buffer of {pages} pages is more locked memory than this user may have: take fewer pages, end "
-            "other profilers, or raise kernel.perf_event_mlock_kb (as root) or ulimit -l"
+            f"a ring buffer of {pages} pages is more locked memory than this user may have: end other profilers, or "
+            "raise kernel.perf_event_mlock_kb (as root) or ulimit -l"
         )
-    return f"the ring buffer can't be mapped ({os.strerror(number)}): free some memory or take fewer pages than {pages}"
+    return f"the ring buffer of {pages} pages can't be mapped ({os.strerror(number)}): free some memory"
 
 
 def no_pmu(situation: Situation) -> str:
@@ -114,27 +103,25 @@ def no_pmu(situation: Situation) -> str:
     return "the kernel drives no PMU of this CPU: see what dmesg says of 'Performance Events', and the firmware's setup"
 
 
-# -- rights -----------------------------------------------------------------------------------------------------------
-
-
 def _grant(level: int, situation: Situation) -> str:
-    """What to do to be let do what needs perf_event_paranoid at most `level`."""
+    """What to do to get the right to what needs perf_event_paranoid at most `level`."""
     now = "" if situation.paranoid is None else f" (it is {situation.paranoid})"
     return f"set kernel.perf_event_paranoid={level}{now} by sysctl as root, or give the program CAP_PERFMON"
 
 
 def _refused(request: Request, situation: Situation) -> str:
-    """The widest of the limits that this request is beyond."""
+    """The widest of the limits that this request is beyond; the first number is the level that forbids it."""
+    event = request.attributes
     limits = (
-        (NO_USER, NO_KERNEL, True, "all events to ordinary users"),
-        (NO_TRACEPOINT, NO_TRACEPOINT - 1, request.attributes.type == Type.TRACEPOINT, "tracepoints"),
-        (NO_CPU, NO_CPU - 1, request.pid == EVERYBODY, "events of a whole CPU or socket"),
-        (NO_KERNEL, NO_KERNEL - 1, not request.attributes.exclude_kernel, "counting in the kernel"),
+        (3, True, "all events to ordinary users"),
+        (0, event.type == Type.TRACEPOINT, "tracepoints"),
+        (1, request.pid == EVERYBODY, "events of a whole CPU or socket"),
+        (2, not event.flags & Flag.EXCLUDE_KERNEL, "counting in the kernel"),
     )
     level = -1 if situation.privileged or situation.paranoid is None else situation.paranoid
-    for limit, allowed, concerned, what in limits:
+    for limit, concerned, what in limits:
         if concerned and level >= limit:
-            return f"perf_event_paranoid forbids {what}: {_grant(allowed, situation)}"
+            return f"perf_event_paranoid forbids {what}: {_grant(limit - 1, situation)}"
     if situation.seccomp:
         return (
             "the container's seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, "
@@ -145,65 +132,25 @@ def _refused(request: Request, situation: Situation) -> str:
     return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
 
 
-# -- no such event, no such form --------------------------------------------------------------------------------------
-
-
-def _is_core(attributes: Attributes, situation: Situation) -> bool:
-    """Whether the event is one of a core's PMU."""
-    own = {Type.HARDWARE, Type.HW_CACHE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
-    return attributes.type in own
+def _pmu(attributes: Attributes, situation: Situation) -> str:
+    return next((f"PMU {pmu.name}" for pmu in situation.pmus.values() if pmu.type == attributes.type), "the PMU")
 
 
 def _absent(request: Request, situation: Situation) -> str:
-    if not _is_core(request.attributes, situation):
+    own = {Type.HARDWARE, Type.HW_CACHE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
+    if request.attributes.type not in own:
         return f"this kernel has no PMU of type {request.attributes.type} or no such event of it; see `counters list`"
     if not core_pmus(situation.pmus):
         return no_pmu(situation)
     return "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"
 
 
-def _unfit(request: Request, situation: Situation) -> str:
-    attributes, name = request.attributes, _name(request.attributes, situation)
-    right = "CAP_PERFMON, or a lower perf_event_paranoid"
-    if attributes.precise_ip:
-        return f"this PMU has no samples as precise as asked for ({attributes.precise_ip}); ask for less"
-    if request.pid == EVERYBODY and request.cpu < 0:
-        return "events of everybody need a CPU; name one"
-    if _is_core(attributes, situation) or attributes.type <= Type.BREAKPOINT:
-        return f"{name} does not know these bits or this combination; compare the event with the PMU's 'format' folder"
-    if attributes.exclude_user or attributes.exclude_kernel:
-        return f"{name} counts user and kernel together; leave neither out (which needs {right})"
-    if request.pid != EVERYBODY:
-        return f"{name} counts whole CPUs, never one thread; count it so (which needs {right})"
-    return f"{name} does not know these bits, or can't be in a group with other PMUs; see its 'format' folder"
-
-
-def _name(attributes: Attributes, situation: Situation) -> str:
-    return next((f"PMU {pmu.name}" for pmu in situation.pmus.values() if pmu.type == attributes.type), "the PMU")
-
-
-def _unsupported(request: Request, situation: Situation) -> str:
-    if request.attributes.precise_ip:
-        return "this PMU takes no precise samples; ask for precise_ip 0, or count without samples"
-    if request.attributes.sample_period:
-        return f"{_name(request.attributes, situation)} can't interrupt, so it takes no samples: count without them"
-    return f"{_name(request.attributes, situation)} does not support what was asked for; leave options out"
-
-
-def _taken(request: Request, _situation: Situation) -> str:
-    if request.attributes.type == Type.BREAKPOINT:
-        return "all breakpoints of the CPU are in use (it has four): end the debugger or use fewer"
-    return "another profiler, or the NMI watchdog, has this PMU for itself: end it and try again"
-
-
-_EXPLANATIONS: dict[int, str | Callable[[Request, Situation], str]] = {
-    errno.ENOENT: _absent,
-    errno.EACCES: _refused,
-    errno.EPERM: _refused,
-    errno.EINVAL: _unfit,
-    errno.EOPNOTSUPP: _unsupported,
-    errno.EBUSY: _taken,
-    errno.ENOSPC: _taken,
+_TAKEN = "another profiler, the NMI watchdog or a debugger has the counters or breakpoints for itself: end it"
+_EXPLANATIONS = {
+    errno.EINVAL: "{2} does not know these bits, this combination or one thread's part; see its 'format' folder",
+    errno.EOPNOTSUPP: "{2} does not support what was asked for (precise samples, interrupts): leave options out",
+    errno.EBUSY: _TAKEN,
+    errno.ENOSPC: _TAKEN,
     errno.ENODEV: "CPU {0} is offline or its PMU lacks what the event needs; see lscpu",
     errno.ENXIO: "CPU {0} has no such PMU; choose another CPU",
     errno.EMFILE: "too many open files for so many events and threads; raise the limit (ulimit -n)",
@@ -213,4 +160,4 @@ _EXPLANATIONS: dict[int, str | Callable[[Request, Situation], str]] = {
     errno.ENOSYS: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
     errno.ESRCH: "thread {1} has ended; name one that runs",
 }
-"""What an errno means: a line, in which 0 is the CPU and 1 the thread, or what makes one of request and situation."""
+"""What an errno means: a line, in which 0 is the CPU, 1 the thread and 2 the PMU."""

@@ -42,15 +42,13 @@ class Pmu(msgspec.Struct, frozen=True, kw_only=True):
     """One PMU.
 
     `formats`: where each term's value goes, lowest bits first. `cpus`: on which CPUs an event of everybody is opened
-    (one a socket, as a rule); None for a PMU that follows threads. `caps`: what the kernel says the PMU
-    is capable of, as text."""
+    (one a socket, as a rule); None for a PMU that follows threads."""
 
     name: str
     type: int
     formats: dict[str, tuple[Bits, ...]] = {}
     cpus: tuple[int, ...] | None = None
     events: dict[str, PmuEvent] = {}
-    caps: dict[str, str] = {}
 
 
 def read_pmus(tree: Tree) -> dict[str, Pmu]:
@@ -91,7 +89,6 @@ def _pmu(tree: Tree, name: str) -> Pmu | None:
         formats={term: bits for term, bits in formats.items() if bits is not None},
         cpus=tree.value(f"{place}/cpumask", parse_cpu_list),
         events={event: known for event, known in named.items() if known.text},
-        caps={cap: tree.text(f"{place}/caps/{cap}") or "" for cap in tree.names(f"{place}/caps", _WORD) or ()},
     )
 
 

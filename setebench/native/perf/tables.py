@@ -1,4 +1,4 @@
-"""Which event plays which role on which processor: the files in `events/`, read strictly.
+"""Which event plays which role on which processor: the files in `events/`, read strictly, and which events fit at once.
 
 One TOML file describes one microarchitecture and names the processors that it holds for, by vendor, family, model and
 stepping. A processor that no file names has no table: a neighbour's is never taken, as the same number may count
@@ -7,43 +7,29 @@ something else there. docs/events.md describes the format; what a role means sta
 
 from __future__ import annotations
 
-from enum import StrEnum
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from setebench.counters.roles import ROLES, Scope
+from setebench.counters.verdicts import Key
 from setebench.errors import SetebenchError
-from setebench.host.processor import Processor
+from setebench.host.processor import Processor, read_processor
+from setebench.host.tree import Tree
 
 FOLDER = Path(__file__).parent / "events"
-
-
-class Status(StrEnum):
-    """How far an encoding may be believed. None was ever counted by this project, so there is no third word:
-    `documented` stands in one public source, `cross-checked` in two that were written apart and agree."""
-
-    DOCUMENTED = "documented"
-    CROSS_CHECKED = "cross-checked"
-
-
-class Prefetches(StrEnum):
-    """Whether lines that hardware prefetchers ask for are counted, as far as is known without counting:
-    `contradicted` where the documentation says yes and a published measurement no."""
-
-    YES = "yes"
-    NO = "no"
-    CONTRADICTED = "contradicted"
-    UNKNOWN = "unknown"
-
-
-class Need(StrEnum):
-    """What counting needs beside a PMU. `system_wide`: the right to see everybody's events on a CPU."""
-
-    SYSTEM_WIDE = "system_wide"
+FIRST_FIXED = 32
+"""Fixed counter i is number 32 + i here, as in the kernel."""
+CYCLES_COUNTER = 33
+"""The fixed counter of cycles, which the kernel's NMI watchdog takes."""
+OFFCORE_REGISTERS = 2
+"""MSRs 0x1A6 and 0x1A7; threads of a core share them."""
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,9 +87,9 @@ class EventSpec(Code, frozen=True, kw_only=True):
 
     `pmu`: kind of PMU as the kernel names it; every box of it (uncore_imc_0, uncore_imc_1, ...) is counted and the
     counts are added. `sum`: events that are added, each with its scale; else the record is the event itself.
-    `counters`: numbers of the general counters that can hold it; `counters_without_smt`: those on a core whose second
-    thread the firmware switched off, where they are others; `fixed`: the fixed counter that can, too. `width`:
-    neighbouring counters that one event takes. `sources`: its name in each source of the file."""
+    `counters`: numbers of the general counters that can hold it; `fixed`: the fixed counter that can, too. `width`:
+    neighbouring counters that one event takes. `includes_prefetch` is `contradicted` where the documentation says yes
+    and a published measurement no. `status`: whether one source documents it, or two that were written apart agree."""
 
     pmu: str = "cpu"
     sum: tuple[Code, ...] = ()
@@ -112,13 +98,13 @@ class EventSpec(Code, frozen=True, kw_only=True):
     fixed: int | None = None
     width: int = 1
     scope: Scope = Scope.THREAD
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Literal["system_wide"], ...] = ()
     errata: tuple[str, ...] = ()
-    includes_prefetch: Prefetches = Prefetches.UNKNOWN
+    includes_prefetch: Literal["yes", "no", "contradicted", "unknown"] = "unknown"
     sources: dict[str, str]
     conflicts: tuple[Conflict, ...] = ()
     notes: str = ""
-    status: Status
+    status: Literal["documented", "cross-checked"]
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -127,7 +113,7 @@ class EventSpec(Code, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The event as it may be asked for by text; those of a sum with plus signs and their scales."""
+        """The event as a user names it; those of a sum with plus signs and their scales."""
         terms = (",".join(f"{name}={value:#x}" for name, value in code.terms.items()) for code in self.codes)
         scales = ("" if code.factor == 1 else f"{code.scale} x " for code in self.codes)
         return " + ".join(f"{scale}{self.pmu}/{text}/" for scale, text in zip(scales, terms, strict=True))
@@ -210,8 +196,74 @@ def why_none(processor: Processor, role: str = "") -> str:
     found = table_for(processor)
     if found is not None:
         return found[1].absent.get(role, f"{found[1].title} has no event for it in our table")
-    named = "a processor that the system does not identify"
-    if processor.vendor is not None and processor.family is not None and processor.model is not None:
-        stepping = "" if processor.stepping is None else f" stepping {processor.stepping}"
-        named = f"{processor.vendor} family {processor.family} model {processor.model:#x}{stepping}"
+    named = f"{processor.vendor} family {processor.family} model {processor.model} stepping {processor.stepping}"
     return f"no event table for {named}; raw events such as cpu/event=0x3c/ can still be counted"
+
+
+def this_key(tree: Tree | None = None) -> Key:
+    """What verdicts on this machine's events hold for, or on those of the one that `tree` describes."""
+    processor = read_processor(tree or Tree(Path("/")))
+    try:
+        ours = version("setebench")
+    except PackageNotFoundError:
+        ours = "unknown"
+    numbers = (processor.vendor, processor.family, processor.model, processor.stepping)
+    return Key(
+        processor=" ".join("unknown" if part is None else str(part) for part in numbers),
+        microcode=processor.microcode or "unknown",
+        kernel=os.uname().release,
+        version=ours,
+    )
+
+
+# -- what fits at once: each event needs a counter that it may use, and no counter serves two -------------------------
+
+Way = tuple[int, ...]
+"""Counters that an event takes at once."""
+
+
+def grouped(
+    specs: Mapping[str, EventSpec], taken: Collection[int] = (), always: Sequence[str] = ()
+) -> tuple[tuple[str, ...], ...]:
+    """The roles in few sets that can each be counted at once, in the order of `specs` within a set. Each role goes into
+    the first set that it fits, those with the fewest ways first; a role that no set holds has one of its own. `taken`:
+    counters of a core that others use. `always`: roles that every set has, so that sets can be compared."""
+    common = [role for role in always if role in specs]
+    groups: list[list[str]] = []
+    for role in sorted((role for role in specs if role not in common), key=lambda role: _freedom(specs[role], taken)):
+        place = next((group for group in groups if fits((specs[each] for each in (*group, role)), taken)), None)
+        if place is None:
+            groups.append([*common, role])
+        else:
+            place.append(role)
+    return tuple(tuple(role for role in specs if role in group) for group in groups or ([common] if common else []))
+
+
+def fits(specs: Iterable[EventSpec], taken: Collection[int] = ()) -> bool:
+    """Whether these events can be counted at once. Boxes of other PMUs have counters of their own."""
+    events = [(spec, code) for spec in specs for code in spec.codes]
+    if len({code.offcore_rsp for _, code in events if code.offcore_rsp}) > OFFCORE_REGISTERS:
+        return False
+    limited = [spec for spec, _ in events if spec.counters or spec.fixed is not None]
+    return all(_placed([_ways(spec, taken) for spec in limited if spec.pmu == pmu]) for pmu in {s.pmu for s in limited})
+
+
+def _ways(spec: EventSpec, taken: Collection[int]) -> list[Way]:
+    ways = [tuple(range(first, first + spec.width)) for first in spec.counters]
+    ways += [] if spec.fixed is None else [(FIRST_FIXED + spec.fixed,)]
+    return [way for way in ways if spec.pmu != "cpu" or not set(way) & set(taken)]
+
+
+def _freedom(spec: EventSpec, taken: Collection[int]) -> tuple[int, int]:
+    return len(_ways(spec, taken)) or FIRST_FIXED, -len(spec.codes)
+
+
+def _placed(events: Sequence[Sequence[Way]]) -> bool:
+    """Whether each event gets counters of its own: the one with the fewest ways is tried in each of them."""
+    if not events:
+        return True
+    if len(events) > len({counter for ways in events for way in ways for counter in way}):
+        return False
+    at = min(range(len(events)), key=lambda number: len(events[number]))
+    others = [*events[:at], *events[at + 1 :]]
+    return any(_placed([[way for way in ways if not set(way) & set(own)] for ways in others]) for own in events[at])

@@ -13,18 +13,13 @@ import struct
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
-
-import msgspec
 
 from setebench.counters.counted import RegionCounts
 from setebench.counters.protocol import Count
 from setebench.errors import SetebenchError
-from setebench.native.perf.attributes import Attributes
-from setebench.native.perf.messages import Request, Situation, explain, no_counter
-from setebench.native.perf.plans import Term
-from setebench.native.perf.program.opened import Opened, of_thread, summed
-from setebench.native.perf.program.wanted import MOST_EVENTS
+from setebench.native.perf.encode import MOST_EVENTS, Term, Wanted
+from setebench.native.perf.messages import Situation, explain, no_counter
+from setebench.native.perf.opened import Counters, summed
 
 VARIABLE = "SETEBENCH_REGIONS"
 """The variable of the program's environment that names the file."""
@@ -45,21 +40,15 @@ _PLACES = ("/dev/shm", None)
 one is a page fault of the program's."""
 
 
-class RegionEvent(NamedTuple):
-    """One event of a thread that regions count: a term of the name with index `name`."""
-
-    name: int
-    term: Term
-
-
 class RegionFile:
     """The file, from its making to the reading of its records. Close it, or use it as a context."""
 
     def __init__(self, situation: Situation) -> None:
         """Raises `SetebenchError` where there is no room for it in memory nor in the folder for temporary files."""
         self._situation = situation
-        self._opened: tuple[Opened, ...] = ()
-        self._events: list[RegionEvent] = []
+        self._wanted: list[Wanted] = []
+        self._failed: dict[str, Count] = {}
+        self._events: list[tuple[str, Term]] = []  # a term, and its name
         self.path, descriptor = _new_file(_BYTES)
         try:
             self._memory = mmap.mmap(descriptor, _BYTES)
@@ -75,18 +64,14 @@ class RegionFile:
         with suppress(FileNotFoundError):
             os.unlink(self.path)
 
-    def offer(self, opened: Sequence[Opened]) -> None:
+    def offer(self, counters: Counters) -> None:
         """Say what is counted, before the program begins: the events that follow threads and were opened for the
         program, in the same form, for threads to open for themselves. At most `MOST_EVENTS`."""
-        self._opened = tuple(opened)
-        follows = [(index, each) for index, each in enumerate(opened) if not each.reason and each.wanted.of_threads]
-        self._events = [
-            RegionEvent(index, msgspec.structs.replace(term, attributes=of_thread(term.attributes, each.user_only)))
-            for index, each in follows
-            for term in each.wanted.plan.terms
-        ][:MOST_EVENTS]
-        for index, event in enumerate(self._events):
-            _EVENT.pack_into(self._memory, _HEAD.size + index * _EVENT.size, event.term.attributes.packed())
+        self._wanted, self._failed = counters.wanted, counters.failed
+        follows = [each for each in self._wanted if each.name not in self._failed and each.of_threads]
+        self._events = [(each.name, term) for each in follows for term in each.terms][:MOST_EVENTS]
+        for place, (_, term) in enumerate(self._events):
+            _EVENT.pack_into(self._memory, _HEAD.size + place * _EVENT.size, term.attributes.packed())
         _HEAD.pack_into(self._memory, 0, _MAGIC, len(self._events), RECORDS, 0, 0, 0)
 
     def regions(self) -> list[RegionCounts]:
@@ -115,49 +100,44 @@ class RegionFile:
             seconds=nanoseconds / 1e9,
             process=process,
             thread=thread,
-            counts={each.wanted.name: self._count(index, errors, sums) for index, each in enumerate(self._opened)},
+            counts={each.name: self._count(each.name, errors, sums) for each in self._wanted},
         )
 
-    def _count(self, index: int, errors: Sequence[int], sums: Sequence[int]) -> Count:
-        opened = self._opened[index]
-        name, reason = opened.wanted.name, opened.reason
-        places = [place for place, event in enumerate(self._events) if event.name == index]
-        if not places:
-            reason = reason or "it is counted for CPUs, not for threads, so not for regions either"
-        for place in places:
-            if errors[place]:
-                reason = reason or self._why(errors[place], self._events[place].term.attributes)
+    def _count(self, name: str, errors: Sequence[int], sums: Sequence[int]) -> Count:
+        if name in self._failed:
+            return self._failed[name]
+        terms = [(place, term) for place, (of, term) in enumerate(self._events) if of == name]
+        reason = "" if terms else "it is counted for CPUs, not for threads, so not for regions either"
+        for place, term in terms:
+            reason = reason or (self._why(errors[place], term) if errors[place] else "")
         if reason:
             return Count(role=name, reason=reason)
-        parts = [
-            (sums[3 * place] * self._events[place].term.factor, sums[3 * place + 1], sums[3 * place + 2])
-            for place in places
-        ]
+        parts = [(sums[3 * at] * term.factor, sums[3 * at + 1], sums[3 * at + 2]) for at, term in terms]
         return summed(name, parts, self._situation)
 
-    def _why(self, error: int, attributes: Attributes) -> str:
+    def _why(self, error: int, term: Term) -> str:
         if error == _NOTHING_READ:
             return no_counter(self._situation)
         if error == errno.EBADF:
             return "the program closed the descriptors of its regions' counters"
-        return explain(error, Request(attributes=attributes), self._situation)
+        return explain(error, term.request(None), self._situation)
 
 
 def _new_file(size: int) -> tuple[str, int]:
     """A file with all its room taken already: a write to a page for which there is none would kill the program."""
     failure = ""
-    for place in _PLACES:
+    for folder in _PLACES:
         try:
-            descriptor, path = tempfile.mkstemp(prefix="setebench-regions-", dir=place)
+            descriptor, path = tempfile.mkstemp(prefix="setebench-regions-", dir=folder)
         except OSError as error:
-            failure = error.strerror or str(error)
+            failure = str(error)
             continue
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
-            failure = error.strerror or str(error)
+            failure = str(error)
             os.close(descriptor)
             os.unlink(path)
-            continue
-        return path, descriptor
+        else:
+            return path, descriptor
     raise SetebenchError(f"no room for {size >> 20} MiB that programs mark their regions in ({failure}); set TMPDIR")

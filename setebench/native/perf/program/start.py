@@ -85,22 +85,18 @@ class Held:
 def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
     """Whether `program` runs with another user's or group's rights, with capabilities of its own, or may not be read:
     at its exec the kernel removes all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was
-    counted in the microseconds before. False for what can't be found or looked at."""
+    counted in the microseconds before. False for what can't be found."""
     path = shutil.which(program, path=environment.get("PATH"))
-    try:
-        file, mounted = os.stat(path or ""), os.statvfs(path or "")
-    except OSError:
+    if path is None:
         return False
-    if not os.access(path or "", os.R_OK):
+    file = os.stat(path)
+    if not os.access(path, os.R_OK):
         return True
-    if mounted.f_flag & os.ST_NOSUID:
-        return False
-    user = bool(file.st_mode & stat.S_ISUID) and file.st_uid != os.geteuid()
-    group = bool(file.st_mode & stat.S_ISGID) and file.st_gid != os.getegid()
-    capabilities = False
+    user = file.st_mode & stat.S_ISUID and file.st_uid != os.geteuid()
+    group = file.st_mode & stat.S_ISGID and file.st_gid != os.getegid()
     with suppress(OSError):
-        capabilities = bool(os.getxattr(path or "", "security.capability"))
-    return user or group or (os.geteuid() != 0 and capabilities)
+        return bool(user or group or (os.geteuid() and os.getxattr(path, "security.capability")))
+    return bool(user or group)
 
 
 def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> None:
@@ -127,9 +123,7 @@ def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[in
 
 def _not_started(program: str, number: int) -> NotStarted:
     if number in (errno.ENOENT, errno.ENOTDIR):
-        if os.path.exists(program) and os.sep in program:
-            return NotStarted(f"{program!r} can't be started: the interpreter that it names is missing", NOT_FOUND)
-        where = "there is no such file" if os.sep in program else "it is in no directory of PATH"
+        where = "there is no such file, or no interpreter that it names" if os.sep in program else "it is not in PATH"
         return NotStarted(f"the program {program!r} was not found: {where}", NOT_FOUND)
     if number == errno.ENOEXEC:
         what = "neither machine code for this system nor a script that begins with #!"

@@ -1,4 +1,4 @@
-"""Watching memory latency beside a program, from a thread on a core that has nothing else to do.
+"""Probing memory latency beside a program, from a thread on a core that has nothing else to do.
 
 A short chase over lines that were flushed before, so every step is served by memory: how long it takes grows as the
 program uses the memory's bandwidth up (Helm and Taura 2019, section 6: latency rises steeply where bandwidth ends). It
@@ -11,33 +11,47 @@ import re
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from setebench.diagnose.params import WatchParams
-from setebench.diagnose.records import Timeline, Watched
+from setebench.diagnose.records import Timeline
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import Machine
 from setebench.native.threads import allowed_cpus
 from setebench.probe import Base, Probe
 
-PARAMS = WatchParams()
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """How memory latency is probed beside a program."""
+
+    lines: int = 24  # of a chase, each in a page of its own: fewer than any first TLB has entries
+    pages: int = 1024  # from which those are drawn anew for each chase
+    repetitions: int = 16  # chases whose median a point is: some 0.1 ms
+    idle_points: int = 9  # before the program begins
+    idle_percent: float = 90.0  # of an idle core's time, at least: what every system does now and then is less
+    idle_seconds: float = 0.5  # CPUs are observed for so long to find an idle one: 50 of the kernel's ticks
+    most_wait_ns: int = 100_000  # for its CPU: a point that waited longer was disturbed, and is dropped
 
 
-def idle_core(tree: Tree | None = None, seconds: float = PARAMS.look_seconds) -> int:
+PARAMS = Params()
+
+
+def idle_core(tree: Tree | None = None, seconds: float = PARAMS.idle_seconds) -> int:
     """A CPU whose whole core is idle, beside at least one more core for the program.
 
     Raises `UnsupportedError` where there is none."""
-    files = tree or Tree(Path("/"))
-    before = _idle_ticks(files)
+    system = tree or Tree(Path("/"))
+    before = _idle_ticks(system)
     time.sleep(seconds)
-    after = _idle_ticks(files)
+    after = _idle_ticks(system)
     siblings = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    cores = {files.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in after}
-    idle = {cpu for cpu in after if _percent(before.get(cpu, (0, 0)), after[cpu]) >= PARAMS.least_idle_percent}
+    cores = {system.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in after}
+    idle = {cpu for cpu in after if _percent(before.get(cpu, (0, 0)), after[cpu]) >= PARAMS.idle_percent}
     usable = sorted(cpu for core in cores for cpu in core if idle.issuperset(core) and cpu in allowed_cpus())
     if len(cores) < 2:
         raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
@@ -60,11 +74,11 @@ def _percent(before: tuple[int, int], after: tuple[int, int]) -> float:
     return 100 * idle / total if total > 0 else 100.0  # a CPU that sleeps without ticks counts none
 
 
-class LatencyWatch(threading.Thread):
+class LatencyProbe(threading.Thread):
     """Takes a point of a chase at every interval, in a thread on the idle core."""
 
     def __init__(self, machine: Machine, cpu: int, interval: float) -> None:
-        super().__init__(name="setebench-watch", daemon=True)
+        super().__init__(name="setebench-probe", daemon=True)
         self._machine, self._cpu, self._interval = machine, cpu, interval
         self._rng = np.random.default_rng(1)
         self._region = machine.allocate(PARAMS.pages * 4096, min(machine.facts.page_sizes))
@@ -75,8 +89,8 @@ class LatencyWatch(threading.Thread):
         self.idle_ns = float(np.median(first))
 
     def latency_ns(self) -> float:
-        """The median over `PARAMS.repetitions` of the time of a step, ns."""
-        machine, base, line = self._machine, Base("watched"), self._machine.facts.line_size
+        """The median over `Params.repetitions` of the time of a step, ns."""
+        machine, base, line = self._machine, Base("probed"), self._machine.facts.line_size
         pages = self._rng.permutation(PARAMS.pages)[: PARAMS.lines].astype(np.int64)
         offsets = pages * 4096 + self._rng.integers(0, 4096 // line, PARAMS.lines) * line
         machine.link(self._region, self._region.address + offsets)
@@ -108,11 +122,11 @@ class LatencyWatch(threading.Thread):
     def added_to(self, timeline: Timeline, begin: float, end: float) -> Timeline:
         """The timeline with the points between two times of `time.monotonic`, in seconds from the first of them, and
         the latency without the program; without points with the reason."""
-        points = tuple(Watched(seconds=at - begin, latency_ns=ns) for at, ns in self._points if begin <= at <= end)
+        points = tuple((at - begin, ns) for at, ns in self._points if begin <= at <= end)
         reason = "" if points else "the program ended before its first point"
         if self._dropped > len(points):
             points, reason = (), "the probing core was not idle for most of the run: the program used it, too"
-        return msgspec.structs.replace(timeline, watched=points, idle_ns=self.idle_ns, unwatched=reason)
+        return msgspec.structs.replace(timeline, probed=points, idle_ns=self.idle_ns, unprobed=reason)
 
 
 def _waited_ns() -> int:

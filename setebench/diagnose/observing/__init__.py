@@ -1,1 +1,0 @@
-"""Observing a program while it runs: intervals, samples with their places, work by thread, latency beside it."""
