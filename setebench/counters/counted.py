@@ -117,36 +117,30 @@ def total(counts: Iterable[Count]) -> Count:
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True):
-    """One region over all threads and processes that entered it."""
+    """One region over all threads and processes that entered it: sums of what each thread counted."""
 
     name: str
+    calls: int
+    unended: int
+    seconds: float
+    counts: dict[str, Count]
     threads: list[RegionCounts]
-
-    @property
-    def calls(self) -> int:
-        """Begins, of all threads."""
-        return sum(thread.calls for thread in self.threads)
-
-    @property
-    def unended(self) -> int:
-        """Begins without an end."""
-        return sum(thread.unended for thread in self.threads)
-
-    @property
-    def seconds(self) -> float:
-        """Time within, summed over threads."""
-        return sum(thread.seconds for thread in self.threads)
-
-    @property
-    def counts(self) -> dict[str, Count]:
-        """Counts summed over threads."""
-        return {name: total(thread.counts[name] for thread in self.threads) for name in self.threads[0].counts}
 
 
 def regions(found: Sequence[RegionCounts]) -> list[Region]:
     """Records of threads, put together by region in the order of the first of each."""
-    names = dict.fromkeys(each.name for each in found)
-    return [Region(name=name, threads=[each for each in found if each.name == name]) for name in names]
+    threads = {each.name: [other for other in found if other.name == each.name] for each in found}
+    return [
+        Region(
+            name=name,
+            calls=sum(each.calls for each in own),
+            unended=sum(each.unended for each in own),
+            seconds=sum(each.seconds for each in own),
+            counts={event: total(each.counts[event] for each in own) for event in own[0].counts},
+            threads=own,
+        )
+        for name, own in threads.items()
+    ]
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.figures import USEFUL_WORK, Basis
 from setebench.diagnose.observers import Sets, Turns, WorkByThread, sets_of, without_resting, work_event
 from setebench.diagnose.records import Hit, Thread, Timeline, summed
-from setebench.diagnose.samples import TimeSampling, Wish
+from setebench.diagnose.samples import TimeSampling
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Wanted
@@ -56,10 +56,15 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to diagnose: how closely to observe, by which verdicts and calibration to read the counts (None: by the
-    verdicts stored for this machine), and whether an idle core probes memory latency beside the program."""
+    """How to diagnose. `interval`: seconds between two reads of the counters, about 0.2 ms each. `samples_hz`: samples
+    of time a second and CPU, 0 for none; about 20 us each, so 199 take 0.4 %, and a prime number is in step with
+    nothing that the program does regularly. `limit`: seconds after which to end, None for none. `basis`: by which
+    verdicts and calibration to read the counts (None: by the verdicts stored for this machine). `probe_latency`:
+    whether an idle core probes memory latency beside the program."""
 
-    wish: Wish = msgspec.field(default_factory=Wish)
+    interval: float = 0.1
+    samples_hz: int = 199
+    limit: float | None = None
     basis: Basis | None = None
     probe_latency: bool = False
 
@@ -79,13 +84,13 @@ def diagnose_program(command: Sequence[str], options: Options | None = None) -> 
 
     Raises `SetebenchError` for what can't be started."""
     chosen = options or Options()
-    return _document_of(lambda: observe_program(native_kit(), chosen.wish, command), chosen)
+    return _document_of(lambda: observe_program(native_kit(), chosen, command), chosen)
 
 
 def diagnose_process(process: int, options: Options | None = None) -> tuple[Document, Run]:
     """The same of a process that runs already. Raises `SetebenchError` where there is none."""
     chosen = options or Options()
-    return _document_of(lambda: _observe_process(native_kit(), chosen.wish, process), chosen)
+    return _document_of(lambda: _observe_process(native_kit(), chosen, process), chosen)
 
 
 def diagnose(
@@ -97,9 +102,9 @@ def diagnose(
     raised, and nothing is said then."""
     chosen = options or Options()
     name = getattr(function, "__qualname__", repr(function))
-    kit, wish = native_kit(), chosen.wish
+    kit = native_kit()
     document, _run = _document_of(
-        lambda: _observe_function(kit, wish, lambda: function(*arguments, **keywords), name), chosen
+        lambda: _observe_function(kit, chosen, lambda: function(*arguments, **keywords), name), chosen
     )
     return document
 
@@ -108,8 +113,8 @@ def _document_of(observe: Observe, options: Options) -> tuple[Document, Run]:
     """What is observed, as a document. Raises `SetebenchError` for verdicts that can't be read."""
     machine = this_machine()
     settings: dict[str, Any] = {
-        "interval_seconds": options.wish.interval,
-        "samples_hz": options.wish.samples_hz,
+        "interval_seconds": options.interval,
+        "samples_hz": options.samples_hz,
         "probe_latency": options.probe_latency,
         "machine": "native",
     }
@@ -126,7 +131,7 @@ def _probed(observe: Observe, options: Options) -> tuple[Timeline, Run]:
 
     cpu = idle_core()
     with closing(open_machine("native", cpu=cpu)) as machine:
-        probe = LatencyProbe(machine, cpu, options.wish.interval)
+        probe = LatencyProbe(machine, cpu, options.interval)
         begin = time.monotonic()
         probe.start()
         try:
@@ -149,36 +154,36 @@ def this_machine() -> MachineRecord:
 # -- observing --------------------------------------------------------------------------------------------------------
 
 
-def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timeline, Run]:
+def observe_program(kit: Kit, options: Options, command: Sequence[str]) -> tuple[Timeline, Run]:
     """Start a program and observe it and all that it starts to its end.
 
     Raises as `native.perf.program.run.Programs.run` does."""
-    job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
-    with TimeSampling(wish) as sampling, WorkByThread(kit.work) as work:
+    job = Job(wanted=kit.wanted, interval=options.interval, limit=options.limit)
+    with TimeSampling(options.samples_hz) as sampling, WorkByThread(kit.work) as work:
         run, _events = Programs(kit.situation, (sampling, Turns(kit.sets), work)).run(job, command)
         timeline = _timeline(kit, run, sampling, tuple(command))
         return msgspec.structs.replace(timeline, threads=work.added_to(timeline.threads)), run
 
 
-def _observe_process(kit: Kit, wish: Wish, process: int) -> tuple[Timeline, Run]:
+def _observe_process(kit: Kit, options: Options, process: int) -> tuple[Timeline, Run]:
     """Observe a process that runs already, and what it starts, until it ends, the time is over, or a signal comes."""
     name: tuple[str, ...] = (f"process {process}",)
     with suppress(OSError), open(f"/proc/{process}/cmdline", "rb") as file:
         name = tuple(word.decode(errors="replace") for word in file.read().split(b"\0") if word)
-    job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
-    with TimeSampling(wish, attached=True) as sampling:
+    job = Job(wanted=kit.wanted, interval=options.interval, limit=options.limit)
+    with TimeSampling(options.samples_hz, attached=True) as sampling:
         run, _events = Programs(kit.situation, (sampling, Turns(kit.sets))).attach(job, process)
         return _timeline(kit, run, sampling, name), run
 
 
-def _observe_function(kit: Kit, wish: Wish, call: Callable[[], Any], name: str) -> tuple[Timeline, Run]:
+def _observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: str) -> tuple[Timeline, Run]:
     """The timeline of one call. Another thread, which is not counted, reads the counters at the end of every interval
     meanwhile. Raises what the call raises."""
     begun, over = threading.Event(), threading.Event()
 
     def read() -> None:
         begun.wait()
-        while not over.wait(wish.interval):
+        while not over.wait(options.interval):
             rows.tick(time.monotonic() - begin)
 
     reader = threading.Thread(target=read, name="setebench-diagnose", daemon=True)
@@ -188,12 +193,12 @@ def _observe_function(kit: Kit, wish: Wish, call: Callable[[], Any], name: str) 
     try:
         with (
             Counters(kit.wanted, target, kit.situation) as counters,
-            TimeSampling(wish, attached=True) as sampling,
+            TimeSampling(options.samples_hz, attached=True) as sampling,
         ):
             sampling.open_threads(os.getpid(), threads, (threading.get_native_id(),))
             turns = Turns(kit.sets)
             turns.open(os.getpid(), counters)
-            rows = Rows(counters, wish.interval, (sampling, turns))
+            rows = Rows(counters, options.interval, (sampling, turns))
             counters.switch(True)
             begin = time.monotonic()
             begun.set()

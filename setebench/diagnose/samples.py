@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-import msgspec
-
 from setebench.diagnose.records import UNKNOWN, Hit, Place
 from setebench.diagnose.symbols import At, source_lines, symbols, written_code
 from setebench.errors import UnsupportedError
@@ -29,27 +27,17 @@ RECORDS = Flag.MMAP | Flag.MMAP2 | Flag.COMM | Flag.COMM_EXEC | Flag.TASK
 """What a program maps, what its threads are called, and which it starts."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """How closely to observe. `interval`: seconds between two reads of the counters, about 0.2 ms each. `samples_hz`:
-    samples of time a second and CPU, 0 for none; about 20 us each, so 199 take 0.4 %, and a prime number is in step
-    with nothing that the program does regularly. `limit`: seconds after which to end, None for none."""
-
-    interval: float = 0.1
-    samples_hz: int = 199
-    limit: float | None = None
-
-
 class TimeSampling(AbstractContextManager["TimeSampling"]):
     """Samples of a program's time by the CPU clock, one buffer a CPU or thread. A context manager; `reason` says why
     there are none, where there are none."""
 
-    def __init__(self, wish: Wish, attached: bool = False) -> None:
-        self._hz, self._attached = wish.samples_hz, attached
+    def __init__(self, samples_hz: int, attached: bool = False) -> None:
+        self._hz, self._attached = samples_hz, attached
         self._samplers: list[Sampler] = []
         self._records: list[Record] = []
         self._mapped: list[Mapped] = []
         self._begin_ns = 0
-        self.reason = "" if wish.samples_hz else "no samples were wanted"
+        self.reason = "" if samples_hz else "no samples were wanted"
 
     def __exit__(self, *_: object) -> None:
         for sampler in self._samplers:

@@ -155,21 +155,6 @@ def test_stream_reads_what_helm_and_taura_state() -> None:
     assert rate("memory_read.controllers", "mem_read", volume[11] / 64) == pytest.approx(20.143, abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("metric", "role", "million_events", "bandwidth"),
-    [
-        ("memory_read.home", "home_read", 985, 63.1),
-        ("memory_write.home", "home_write", 403, 25.8),
-        ("memory_read.offcore", "offcore_mem_read", 162, 10.4),
-    ],
-)
-def test_event_rates_are_the_bandwidths_that_molka_et_al_print(
-    metric: str, role: str, million_events: float, bandwidth: float
-) -> None:
-    """Molka et al. 2017, Tables 2 and 3."""
-    assert rate(metric, role, million_events * 1e6) == pytest.approx(bandwidth, rel=ROUNDED)
-
-
 # -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------
 
 

@@ -134,25 +134,6 @@ def test_a_guest_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "privileged", "status", "said"),
-    [
-        (-1, False, "good", "Everything"),
-        (0, False, "good", "Everything"),
-        (1, False, "note", "memory traffic"),
-        (2, None, "note", "user part"),
-        (3, False, "note", "nothing at all"),
-        (4, False, "note", "nothing at all"),
-        (4, True, "good", "Everything"),
-        (None, True, "unknown", "asked"),
-    ],
-)
-def test_rights(level: int | None, privileged: bool | None, status: str, said: str) -> None:
-    check = of(level, privileged=privileged)["counting rights"]
-    assert check.status.value == status and said in check.meaning
-    assert bool(check.advice) == (status == "note")
-
-
-@pytest.mark.parametrize(
     ("free", "status", "text"),
     [
         (8, "good", "8"),

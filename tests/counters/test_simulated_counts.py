@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, quiet
+from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE_BASE, quiet
 
 from setebench.errors import UsageError
 from setebench.kernels import KERNELS, stream_bytes
@@ -125,21 +125,6 @@ def test_lines_written_leave_each_level_once() -> None:
     )
 
 
-@pytest.mark.parametrize("number", [2, 3])
-def test_lines_that_an_inclusive_level_takes_along_are_written_by_all_above(number: int) -> None:
-    """An inclusive level of two ways loses the first of three modified lines, and each level above gives it away."""
-    shape = {f"l{number}": {"sets": 256 * 4**number, "ways": 2, "inclusion": "inclusive"}}
-    machine = perfect(memory=spec.Memory(huge_pages_contiguous=True), **shape)
-    region = machine.allocate(4 * HUGE, HUGE)
-    apart = 256 * 4**number * LINE
-    stores = Probe()
-    for way in range(3):
-        stores = stores.store(PAGE_BASE + way * apart)
-    found = counted(machine, stores, {PAGE_BASE: [region.address]})
-    beyond = {"l1d_writeback": 1, "l2_writeback": 1, "mem_write": 1 if number == 3 else 0}
-    only(found, **beyond)
-
-
 @pytest.mark.parametrize("name", ["load", "store", "copy", "ddot", "triad", "update", "store_nt"])
 def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
     """From memory, nothing of it cached before."""
@@ -158,20 +143,6 @@ def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
     )
     if kernel.bypass:
         only(found, mem_write=lines, l1d_writeback=0)
-
-
-def test_loads_of_what_another_core_modified() -> None:
-    machine = perfect(core=spec.Core(cores=2))
-    region = machine.allocate(PAGE, PAGE)
-    where = {PAGE_BASE: [region.address]}
-    stores, loads = Probe(), Probe()
-    for line in range(0, 60, 6):
-        stores, loads = stores.store(PAGE_BASE + line * LINE), loads.load(PAGE_BASE + line * LINE)
-    assert counted(machine, stores, where)["hitm_local"] == 0
-    assert counted(machine, loads, where, cpu=1)["hitm_local"] == 10
-    assert counted(machine, loads, where, cpu=1)["hitm_local"] == 0
-    found = counted(machine, stores, where)  # shared by now: asked for again, to be written
-    only(found, l2_rfo=10, l2_rfo_miss=0, l1d_fill=0, store=10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,18 +164,6 @@ def ticks(machine: SimulatedMachine, roles: tuple[str, ...]) -> list[int]:
         return machine.run(probe, {LINE_BASE: lines})[:, 0].tolist()
     with machine.count_events(roles):
         return machine.run(probe, {LINE_BASE: lines})[:, 0].tolist()
-
-
-def test_long_stretches_without_an_instruction() -> None:
-    """A first touch takes long, and instructions behind it in the program execute meanwhile."""
-    fault = 200_000
-    machine = perfect(memory=spec.Memory(page_fault_4k_cycles=fault))
-    region = machine.allocate(PAGE, PAGE, populate=False)
-    walk = int(spec.Tlb().l2_4k.miss_penalty_cycles)
-    found = counted(machine, Probe().load(PAGE_BASE).wait(100), {PAGE_BASE: [region.address]})
-    only(found, cycles=fault + walk + MEMORY + IDLE, l1d_inflight_sum=MEMORY)
-    assert found["stall_l1d_miss"] == pytest.approx(MEMORY, abs=110)
-    assert found["stall_load_any"] == pytest.approx(fault + walk + MEMORY, abs=110)
 
 
 # -- the capability ----------------------------------------------------------------------------------------------------

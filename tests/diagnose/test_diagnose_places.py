@@ -101,16 +101,6 @@ def test_samples_are_named_by_thread_function_and_interval(program: Path) -> Non
     assert profile.names[7] == "helper"
 
 
-def test_a_later_mapping_hides_what_it_overlaps_and_an_exec_everything(program: Path) -> None:
-    profile = Profile(begin_ns=0, seconds_each=0.01, mapped=[mapped(program)])
-    inner = starts(program)["inner"]
-    over = Mapped(time=10, pid=5, start=0x10000, end=0x10000 + inner + 1, offset=0, path="//anon")
-    gone = Renamed(pid=5, tid=5, name="other", of_exec=True, time=30)
-    profile.add_all([sample(0x10000 + inner, 5), over, sample(0x10000 + inner, 20), gone, sample(0x10000 + inner, 40)])
-    objects = {(hit.place.function, hit.place.object) for hit in profile.hits([1.0])}
-    assert objects == {("inner", str(program)), ("[unknown]", "//anon"), ("[unknown]", "[unknown]")}
-
-
 @pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils' addr2line is not installed")
 def test_lines_come_from_debug_information(program: Path) -> None:
     profile = Profile(begin_ns=0, seconds_each=0.01)

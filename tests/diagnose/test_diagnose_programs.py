@@ -19,8 +19,7 @@ from trees import write_tree
 from setebench import store
 from setebench.diagnose.probing import LatencyProbe, idle_core
 from setebench.diagnose.records import Timeline
-from setebench.diagnose.run import native_kit, observe_program
-from setebench.diagnose.samples import Wish
+from setebench.diagnose.run import Options, native_kit, observe_program
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.machine import open_machine
@@ -278,7 +277,7 @@ def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> Non
     kit = native_kit()
     system = tuple(each for each in kit.wanted if each.name in ("task_clock", "page_fault", "context_switch"))
     turning = msgspec.structs.replace(kit, wanted=system, sets=(("page_fault",), ("context_switch",)))
-    wish = Wish(interval=0.05, samples_hz=0)
+    wish = Options(interval=0.05, samples_hz=0)
     timeline, _ = observe_program(turning, wish, ("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.05; done"))
     rows = timeline.intervals[1:]
     for number, row in enumerate(rows):
@@ -320,7 +319,7 @@ def test_the_work_of_each_thread_is_counted_apart(tmp_path: Path) -> None:
     kit = native_kit()
     faults = next(each for each in kit.wanted if each.name == "page_fault")
     alone = msgspec.structs.replace(kit, wanted=(faults,), sets=(), work=faults)
-    timeline, _ = observe_program(alone, Wish(samples_hz=0), (str(tmp_path / "faults"),))
+    timeline, _ = observe_program(alone, Options(samples_hz=0), (str(tmp_path / "faults"),))
     counts = {thread.number: thread.counts["page_fault"].value or 0 for thread in timeline.threads}
     second, first = sorted(counts.values())[-2:]
     assert not any(thread.counts["page_fault"].shared for thread in timeline.threads)

@@ -202,16 +202,6 @@ def test_a_file_gets_the_counts_in_the_form_of_its_name(program: str, tmp_path: 
     assert all(row["multiplexed"] == "no" and row["enabled_ns"] == row["running_ns"] for row in rows)
 
 
-def test_a_file_that_exists_is_refused_before_the_program_runs(tmp_path: Path) -> None:
-    target, mark = tmp_path / "counts.json", tmp_path / "ran"
-    target.write_text("mine")
-    refused = stat("-o", str(target), "--", "touch", str(mark))
-    assert refused.status == 2 and refused.err.count("\n") == 1 and "--force" in refused.err
-    assert target.read_text() == "mine" and not mark.exists()
-    assert stat("-o", str(target), "--force", "--", "touch", str(mark)).status == 0
-    assert mark.exists() and '"counters stat"' in target.read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -141,15 +141,19 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     from setebench.counters.verdicts import kept
     from setebench.diagnose.figures import Basis, measured_on
     from setebench.diagnose.run import Options, diagnose_process, diagnose_program, this_machine
-    from setebench.diagnose.samples import Wish
     from setebench.native.perf.program.start import NotStarted
     from setebench.native.perf.tables import this_key
 
     name = this_machine().name
     measured = measured_on(name, values["calibration"])
     basis = Basis(verdicts=kept(this_key(), name, values["verdicts"]), calibration=measured)
-    wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
-    options = Options(wish=wish, basis=basis, probe_latency=values["probe_latency"])
+    options = Options(
+        interval=values["interval"] / 1e3,
+        samples_hz=values["samples"],
+        limit=values["duration"],
+        basis=basis,
+        probe_latency=values["probe_latency"],
+    )
     if values["pid"] is not None:
         return diagnose_process(values["pid"], options)
     try:

@@ -19,7 +19,6 @@ _NAME, _WORD = r"[A-Za-z0-9_.-]{1,64}", r"[A-Za-z0-9_-]{1,64}"
 _SUFFIXES = (".scale", ".unit", ".snapshot", ".per-pkg")
 _FIELD = re.compile(r"config[123]?")
 _RANGE = re.compile(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", re.ASCII)
-_SCALE = re.compile(r"\s*\d{1,20}(\.\d{1,30})?([eE][+-]?\d{1,3})?\s*", re.ASCII)
 
 
 class Bits(NamedTuple):
@@ -94,10 +93,4 @@ def _pmu(tree: Tree, name: str) -> Pmu | None:
 
 def _event(tree: Tree, place: str) -> PmuEvent:
     unit = tree.text(f"{place}.unit") or None
-    return PmuEvent(text=tree.text(place) or "", scale=tree.value(f"{place}.scale", _scale), unit=unit)
-
-
-def _scale(text: str) -> float:
-    if not _SCALE.fullmatch(text):
-        raise ValueError(f"not a scale: {shown(text)}")
-    return float(text)
+    return PmuEvent(text=tree.text(place) or "", scale=tree.value(f"{place}.scale", float), unit=unit)
