@@ -66,7 +66,7 @@ def table_html(document: Document) -> str:
     from tabulate import tabulate
 
     view = View(document)
-    table = tabulate([view.cells(each) for each in view.listed()], view.columns(), "html", disable_numparse=True)
+    table: str = tabulate([view.cells(each) for each in view.listed()], view.columns(), "html", disable_numparse=True)
     before, after = [title(document), *verified(document)], shortcomings(document)
     paragraphs = ["".join(f"<p>{escape(line)}</p>" for line in lines) for lines in (before, after)]
     return table.join(paragraphs)

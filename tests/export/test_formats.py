@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import configparser
 import json
 import re
 import shutil
@@ -10,20 +9,18 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 from known_results import opened, plain_server, truth_of
 
 from setebench import store
 from setebench.cli.main import setebench
-from setebench.errors import SetebenchError
 from setebench.export import export, formats
-from setebench.results import Document, Outcome
+from setebench.results import Document
 
 DOCUMENTS = {
     "round": plain_server(),
-    **{name: truth_of(name) for name in ("sandybridge", "knc", "zen-like", "random:1", "random:2")},
+    **{name: truth_of(name) for name in ("sandybridge", "knc", "random:1")},
 }
 every_format = pytest.mark.parametrize("name", formats())
 every_document = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
@@ -99,20 +96,6 @@ def test_llvm_takes_the_options(tmp_path: Path) -> None:
     subprocess.run(command, capture_output=True, check=True)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-def test_the_hooks_compile_where_llvm_has_their_types(tmp_path: Path) -> None:
-    around = (
-        "#include <optional>\nstruct TargetTransformInfo { enum class CacheLevel { L1D, L2D }; };\nstruct Target {\n"
-    )
-    check = (
-        "};\nint main() { Target t; using L = TargetTransformInfo::CacheLevel;\n"
-        "return !(t.getCacheLineSize() == 64 && *t.getCacheSize(L::L2D) == 1048576"
-        " && *t.getCacheAssociativity(L::L1D) == 8"
-        " && t.getMinPrefetchStride(0, 0, 0, false) == 2049); }\n"
-    )
-    ran(tmp_path, "hooks.cpp", around + export(plain_server(), "llvm") + check, ["g++", "-std=c++17"])
-
-
 def ran(folder: Path, name: str, text: str, compiler: list[str]) -> None:
     """Compile a program and run it; it must end with 0."""
     source, program = folder / name, folder / "program"
@@ -131,19 +114,6 @@ def test_the_header_compiles_and_says_the_same(tmp_path: Path) -> None:
     header = export(plain_server(), "c")
     ran(tmp_path, "header.cpp", header + header + main, ["g++", "-std=c++17"])
     ran(tmp_path, "header.c", header + "int main(void) { return SETEBENCH_L3_WAYS != 16; }\n", ["gcc"])
-
-
-def test_sizes_that_are_bounds_set_no_tunable_and_no_block() -> None:
-    document = plain_server()
-    findings = [
-        msgspec.structs.replace(each, outcome=Outcome.AT_LEAST)
-        if each.parameter.startswith("cache.") and each.parameter.endswith(".size")
-        else each
-        for each in document.findings
-    ]
-    text = export(msgspec.structs.replace(document, findings=findings), "glibc")
-    assert "GLIBC_TUNABLES=" not in text and "only a lower bound is known" in text
-    assert "bli_blksz" not in export(opened(document, "cache.l1.size"), "blis")
 
 
 def test_glibc_reads_the_tunables() -> None:
@@ -227,18 +197,11 @@ def test_champsim_latencies_add_up() -> None:
 
 
 GEM5_CACHE = {
-    *(
-        "size",
-        "assoc",
-        "tag_latency",
-        "data_latency",
-        "response_latency",
-        "mshrs",
-        "tgts_per_mshr",
-        "clusivity",
-        "prefetcher",
+    *re.findall(r"\w+", "size assoc tag_latency data_latency response_latency mshrs tgts_per_mshr"),
+    *re.findall(
+        r"\w+",
+        "clusivity prefetcher replacement_policy demand_mshr_reserve write_buffers writeback_clean sequential_access",
     ),
-    *("replacement_policy", "demand_mshr_reserve", "write_buffers", "writeback_clean", "sequential_access"),
 }
 """Parameters of gem5's BaseCache (src/mem/cache/Cache.py) that a class here may set."""
 
@@ -268,18 +231,6 @@ def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPa
         assert own["SetebenchL2"].clusivity == "mostly_incl" and not hasattr(own["SetebenchL3"], "clusivity")
 
 
-def test_sniper_has_the_whole_bandwidth_and_sets_of_both_tlbs() -> None:
-    """Its bandwidth is one controller's, and a TLB without ways is directly mapped."""
-    parser = configparser.ConfigParser()
-    parser.read_string(export(plain_server(), "sniper"))
-    memory = parser["perf_model/dram"]
-    assert (float(memory["per_controller_bandwidth"]), memory["num_controllers"]) == (25.0, "1")
-    for name, entries in (("dtlb", 64), ("stlb", 1536)):
-        table = parser[f"perf_model/{name}"]
-        sets = int(table["size"]) // int(table["associativity"])
-        assert int(table["size"]) == entries and sets & (sets - 1) == 0
-
-
 def test_kerncraft_reads_the_machine(tmp_path: Path) -> None:
     model = pytest.importorskip("kerncraft.machinemodel", reason="kerncraft is not installed")
     file = tmp_path / "machine.yml"
@@ -302,9 +253,3 @@ def test_the_command_lists_and_writes(tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, ["export", str(file), "--to", "gcc", "-o", str(target)]).exit_code == 2
     assert CliRunner().invoke(setebench, ["export", str(file), "--to", "nothing"]).exit_code == 2
     assert CliRunner().invoke(setebench, ["export", str(file)]).exit_code == 2
-
-
-@pytest.mark.parametrize("name", formats())
-def test_a_result_that_says_nothing_of_a_format_is_refused(name: str) -> None:
-    with pytest.raises(SetebenchError, match="says nothing"):
-        export(msgspec.structs.replace(plain_server(), findings=[]), name)

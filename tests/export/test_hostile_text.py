@@ -171,16 +171,11 @@ def test_only_numbers_are_numbers(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "facts",
     [
-        {"cpus": ["0"]},
         {"cpus": [10**12]},
-        {"siblings": [[-1]]},
         {"siblings": 3},
         {"nodes": [{"number": 0, "cpus": [1 << 40]}]},
-        {"nodes": [{}]},
         {"memory_bytes": "1; evil"},
-        {"ticks_per_second": "evil"},
         {"ticks_per_second": 0},
-        {"name": ["evil"]},
     ],
     ids=repr,
 )

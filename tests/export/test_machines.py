@@ -104,9 +104,7 @@ def test_every_topology_has_the_same_caches() -> None:
     "nodes",
     [
         [{"number": 0, "cpus": [0, 1, 2, 3]}, {"number": 1, "cpus": []}],
-        [{"number": 1, "cpus": []}, {"number": 0, "cpus": [0, 1, 2, 3]}],
         [{"number": 3, "cpus": [0]}, {"number": 5, "cpus": [7]}],
-        [{"number": 3, "cpus": []}],
         [{"number": 3, "cpus": [0, 2]}, {"number": 3, "cpus": [1, 3]}],
     ],
     ids=repr,
@@ -178,19 +176,6 @@ def test_a_size_that_ways_and_lines_do_not_make(name: str) -> None:
     assert "12056.3 sets" in text
     if name == "sniper":
         assert not {"cache_size", "associativity"} & set(sections(odd)["perf_model/l3_cache"])
-
-
-def test_trees_and_tables_that_simulators_have() -> None:
-    tree = [measured(f"cache.l{level}.replacement", "tree_plru", "string") for level in (1, 2, 3)]
-    server = replaced(
-        plain_server(), *tree, measured("cache.l1.ways", 12, "ways"), measured("cache.l1.size", 49152, "bytes")
-    )
-    gem5, sniper = export(server, "gem5"), sections(server)
-    assert gem5.count("replacement_policy = TreePLRURP()") == 2
-    assert not any("replacement_policy" in sniper[f"perf_model/{each}"] for each in ("l1_dcache", "l2_cache"))
-    for entries, given in ((16, True), (12, False), (2, False)):
-        text = export(replaced(server, measured("prefetcher.l1.stride.streams", entries, "streams")), "gem5")
-        assert (f"table_entries='{entries}'" in text) == given
 
 
 # -- bounds -------------------------------------------------------------------------------------------------------

@@ -18,14 +18,6 @@ def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
     assert (found.value, found.low, found.high, found.parameters) == (6.0, 4.0, 9.0, ("a", "b"))
 
 
-@pytest.mark.parametrize("weak", [Origin.AT_LEAST, Origin.ASSUMED])
-def test_nothing_derived_is_surer_than_its_weakest_input(weak: Origin) -> None:
-    sure, unsure = Value(1, "", Origin.MEASURED, ""), Value(2, "", weak, "")
-    for inputs in ((sure, unsure), (unsure, sure)):
-        found = derived(lambda x, y: x + y, "", inputs, "")
-        assert isinstance(found, Value) and found.origin == weak
-
-
 @pytest.mark.parametrize("finding", ["prefetcher.l2.stride.present", "prefetcher.l1.stride.max_stride"])
 def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
     document = plain_server()

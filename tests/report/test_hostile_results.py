@@ -152,22 +152,6 @@ def test_no_text_reaches_a_terminal_unseen(tmp_path: Path, text: str) -> None:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066\u200f]", each), each[:2000]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
-@given(data=st.data())
-def test_bytes_may_be_lost_or_changed(tmp_path: Path, data: st.DataObject) -> None:
-    whole = bytearray(json.dumps(WHOLE).encode())
-    for _ in range(data.draw(st.integers(1, 4))):
-        position = data.draw(st.integers(0, len(whole) - 1))
-        if data.draw(st.booleans()):
-            whole[position] = data.draw(st.integers(0, 255))
-        else:
-            del whole[position : position + data.draw(st.integers(1, 2000))]
-            whole = whole or bytearray(b"{")
-    document = _load(tmp_path / "a.json", bytes(whole))
-    if document is not None:
-        show_everywhere(document)
-
-
 @pytest.mark.parametrize(
     "data",
     [

@@ -53,33 +53,12 @@ def test_the_sweep_shows_points_levels_and_boundaries() -> None:
     )
 
 
-def test_intervals_are_drawn_where_they_are_known() -> None:
-    (stems,) = bars(sweep_figure()).lines[2]
-    heights = [segment[1][1] - segment[0][1] for segment in stems.get_segments()]
-    assert heights[0] == pytest.approx(0.2) and heights[-1] == pytest.approx(25.0)
-
-
-def test_series_differ_without_colour() -> None:
-    looks = [plot.style(index) for index in range(len(plot.SERIES))]
-    assert len({look["marker"] for look in looks}) == len({str(look["linestyle"]) for look in looks}) == len(looks)
-    assert all(0.0 <= float(look["color"]) <= 0.6 for look in looks)
-    further = [plot.style(index) for index in range(2 * len(plot.SERIES))]
-    assert len({(look["marker"], look["markerfacecolor"] == "white") for look in further}) == len(further)
-    assert all(one["linestyle"] != other["linestyle"] for one, other in zip(looks, further[len(looks) :], strict=True))
-
-
 @pytest.mark.parametrize(
     "evidence", [{}, {"sweep": None}, {"sweep": {"size_bytes": [], "cycles": [], "low": [], "high": []}}]
 )
 def test_nothing_to_plot_is_one_line(evidence: dict[str, Any]) -> None:
     with pytest.raises(SetebenchError, match="nothing to plot"):
         plot.sweep_figure(evidence)
-
-
-@pytest.mark.parametrize("changes", [{"cycles": [1.0]}, {"low": [1.0]}, {"size_bytes": 3}, {"cycles": None}])
-def test_damaged_evidence_is_one_line(changes: dict[str, Any]) -> None:
-    with pytest.raises(SetebenchError, match="damaged"):
-        sweep_figure(**changes)
 
 
 def test_nothing_lies_over_the_points() -> None:
@@ -89,15 +68,6 @@ def test_nothing_lies_over_the_points() -> None:
     beside = [*figure.axes[0].texts, *figure.legends]
     assert len(beside) == 4
     assert not any(frame.overlaps(each.get_window_extent()) for each in beside)
-
-
-def test_the_machine_is_named_once_and_literally() -> None:
-    figure = sweep_figure()
-    plot.add_machine(figure, "AMD $x$ \x1b")
-    plot.add_machine(figure, "another")
-    assert figure.get_suptitle() == r"AMD \$x\$ \x1b"
-    assert plot.alt_text(figure).startswith(r"AMD $x$ \x1b. Load-to-use latency")
-    assert plot.encode(figure, "svg", "")
 
 
 @pytest.mark.parametrize(
@@ -125,13 +95,6 @@ def test_one_map_per_state_with_the_numbers_in_its_cells() -> None:
     assert sorted(text.get_text() for text in figure.axes[0].texts) == ["100", "140"]
     assert figure.axes[0].get_xlabel() == "CPU that holds it"
     assert "cycles" in figure.axes[-1].get_ylabel()
-
-
-def test_nothing_to_draw_is_said() -> None:
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        transfer_figure({"core_to_core": {"modified": []}})
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        transfer_figure({})
 
 
 @pytest.mark.parametrize("cpus", [12, 64, 200])

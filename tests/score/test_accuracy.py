@@ -12,33 +12,14 @@ import pytest
 from scenario_files import Write, runs
 
 from setebench.errors import UsageError
-from setebench.judge import Judgement, Kind, Verdict, accuracy, judge
 from setebench.report.accuracy.page import page, published
-from setebench.results import Finding, Outcome
 from setebench.score.run import read_sealed
 from setebench.sim.files.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def judged(machine: str, value: float, truth: float = 10.0, outcome: Outcome = Outcome.MEASURED) -> Judgement:
-    found = Finding(parameter="latency.l2", value=value, low=value - 1, high=value + 1, unit="cycles", outcome=outcome)
-    true = Finding(parameter="latency.l2", value=truth, unit="cycles")
-    (judgement,) = judge(machine, [found], [true], frozenset({"latency.l2"}))
-    return judgement
-
-
 # -- tables -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_table_parts_answers_into_four() -> None:
-    answers = [judged("a", 10.0), judged("b", 20.0), judged("c", 9.0, outcome=Outcome.AT_LEAST)]
-    answers.append(Judgement(machine="d", parameter="latency.l2", verdict=Verdict.UNRESOLVED, kind=Kind.CONTINUOUS))
-    tables = accuracy(answers, lambda name: name.partition(".")[0])["latency"]
-    row = tables["all"]["parameters"]["latency.l2"]
-    assert [row[key]["hits"] for key in ("right", "bounded", "open", "wrong")] == [1, 1, 1, 1]
-    assert row["rows"] == row["wrong"]["trials"] == 4 and tables["all"]["without_wrong"]["hits"] == 3
-    assert (row["coverage"]["hits"], row["coverage"]["trials"]) == (1, 2), "a bound's interval does not count"
 
 
 # -- the page, from scores that were run ------------------------------------------------------------------------------

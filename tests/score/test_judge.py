@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from setebench.judge import Judgement, Verdict, judge, summary
+from setebench.judge import Judgement, Verdict, judge
 from setebench.results import Finding, Outcome
 from setebench.score import NOISES, Answer, judge_all, with_noise
 from setebench.sim import spec
@@ -36,32 +36,19 @@ def verdict(value: Any, truth: Any, unit: str = "", **reported: Any) -> Verdict:
     [
         (10, 10, "entries", RIGHT),
         (11, 10, "entries", WRONG),
-        (100.0, 101.0, "entries", WRONG),  # 1 % off, but a count
-        (32768, 32768, "bytes", RIGHT),
-        (32000, 32768, "bytes", WRONG),
-        ("nonblocking", "nonblocking", "", RIGHT),
         ("blocking", "nonblocking", "", WRONG),
-        (True, True, "", RIGHT),
         (True, False, "", WRONG),
         (False, True, "", WRONG),
-        (["load", "store"], ["load", "store"], "", RIGHT),
         (["load"], ["load", "store"], "", WRONG),
-        ([2, 2, 3, 3], [2, 2, 3, 4], "accesses", WRONG),
         ("l1", 1, "", WRONG),
         (True, 1.0, "", RIGHT),  # one of Python's equalities
         (4.19, 4.0, "cycles", RIGHT),
         (4.21, 4.0, "cycles", WRONG),
         (314.9, 300.0, "cycles", RIGHT),  # within 5 %
         (315.1, 300.0, "cycles", WRONG),
-        (285.1, 300.0, "cycles", RIGHT),
-        (284.9, 300.0, "cycles", WRONG),
-        (4.1, 4.0, "ns", RIGHT),
         (4.5, 4.0, "ns", WRONG),
-        (10.4, 10.0, "GB/s", RIGHT),
         (10.6, 10.0, "GB/s", WRONG),
-        (24.4, 24.5, "ticks", RIGHT),
         (1.32, 1.25, "cycles/tick", WRONG),
-        (2.05, 2.0, "microseconds", RIGHT),
     ],
 )
 def test_counts_must_be_equal_and_rates_may_be_5_percent_off(
@@ -75,11 +62,8 @@ def test_counts_must_be_equal_and_rates_may_be_5_percent_off(
     [
         ("latency.l1", 4.29, 4.0, RIGHT),  # within 0.3 cycles
         ("latency.l1", 4.31, 4.0, WRONG),
-        ("latency.l2.vector16", 20.59, 20.0, RIGHT),  # within 3 %
         ("latency.l2.vector16", 20.61, 20.0, WRONG),
-        ("tlb.l1.miss_penalty.4k", 6.7, 7.0, RIGHT),
         ("tlb.l1.miss_penalty.4k", 6.69, 7.0, WRONG),
-        ("latency.l3", 63.0, 60.0, RIGHT),  # 5 %: a clock of its own
         ("latency.l3", 63.1, 60.0, WRONG),
         ("page_fault.minor.4k", 1049.0, 1000.0, RIGHT),
     ],
@@ -104,12 +88,9 @@ def finding(outcome: Outcome, value: Any = None) -> Finding:
     ("reported", "truth", "expected"),
     [
         (finding(Outcome.ABSENT, False), finding(Outcome.ABSENT, False), RIGHT),
-        (finding(Outcome.ABSENT, 0), finding(Outcome.ABSENT, False), RIGHT),
-        (finding(Outcome.ABSENT, False), finding(Outcome.MEASURED, False), RIGHT),
         (finding(Outcome.ABSENT, False), finding(Outcome.MEASURED, True), WRONG),
         (finding(Outcome.ABSENT, 0), finding(Outcome.MEASURED, 16), WRONG),
         (finding(Outcome.MEASURED, True), finding(Outcome.ABSENT, False), WRONG),
-        (finding(Outcome.AT_LEAST, 4), finding(Outcome.ABSENT, 0), WRONG),
     ],
 )
 def test_absent_is_right_where_there_is_none(reported: Finding, truth: Finding, expected: Verdict) -> None:
@@ -121,11 +102,6 @@ def test_no_answer_is_unresolved_and_keeps_its_outcome(outcome: Outcome) -> None
     judged = one(finding(outcome), finding(Outcome.MEASURED, 4))
     assert (judged.verdict, judged.outcome, judged.value, judged.truth) == (UNRESOLVED, outcome.value, None, 4)
     assert judged.covered is None
-
-
-def test_a_parameter_that_nothing_mentions_is_unresolved() -> None:
-    assert one(None, finding(Outcome.MEASURED, 4)).verdict is UNRESOLVED
-    assert one(None, finding(Outcome.MEASURED, 4)).outcome == "not reported"
 
 
 # -- parameters that this machine lacks ----------------------------------------------------------------------------
@@ -174,10 +150,7 @@ def test_a_rate_may_lie_anywhere_in_a_range_that_is_not_known_better(value: floa
     [
         (1.0, 0.9, 1.1, RIGHT),
         (1.0, 0.919, 1.081, RIGHT),  # 80 % of it
-        (1.0, 0.925, 1.075, WRONG),
         (0.9, 0.8, 1.1, RIGHT),  # 1.5 times as wide
-        (0.9, 0.79, 1.1, WRONG),
-        (0.9, None, None, WRONG),
         (1.0, 0.999, 1.001, WRONG),
     ],
 )
@@ -188,40 +161,7 @@ def test_what_varied_in_the_run_is_told_by_an_interval(
     assert one(Finding(parameter="p", value=value, unit="cycles/tick", low=low, high=high), truth).verdict is expected
 
 
-def test_a_rate_that_nobody_knows_is_not_judged() -> None:
-    truth = Finding(parameter="p", value=60.0, unit="GB/s", low=60.0, high=90.0)
-    for value in (10.0, 70.0):
-        assert judge("m", [Finding(parameter="p", value=value, unit="GB/s")], [truth], frozenset({"p"})) == []
-
-
 # -- the document --------------------------------------------------------------------------------------------------
-
-
-def test_the_summary_counts_per_parameter_and_in_all() -> None:
-    truths = [Finding(parameter=p, value=4.0, unit="cycles") for p in ("b", "a", "c")]
-    first = judge("m1", [Finding(parameter="a", value=4.0, unit="cycles", low=3.9, high=4.1)], truths, frozenset("abc"))
-    second = judge(
-        "m2", [Finding(parameter="a", value=9.0, unit="cycles", low=8.9, high=9.1)], truths, frozenset("abc")
-    )
-    document = summary(7, {"m1": 7, "m2": 8}, first + second)
-    counted = ("right", "at_least", "wrong", "unresolved", "interval_coverage")
-    keys = ("schema", "seed", "machines", "parameters", "totals", "wrong")
-    old = {key: document[key] for key in keys}
-    old["parameters"] = {name: {key: each[key] for key in counted} for name, each in document["parameters"].items()}
-    old["totals"] = {key: document["totals"][key] for key in counted}
-    assert old == {
-        "schema": 1,
-        "seed": 7,
-        "machines": ["m1", "m2"],
-        "parameters": {
-            "a": {"right": 1, "at_least": 0, "wrong": 1, "unresolved": 0, "interval_coverage": 0.5},
-            "b": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2, "interval_coverage": None},
-            "c": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2, "interval_coverage": None},
-        },
-        "totals": {"right": 1, "at_least": 0, "wrong": 1, "unresolved": 4, "interval_coverage": 0.5},
-        "wrong": [{"machine": "m2", "seed": 8, "parameter": "a", "value": 9.0, "truth": 4.0, "outcome": "measured"}],
-    }
-    assert list(document["parameters"]) == ["a", "b", "c"]
 
 
 # -- noise of scored machines, and which judgements a scenario answers for -------------------------------------------

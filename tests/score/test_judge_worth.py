@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from setebench.judge import Answered, Judgement, Kind, Verdict, difference, judge, summary
-from setebench.judge.document import calibration, constant
+from setebench.judge.document import constant
 from setebench.judge.shares import clustered, proportion
 from setebench.results import Finding, Outcome
 
@@ -32,19 +32,6 @@ def test_a_share_has_the_interval_of_wilson(hits: int, trials: int, low: float, 
     assert (found.low, found.high) == (pytest.approx(low, abs=0.001), pytest.approx(high, abs=0.001))
 
 
-def test_machines_that_are_alike_count_as_one_trial_each() -> None:
-    """Ten machines of ten answers: all right or all wrong on each, or half right on each."""
-    apart = clustered([10] * 5 + [0] * 5, [10] * 10)
-    mixed = clustered([5] * 10, [10] * 10)
-    alone = proportion(5, 10)
-    assert apart.fraction == mixed.fraction == 0.5
-    assert all(each is not None for each in (apart.low, alone.low))
-    assert apart.low == pytest.approx(alone.low, abs=0.06), "ten machines are ten trials, whatever their answers"
-    never = clustered([0] * 10, [50] * 10)
-    assert never.low == 0.0 and never.high is not None and 0.2 < never.high < 0.4, "ten machines, not 500 answers"
-    assert clustered([3], [4]).low is None and clustered([], []).fraction is None
-
-
 def test_the_interval_of_clusters_holds_the_truth_as_often_as_it_says() -> None:
     """Machines differ in how often they are right: 0.9 in the mean, by a beta distribution."""
     rng = np.random.default_rng(5)
@@ -59,22 +46,6 @@ def test_the_interval_of_clusters_holds_the_truth_as_often_as_it_says() -> None:
 
 
 # -- calibration ----------------------------------------------------------------------------------------------------
-
-
-def test_bounds_and_silence_have_no_interval() -> None:
-    bound = Finding(parameter="latency.l1", value=9.0, low=9.0, high=9.0, unit="cycles", outcome=Outcome.AT_LEAST)
-    silent = Finding(parameter="latency.l1", unit="cycles", outcome=Outcome.UNRESOLVED, reason="noise")
-    found = calibration([judged(bound, TRUE), judged(silent, TRUE)])
-    assert found["continuous"]["trials"] == 0
-
-
-def test_counts_and_categories_are_judged_by_their_errors() -> None:
-    ways = Finding(parameter="cache.l1.ways", value=8, unit="ways")
-    blocks = Finding(parameter="blocking.load", value="nonblocking", unit="string")
-    wrong_ways = Finding(parameter="cache.l1.ways", value=7, unit="ways", low=7, high=9)
-    found = calibration([judged(wrong_ways, ways), judged(ways, ways), judged(blocks, blocks)])
-    assert [(found[kind]["hits"], found[kind]["trials"]) for kind in ("counts", "categories")] == [(1, 2), (0, 1)]
-    assert found["continuous"]["trials"] == 0
 
 
 # -- how much answers say -------------------------------------------------------------------------------------------
@@ -186,11 +157,3 @@ def test_what_only_one_version_ever_reports_stands_apart() -> None:
     found = difference(old, new)
     assert (found["only_old"], found["only_new"], found["rows"]) == ({"gone": 1}, {"fresh": 1}, 1)
     assert found["points"]["right"]["difference"] == 0.0 and found["parameters"] == {}
-
-
-def test_an_invented_answer_is_a_wrong_row_gained() -> None:
-    invented = Judgement(machine="m", parameter="b", verdict=Verdict.WRONG, outcome="measured")
-    known = stand("n", b=Verdict.RIGHT)
-    found = difference(stand("m", a=Verdict.RIGHT) + known, [*stand("m", a=Verdict.RIGHT), invented, *known])
-    assert found["points"]["wrong"]["difference"] == pytest.approx(1 / 3)
-    assert found["parameters"] == {"b": {"not judged -> wrong": 1}}

@@ -55,10 +55,8 @@ def f(x: int) -> int:
     "same",
     [
         CODE.replace("# why", "# otherwise"),
-        CODE.replace("Says.", "Says more."),
         CODE.replace("What it is for.", "For nothing."),
         CODE.replace("x + LIMIT", "(x\n        + LIMIT)"),
-        CODE.replace('"""A module."""', ""),
     ],
 )
 def test_comments_docstrings_and_layout_are_no_inference(same: str) -> None:
@@ -70,9 +68,6 @@ def test_comments_docstrings_and_layout_are_no_inference(same: str) -> None:
     [
         CODE.replace("LIMIT = 3", "LIMIT = 4"),
         CODE.replace("x + LIMIT", "x - LIMIT"),
-        CODE.replace("LIMIT = 3", "LIMIT = None"),
-        CODE.replace("LIMIT = 3", 'LIMIT = "3"'),
-        CODE.replace("return x", "return"),
     ],
 )
 def test_any_other_change_is(other: str) -> None:

@@ -56,13 +56,6 @@ def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(f
     assert fitted and all("instead of" in each.why for each in fitted)
 
 
-def test_only_fields_of_the_contradicted_families_change_one_at_a_time() -> None:
-    twin = twin_of_file(dump(small()), "x")
-    found = list(fitting.changes(twin, ["conflicts", "chases"]))
-    assert {each.path[0] for each in found} == {"levels", "tlb", "memory"} and len(found) > 20
-    assert all(each.machine != twin.machine and each.value != each.instead_of for each in found)
-
-
 def test_draws_are_disjoint_from_those_of_the_check(file: Path) -> None:
     around = checked(file, small()).around
     drawings = [[drawn(1, number, around, purpose) for number in range(30)] for purpose in range(4)]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from small_machines import file, small
@@ -23,7 +22,7 @@ from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import twin_of_file
 from setebench.truth.verify import Request, Verified, as_document, verify
 from setebench.truth.verify.check import doubt, opened_twin, surroundings
-from setebench.truth.verify.document import family_doubt, share
+from setebench.truth.verify.document import family_doubt
 from setebench.truth.verify.families import FAMILIES, Levels, Surroundings, Times, drawn, order
 
 __all__ = ["file"]  # a fixture
@@ -59,22 +58,6 @@ def without_streamer(file: Path) -> Verified:
 
 
 # -- figures ------------------------------------------------------------------------------------------------------
-
-
-def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(5)
-    held = 0
-    for _ in range(40):
-        _, low, high = share([((1,), (1 if rng.random() < 0.8 else 2,)) for _ in range(120)])
-        held += low <= 80.0 <= high
-    assert 33 <= held <= 40
-
-
-def test_machines_that_behave_alike_are_doubted_as_seldom_as_it_says() -> None:
-    """Whatever the noise: here it has a heavy tail."""
-    said = np.random.default_rng(9).standard_cauchy((4000, 2, 6))
-    doubts = np.array([doubt(own, twin, 0.0) for own, twin in said.tolist()])
-    assert 0.02 < np.mean(doubts < 0.05) <= 0.055
 
 
 def test_what_differs_for_good_is_sure_and_less_than_counts_is_not() -> None:
