@@ -13,7 +13,7 @@ from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
 from setebench.report.terminal import terminal_table
-from setebench.report.text import csv_table, latex_symbols, latex_text, markdown_text
+from setebench.report.text import csv_table, latex_symbols, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 from setebench.text import visible
@@ -85,33 +85,23 @@ def _markdown(view: View) -> str:
 
 def _latex(view: View) -> str:
     """A longtable with booktabs rules; the note column is a paragraph, since sentences don't fit one line."""
+    from tabulate import LATEX_ESCAPE_RULES, tabulate
+
     columns = view.columns()
-    sides = ["r" if column in RIGHT_ALIGNED else "l" for column in columns[:-1]]
-    heads = " & ".join(latex_text(column).replace(r" \%", r"~\%") for column in columns)
-    lines = [
-        f"% {title(view.document)}",
-        r"% needs \usepackage{booktabs,longtable}; wide: best on a landscape page",
-        r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{longtable}}{{{''.join(sides)}p{{0.35\linewidth}}}}",
-        r"\toprule",
-        rf"{heads} \\",
-        r"\midrule",
-        r"\endhead",
-    ]
+    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in columns]
+    rows = []
     for section in view.sections():
-        if section.heading:
-            heading = latex_text(visible(section.heading))
-            lines.append(rf"\addlinespace\multicolumn{{{len(columns)}}}{{l}}{{\textbf{{{heading}}}}} \\*")
-        lines += [rf"{' & '.join(map(_latex_cell, view.cells(finding)))} \\" for finding in section.findings]
-    lines += [r"\bottomrule", r"\end{longtable}", r"\endgroup"]
-    lines += [f"\n{latex_text(line)}" for line in shortcomings(view.document)]
-    return latex_symbols("\n".join(lines)) + "\n"
-
-
-def _latex_cell(text: str) -> str:
-    """A bracket or star at a row's begin would belong to the row end before it."""
-    escaped = latex_text(text)
-    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
+        rows += [[visible(section.heading), *[""] * (len(columns) - 1)]] if section.heading else []
+        rows += map(view.cells, section.findings)
+    _, *between, end = tabulate(
+        rows, columns, "latex_longtable", disable_numparse=True, colalign=sides if rows else None
+    ).split(r"\hline")
+    spec = "".join(side[0] for side in sides[:-1]) + r"p{0.35\linewidth}"
+    rules = [rf"\begin{{longtable}}{{{spec}}}", r"\toprule", between[0], r"\midrule", *between[1:], r"\bottomrule", end]
+    lines = ["".join(LATEX_ESCAPE_RULES.get(each, each) for each in line) for line in shortcomings(view.document)]
+    opening = [f"% {title(view.document)}", r"% needs \usepackage{booktabs,longtable}; wide: best on a landscape page"]
+    body = [r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}", *(each.strip("\n") for each in rules), r"\endgroup"]
+    return latex_symbols("\n".join([*opening, *body, *(f"\n{line}" for line in lines)])) + "\n"
 
 
 _RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}

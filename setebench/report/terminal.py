@@ -85,11 +85,8 @@ def _page(page: Opening) -> Iterator[RenderableType]:
         table = Table.grid("", "", "", padding=(0, 2, 0, 0))
         table.columns[1].max_width = _LEAST_WIDTH - 6
         for row in group.rows:
-            beside = f"  ({row.published})" if row.published else " *" if row.news else ""
-            table.add_row("", Text(visible(row.label)), Text(visible(f"{row.value}{beside}")))
+            table.add_row("", *(Text(visible(each)) for each in row))
         yield table
-    if any(row.news for group in page.groups for row in group.rows):
-        yield Text("\n* no published value")
 
 
 def _panel(box: Box) -> RenderableType:

@@ -19,47 +19,22 @@ FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What spreadsheets take for the begin of a formula, wide letters too."""
 
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_LATEX_SYMBOLS = str.maketrans(
-    {
-        "≠": r"$\ne$",
-        "≥": r"$\ge$",
-        "≤": r"$\le$",
-        "—": "---",
-        "…": r"\dots{}",
-        "\N{MULTIPLICATION SIGN}": r"$\times$",
-        "µ": r"$\mu$",
-        "·": r"$\cdot$",
-        "±": r"$\pm$",
-    }
-)
-_LATEX_SPECIAL = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\^{}",
-        "<": r"\ensuremath{<}",
-        ">": r"\ensuremath{>}",
-    }
-)
-_ASCII_SYMBOLS = str.maketrans(
-    {
-        "≠": "!=",
-        "≥": ">=",
-        "≤": "<=",
-        "—": "-",
-        "…": "...",
-        "─": "-",
-        "\N{MULTIPLICATION SIGN}": "x",
-        "µ": "u",
-        "·": "-",
-        "±": "+-",
-        **dict.fromkeys("┌┐└┘", "+"),
-        "│": "|",
-        "↓": "v",
-        "»": ">",
-    }
-)
+_SYMBOLS = {
+    "≠": (r"$\ne$", "!="),
+    "≥": (r"$\ge$", ">="),
+    "≤": (r"$\le$", "<="),
+    "—": ("---", "-"),
+    "…": (r"\dots{}", "..."),
+    "\N{MULTIPLICATION SIGN}": (r"$\times$", "x"),
+    "µ": (r"$\mu$", "u"),
+    "·": (r"$\cdot$", "-"),
+    "±": (r"$\pm$", "+-"),
+}
+"""Symbols in LaTeX and in ASCII."""
+
+_LATEX = str.maketrans({symbol: latex for symbol, (latex, _) in _SYMBOLS.items()})
+_FRAMES = {"─": "-", "│": "|", "↓": "v", "»": ">", **dict.fromkeys("┌┐└┘", "+")}
+_ASCII = str.maketrans({symbol: plain for symbol, (_, plain) in _SYMBOLS.items()} | _FRAMES)
 
 
 def csv_table(rows: Iterable[Iterable[Any]]) -> str:
@@ -84,16 +59,11 @@ def markdown_text(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
 
 
-def latex_text(text: str) -> str:
-    """`text` with what is special in LaTeX escaped."""
-    return text.translate(_LATEX_SPECIAL)
-
-
 def latex_symbols(text: str) -> str:
     """`text` with symbols that LaTeX has commands for as these commands."""
-    return text.translate(_LATEX_SYMBOLS)
+    return text.translate(_LATEX)
 
 
 def ascii_only(text: str) -> str:
     """`text` for a terminal without Unicode; symbols that carry meaning keep it, others become `?`."""
-    return text.translate(_ASCII_SYMBOLS).encode("ascii", errors="replace").decode()
+    return text.translate(_ASCII).encode("ascii", errors="replace").decode()

@@ -85,13 +85,10 @@ def test_what_stands_against_others_words_is_said() -> None:
         "cache.l1.size: 32 KiB; published for book: 48 KiB",
         "cache.l2.size: ≥ 3 MiB seen; said by the operating system: 32 MiB",
     ]
-    rows = {row.label: row for group in made.groups for row in group.rows}
-    assert rows["L1 cache"].published == "book ≠ 48 KiB" and rows["L2 cache hit"].news
-    assert not rows["L1 cache hit"].news
 
 
 def test_the_summary_has_one_row_for_a_parameter() -> None:
-    rows = {row.label: row.value for group in page().groups for row in group.rows}
+    rows = dict(row for group in page().groups for row in group.rows)
     assert rows["L1 cache hit"] == "4.00 cycles [3.90, 4.10], 2.00 ns"
     assert rows["16-byte loads"] == "4.05 cycles [3.90, 4.20], 2.02 ns in L1"
     assert rows["prefetch works"] == "level-1 TLB miss" and rows["prefetch is dropped"] == "page fault"

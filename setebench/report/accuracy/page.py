@@ -8,10 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-ENOUGH = 300
-"""Machines from which on a rate of wrong answers of 0.5 % can be distinguished from one of 2 % for a parameter that all
-have; a page that rests on fewer says so."""
-
 READING = """\
 Machines are random ones of the simulator, whose every parameter is known; *sealed* says that their seeds follow
 from a nonce and the hash of the inference, so that nobody had seen them
@@ -24,20 +20,12 @@ bounds further off, *wrong* anything else, also a value for what a machine lacks
 *coverage* is the part of the measured 95 % intervals of continuous parameters that hold the truth; *width* the median
 width of these intervals relative to the truth. Brackets hold 95 % intervals over machines. *rows* says how many answers
 a line rests on: of one parameter as many machines, of all pairs of cores and of lines' sizes one a machine."""
-SHARES = ("right", "bounded", "open", "wrong")
-NAMES = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged", "regret")
-BASIS = (
-    "run",
-    "scenarios",
-    "machines",
-    "planned",
-    "noise",
-    "nonce",
-    "inference",
-    "simulator",
-    "begun",
-    "CPU s a machine",
+NOTHING = (
+    "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
+    "`make accuracy` writes this page."
 )
+SHARES = ("right", "bounded", "open", "wrong")
+KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged", "regret")
 
 Document = Mapping[str, Any]
 
@@ -56,102 +44,66 @@ def _run(letter: str, score: Document) -> dict[str, Any]:
     return {
         "run": letter,
         "command": shlex.join(words),
-        "scenarios": settings["scenarios"],
-        "noise": settings["noise"],
-        "fast": settings["fast"],
+        **{name: settings[name] for name in ("scenarios", "noise", "fast")},
         "nonce": score["sealed"]["nonce"],
         "machines": len(score["machines"]) - len(score["lost"]),
         "lost": len(score["lost"]),
         "cpu_seconds": round(sum(score["cpu_seconds"]), 1),
         "not_run": dict(Counter(f"{each['scenario']}: {each['reason']}" for each in failures).most_common()),
-        "crashed": sum(each["crashed"] for each in failures),
-        **{name: score.get(name) for name in NAMES},
+        **{name: score.get(name) for name in KEPT},
     }
-
-
-# -- the page ---------------------------------------------------------------------------------------------------------
 
 
 def page(document: Document) -> str:
     """The document as Markdown. A page without any run says that nothing is claimed."""
     runs = document["runs"]
-    nothing = (
-        "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
-        "`make accuracy` writes this page."
-    )
-    tables = [(run, name, tables["all"]) for run in runs for name, tables in run["accuracy"].items()]
-    lines = ["# How often it was right", "", *([_claim(*each) for each in tables] or [nothing]), "", READING]
-    if runs:
-        lines += ["", *_basis(runs)]
-    for run, scenario, table in tables:
-        lines += [
-            "",
-            f"## Run {run['run']}: {scenario}",
-            "",
-            *_heads(["parameter", "rows", *SHARES, "coverage", "width"]),
-        ]
-        for name, row in table["parameters"].items():
-            width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
-            shares = [row[key]["hits"] for key in SHARES[:-1]] + [_with_interval(row["wrong"])]
-            lines.append(_row([f"`{name}`", row["rows"], *shares, _with_interval(row["coverage"]), width]))
+    lines = ["# How often it was right", "", *(_overview(runs) if runs else [NOTHING]), "", READING]
+    for run in runs:
+        lines += ["", f"## Run {run['run']}", "", f"    {run['command']}", "", *_basis(run)]
+        for scenario, tables in run["accuracy"].items():
+            lines += ["", f"### {scenario}", "", *_heads(["parameter", "rows", *SHARES, "coverage", "width"])]
+            for name, row in tables["all"]["parameters"].items():
+                width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
+                shares = [*(row[key]["hits"] for key in SHARES[:-1]), _counted(row["wrong"]), _counted(row["coverage"])]
+                lines.append(_row([f"`{name}`", row["rows"], *shares, width]))
     return "\n".join(lines) + "\n"
 
 
-def _claim(run: Document, scenario: str, table: Document) -> str:
-    fast = " with `--fast`" if run["fast"] else ""
-    few = "" if table["machines"] >= ENOUGH else f" (fewer than the {ENOUGH} that this page is meant to rest on)"
-    shares = ", ".join(f"{_fraction(table[key])} {key}" for key in SHARES)
-    held = _fraction(table["calibration"]["continuous"])
-    return (
-        f"* `{scenario}`{fast}, run {run['run']}, {table['machines']} sealed machines{few}: "
-        f"{_fraction(table['without_wrong'])} of the machines have no wrong row; of {table['rows']} rows {shares}; "
-        f"of the 95 % intervals of continuous parameters {held} hold the truth."
+def _overview(runs: Sequence[Document]) -> Iterator[str]:
+    """A line for each scenario of each run."""
+    yield from _heads(["scenario", "run", "machines", "without a wrong row", "rows", *SHARES, "coverage"])
+    for run in runs:
+        for scenario, tables in run["accuracy"].items():
+            table = tables["all"]
+            shares = [_fraction(table[key]) for key in ("without_wrong", *SHARES)]
+            own = [shares[0], table["rows"], *shares[1:], _fraction(table["calibration"]["continuous"])]
+            yield _row([scenario + " (`--fast`)" * run["fast"], run["run"], table["machines"], *own])
+
+
+def _basis(run: Document) -> Iterator[str]:
+    """What a run rests on, and what doesn't count in it."""
+    each = run["cpu_seconds"] / max(run["machines"], 1)
+    yield (
+        f"{run['machines']} of {run['planned']} machines answered ({run['lost']} lost), {each:.0f} s of CPU time each; "
+        f"begun {run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, simulator "
+        f"`{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
     )
-
-
-def _basis(runs: Sequence[Document]) -> Iterator[str]:
-    yield from ("## What the tables rest on", "", *_heads(BASIS))
-    for run in runs:
-        scenarios = ", ".join(run["scenarios"]) + (" (`--fast`)" if run["fast"] else "")
-        hashes = (f"`{run[name][:16]}`" for name in ("inference", "simulator"))
-        cost = f"{run['cpu_seconds'] / max(run['machines'], 1):.0f}"
-        own = (run["machines"], run["planned"], run["noise"], f"`{run['nonce']}`")
-        yield _row([run["run"], scenarios, *own, *hashes, run["begun"] or "not recorded", cost])
-    for run in runs:
-        yield from ("", f"Run {run['run']}:", "", f"    {run['command']}")
-        for remark in _remarks(run):
-            yield from ("", remark)
-    yield ""
-    yield "The same nonce gives the same machines only with the same inference."
-
-
-def _remarks(run: Document) -> Iterator[str]:
-    missing = run["planned"] - run["machines"] - run["lost"]
-    if missing:
-        yield (
-            f"{missing} of its {run['planned']} machines had not answered when this page was made. Among those that "
-            "are running at such a moment, machines that take long are more frequent."
-        )
-    if run["lost"]:
-        yield f"{run['lost']} machines were lost with the process that ran them, and are not judged."
     if run["not_run"]:
         reasons = "; ".join(f"{_cell(what)} ({count})" for what, count in run["not_run"].items())
-        yield f"Scenarios that didn't go through ({run['crashed']} by a defect): {reasons}."
+        yield from ("", f"Scenarios that didn't go through: {reasons}.")
     for key, what in (
         ("constant", "Nearly the same on all machines that have it, so a constant would be right"),
         ("never_judged", "Reported, but no machine has a truth to judge it by"),
     ):
         if run[key]:
-            yield f"{what}: {', '.join('`' + each['parameter'] + '`' for each in run[key])}."
+            yield from ("", f"{what}: {', '.join('`' + entry['parameter'] + '`' for entry in run[key])}.")
     if own := (run["regret"] or {}).get("all"):
-        yield (
-            f"Advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, "
-            f"by {own['percentile_95']} % at the 95th percentile, and by {own['worst']} % at worst; "
-            f"{run['regret']['slower_than_none']} cases are slower than no prefetch by more than 3 %."
+        yield from (
+            "",
+            f"Advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, by "
+            f"{own['percentile_95']} % at the 95th percentile; {run['regret']['slower_than_none']} cases are slower "
+            "than no prefetch by more than 3 %.",
         )
-
-
-# -- cells ------------------------------------------------------------------------------------------------------------
 
 
 def _heads(heads: Sequence[str]) -> list[str]:
@@ -173,5 +125,5 @@ def _fraction(part: Document) -> str:
     return f"{100 * part['fraction']:.1f} %{limits}"
 
 
-def _with_interval(part: Document) -> str:
+def _counted(part: Document) -> str:
     return f"{part['hits']} of {part['trials']}: {_fraction(part)}" if part["trials"] else ""

@@ -52,7 +52,7 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
         against=list(_against(document, references)),
         open=left[:MOST_OPEN],
         open_besides=len(left[MOST_OPEN:]),
-        groups=groups(answers, references),
+        groups=groups(answers),
     )
 
 
