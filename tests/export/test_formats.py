@@ -27,13 +27,6 @@ every_document = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOC
 
 
 @every_format
-@every_document
-def test_every_format_writes_every_result(name: str, document: Document) -> None:
-    text = export(document, name)
-    assert text.endswith("\n") and "None" not in re.sub(r'"[^"]*"', "", text)
-
-
-@every_format
 def test_what_is_unresolved_is_left_out_and_named(name: str) -> None:
     """Every number that rests on the sizes vanishes, and no other takes its place."""
     sizes = [f"cache.l{level}.size" for level in (1, 2, 3)]

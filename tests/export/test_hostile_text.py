@@ -18,7 +18,7 @@ from known_results import bound, measured, plain_server, unresolved
 
 from setebench.errors import SetebenchError
 from setebench.export import export, formats
-from setebench.results import Document, Finding, Tool
+from setebench.results import Document, Tool
 
 EVIL = (
     "x\n-wrapper sh,-c,touch${IFS}evil\n#",
@@ -188,10 +188,3 @@ def test_damaged_facts_are_refused(name: str, facts: dict[str, Any]) -> None:
         assert "damaged" in str(error) and "\n" not in str(error)
         return
     raise AssertionError(text)
-
-
-@every_format
-def test_a_result_of_nothing_but_names_is_refused(name: str) -> None:
-    nothing = msgspec.structs.replace(plain_server(), findings=[Finding(parameter="a\nb", value=1.0)])
-    with pytest.raises(SetebenchError, match="says nothing"):
-        export(nothing, name)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +91,6 @@ def named(parameter: str, finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, parameter=parameter)
 
 
-PARAMETER = re.compile(
-    r"latency\.(l1|l2|l3|memory)(\.vector16)?|cache\.l[123]\.(size|ways|line_size)|cache\.l(1\.inclusive_in_l2|2\.inclusive_in_l3)"
-    r"|tlb\.l[12]\.(entries|store_entries|miss_penalty)\.(4k|2m)|page_fault\.minor\.(4k|2m)|mshr\.l[12]\.(demand|prefetch|shared_by_smt)"
-    r"|software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page)"
-    r"|prefetcher\.(l1\.(next_line|stream|stride|region)|l2\.(pair|next_line|stream|stride))\."
-    r"(present|trigger|trigger_at_page_edge|trained_by|degree|max_distance|directions|streams|streams_per_page"
-    r"|max_stride|crosses_4k|crosses_4k_in_2m|shared_by_smt)"
-)
 HOSTILE = "<script>alert(1)</script> | \x1b[31m $x$ \u202e"
 FIRST = make(
     [
@@ -163,23 +154,14 @@ def test_the_status_reports_scripts_what_they_ask_for(files: tuple[str, str]) ->
 # -- references -----------------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_held_against_published_values(files: tuple[str, str]) -> None:
-    result = run(files[0], "reference:sandybridge")
-    assert result.exit_code == 0
-    rows = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
-    assert "12 cycles [11.5, 12.5]" in rows["latency.l2"]
-    assert "Settings and machines" not in result.stdout, "a data sheet has none"
-
-
 @pytest.mark.parametrize("name", references.names())
-def test_every_published_value_has_a_source_and_a_known_parameter(name: str) -> None:
+def test_every_published_value_has_a_source(name: str) -> None:
     reference = references.read(name)
     assert len({entry.parameter for entry in reference.values}) == len(reference.values)
     for entry in reference.values:
         assert entry.source in reference.sources and entry.says
         assert reference.sources[entry.source].kind in ("vendor", "measured")
         assert (entry.low is None) == (entry.high is None)
-        assert PARAMETER.fullmatch(entry.parameter), entry.parameter
         if isinstance(entry.value, int) and not isinstance(entry.value, bool) and entry.low is None and not entry.about:
             shown = in_bytes(entry.value).split()[0] if entry.unit == "bytes" else str(entry.value)
             derived = ("streams_per_page", "miss_penalty.4k", "trigger")  # sums, differences, and numbers in words

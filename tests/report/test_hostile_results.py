@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_table import FINDINGS, make_document
+from test_table import make_document
 
 from setebench import campaign, store
 from setebench.cli import beside
@@ -111,12 +111,6 @@ def _load(path: Path, data: bytes) -> Document | None:
     except UsageError as error:
         assert "\n" not in str(error) and len(str(error)) < 600
         return None
-
-
-def test_the_whole_file_is_shown(tmp_path: Path) -> None:
-    document = _load(tmp_path / "a.json", json.dumps(WHOLE).encode())
-    assert document is not None and len(document.findings) == len(FINDINGS)
-    show_everywhere(document)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

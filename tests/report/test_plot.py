@@ -13,7 +13,6 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from setebench.errors import SetebenchError
 from setebench.report.plots import plot
 from setebench.report.plots.heat_map import transfer_figure
 
@@ -51,14 +50,6 @@ def test_the_sweep_shows_points_levels_and_boundaries() -> None:
     assert (
         all(level in shown for level in ("L1: 4 cycles", "L2: 14 cycles", "memory: 450 cycles")) and "L3" not in shown
     )
-
-
-@pytest.mark.parametrize(
-    "evidence", [{}, {"sweep": None}, {"sweep": {"size_bytes": [], "cycles": [], "low": [], "high": []}}]
-)
-def test_nothing_to_plot_is_one_line(evidence: dict[str, Any]) -> None:
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        plot.sweep_figure(evidence)
 
 
 def test_nothing_lies_over_the_points() -> None:

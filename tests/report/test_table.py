@@ -157,15 +157,6 @@ def test_any_text_stays_in_its_markdown_cell(parameter: str, reason: str) -> Non
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 6
 
 
-@given(texts)
-def test_any_text_stays_in_its_latex_cell(reason: str) -> None:
-    finding = Finding(parameter="x", outcome=Outcome.UNRESOLVED, reason=reason)
-    lines = render(make_document([finding]), "latex").split("\n")
-    row = lines[lines.index("\\endhead") + 1]
-    assert row.endswith("\\\\") and len(re.findall(r"(?<!\\)&", row)) == 4
-    assert not re.search(r"(?<!\\)[%#]", row)
-
-
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 

@@ -137,16 +137,6 @@ def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     assert (found["machines"], found["rows"]) == (8, 32)
 
 
-def test_a_difference_is_paired() -> None:
-    """Machines that differ a lot from each other, but not from version to version."""
-    right, wrong = Verdict.RIGHT, Verdict.WRONG
-    hard, easy = stand("hard", a=wrong, b=wrong), stand("easy", a=right, b=right)
-    same = difference(hard + easy, hard + easy)
-    assert same["points"]["right"] == {"difference": 0.0, "low": None, "high": None}, "no spread, no interval"
-    only_old = difference(hard + easy, hard)
-    assert only_old["machines"] == 1, "a machine that one of them lost is left out"
-
-
 def test_what_only_one_version_ever_reports_stands_apart() -> None:
     right, silent = Verdict.RIGHT, Verdict.UNRESOLVED
     unsaid = [

@@ -128,12 +128,6 @@ def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) ->
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
-@pytest.mark.parametrize("more", [("--seed", "3"), ("--presets",)])
-def test_nobody_chooses_sealed_machines(score: Run, more: tuple[str, ...]) -> None:
-    done = score("--sealed", "n", *more)
-    assert done.exit_code == 2 and "exclude each other" in done.stderr and not log_path().exists()
-
-
 def test_without_its_log_there_is_no_sealed_run(score: Run, scenario_folder: Write, tmp_path: Path) -> None:
     scenario_folder(tiny=tiny())
     (tmp_path / "state").write_text("in the way")

@@ -21,7 +21,6 @@ from setebench.sim.truth.document import truth_document
 from setebench.sim.truth.parameters import left_open, truth
 from setebench.text import visible
 from setebench.truth.twin import as_toml, fields_of, make_twin
-from setebench.truth.twin.caches import holding
 
 NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 9)))
 FOLLOWS = (
@@ -157,13 +156,6 @@ def test_findings_that_contradict_each_other_are_set_aside_and_named() -> None:
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 1 << 22), st.none() | st.integers(1, 32))
-def test_a_shape_holds_what_was_found_and_little_more(lines: int, ways: int | None) -> None:
-    sets, given_ways, _ = holding(lines, ways)
-    assert sets * given_ways >= lines and sets & (sets - 1) == 0
-    assert given_ways == ways if ways else sets * given_ways <= lines + sets
 
 
 # -- files and the command ----------------------------------------------------------------------------------------

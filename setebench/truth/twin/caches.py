@@ -7,7 +7,7 @@ from setebench.sim.files.toml_lines import Path
 from setebench.sim.spec.fields import literals, table_fields
 from setebench.truth.twin.readings import Draft, Reading, Readings
 
-USUAL = {1: (32 << 10, 4.0), 2: (1 << 20, 14.0), 3: (16 << 20, 50.0), 4: (128 << 20, 120.0)}
+USUAL = {1: (32 << 10, 4.0), 2: (1 << 20, 14.0), 3: (16 << 20, 50.0)}
 """Bytes and cycles of a level of which nothing was found: what many cores of the 2020s have."""
 
 USUAL_WAYS = (8, 16, 12, 4, 2, 20, 24, 10, 6, 32)

@@ -96,9 +96,8 @@ class Readings:
 
     @property
     def levels(self) -> int:
-        """How many levels of cache the result shows; a machine file has two at least."""
-        shown = [level for level in (3, 4) if self.names(f"cache.l{level}.") or self.names(f"latency.l{level}")]
-        return max([2, *shown])
+        """How many levels of cache the result shows; a machine file has two or three."""
+        return 3 if self.names("cache.l3.") or self.names("latency.l3") else 2
 
 
 def computed(rule: Callable[..., float], *readings: Reading, why: str = "") -> Reading:
