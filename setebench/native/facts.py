@@ -11,8 +11,7 @@ from setebench.host.tree import Tree, format_cpu_list
 from setebench.kernels import KERNELS
 from setebench.machine import Facts
 from setebench.native import _engine
-from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region
-from setebench.native.numa import memory_nodes
+from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region, memory_nodes
 from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 
 
@@ -58,8 +57,8 @@ def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str,
 
 def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The groups without CPUs that this process may not use."""
-    kept = (tuple(cpu for cpu in group if cpu in cpus) for group in groups)
-    return tuple(group for group in kept if group)
+    usable = (tuple(cpu for cpu in group if cpu in cpus) for group in groups)
+    return tuple(group for group in usable if group)
 
 
 def prefetch_hints() -> tuple[str, ...]:
@@ -68,7 +67,7 @@ def prefetch_hints() -> tuple[str, ...]:
 
 
 def _huge_pages_on_offer() -> bool:
-    """Whether 2 MiB pages can be had: asked by asking for one."""
+    """Whether 2 MiB pages can be had, by taking one."""
     try:
         region = map_region(HUGE_PAGE, HUGE_PAGE, True)
     except UnsupportedError:

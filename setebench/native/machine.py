@@ -25,11 +25,10 @@ from setebench.host.tree import Tree
 from setebench.loops import Loop, Policy
 from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
-from setebench.native.brackets import Comparison, ranked
+from setebench.native.brackets import Comparison
 from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
-from setebench.native.memory import NativeRegion, map_region
-from setebench.native.numa import bind, node_of
+from setebench.native.memory import NativeRegion, bind, map_region, node_of
 from setebench.native.perf.native_counters import NativeCounters, NativeCounting
 from setebench.native.prefetchers import NativeSwitches
 from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
@@ -77,9 +76,7 @@ class NativeMachine:
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
-            compared = Comparison(self._run, self.step_ticks, self._dither_cycles)
-            self.bracket_figures = compared.bracket_figures()
-            brackets = ranked(self.bracket_figures)
+            brackets = Comparison(self._run, self.step_ticks, self._dither_cycles).ranked()
             self._bracket = BRACKETS.index(brackets[0])
             self.facts = native_facts(environment, self._cpus, self._cpu, brackets, self._ticks_per_second)
         except BaseException:
@@ -158,7 +155,7 @@ class NativeMachine:
     def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
         """See `setebench.counters.protocol.CountsEvents`. Raises `UsageError` within another one, too."""
         if self._counting is not None:
-            raise UsageError("events are counted already; ask for all roles at once, or one after the other")
+            raise UsageError("events are counted already; name all roles at once, or one after the other")
         self._counting = self._counters.count(roles)
         try:
             yield self._counting
@@ -243,16 +240,15 @@ class NativeMachine:
     def stitch(self, probe: Probe, *, together: bool = False) -> _engine.Stitched:
         """The probe's machine code, from memory if it was stitched lately."""
         key = (probe, together)
-        known = self._stitched.get(key)
-        if known is not None:
-            self._stitched.move_to_end(key)
-            return known
-        placed = [address.bits for address in probe.instruction_addresses]
-        stitched = _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together)
-        self._stitched[key] = stitched
-        if len(self._stitched) > KEPT_PROBES:
-            self._stitched.popitem(last=False)
-        return stitched
+        if key not in self._stitched:
+            placed = [address.bits for address in probe.instruction_addresses]
+            self._stitched[key] = _engine.Stitched(
+                probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together
+            )
+            if len(self._stitched) > KEPT_PROBES:
+                self._stitched.popitem(last=False)
+        self._stitched.move_to_end(key)
+        return self._stitched[key]
 
     def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None = None) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
