@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-"""Small plots beside each other: wider ones than a quarter of a page are not needed."""
+"""Small plots in a row: wider ones than a quarter of a page are not needed."""
 
 
 def advice_figure(evidence: dict[str, Any]) -> Figure:
@@ -45,40 +45,37 @@ def _bars(axes: Axes, loops: dict[str, Any]) -> None:
     names = [name for name in (*STRATEGIES, "compiler") if any(name in own["strategies"] for own in loops.values())]
     width = 0.8 / len(names)
     for index, name in enumerate(names):
-        found = [(place, own["strategies"].get(name)) for place, own in enumerate(loops.values())]
-        shown = [(place + index * width, each) for place, each in found if each]
-        heights = [each["value"] for _, each in shown]
-        reach = [[abs(each["value"] - each[end]) for _, each in shown] for end in ("low", "high")]
-        look = {"color": str(0.15 + 0.7 * index / len(names)), "error_kw": {"linewidth": 0.7}}
-        label = name.replace("_", " ")
-        axes.bar([place for place, _ in shown], heights, width, yerr=reach, label=label, **look)  # type: ignore[arg-type]
+        shown = [(at, own["strategies"][name]) for at, own in enumerate(loops.values()) if name in own["strategies"]]
+        axes.bar(
+            [at + index * width for at, _ in shown],
+            [each["value"] for _, each in shown],
+            width,
+            yerr=[[abs(each["value"] - each[end]) for _, each in shown] for end in ("low", "high")],
+            label=name.replace("_", " "),
+            color=str(0.15 + 0.7 * index / len(names)),
+        )
     axes.axhline(1.0, color="0.5", linewidth=0.7)
     axes.set_yscale("log", base=2)
-    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(loops))], [literal(name) for name in loops])
+    axes.set_xticks([at + 0.4 - width / 2 for at in range(len(loops))], [literal(name) for name in loops])
     axes.set(ylabel="speed-up over no software prefetch", title="Best of each strategy")
     axes.legend(fontsize=7, ncols=4, frameon=False)
 
 
 def _curves(axes: Axes, name: str, own: dict[str, Any]) -> None:
+    cycles = {str(each["policy"]): each["cycles"] for each in own["policies"]}
     curves: dict[str, list[tuple[int, float]]] = {}
-    for each in own["policies"]:
-        policy = each["policy"]
+    for policy in (each["policy"] for each in own["policies"]):
         for stage, other in (("l1", "l2"), ("l2", "l1")):
             if policy[f"{stage}_distance"] and not policy[f"{other}_distance"]:
-                point = (policy[f"{stage}_distance"], each["cycles"])
+                point = (policy[f"{stage}_distance"], cycles[str(policy)])
                 curves.setdefault(policy[f"{stage}_hint"], []).append(point)
     for index, (hint, points) in enumerate(sorted(curves.items())):
         axes.plot(*zip(*sorted(points), strict=True), label=hint, **style(index))
-    cycles = {str(each["policy"]): each["cycles"] for each in own["policies"]}
     advised = own["advice"]["policy"]
     at = max(advised["l1_distance"], advised["l2_distance"]) or 1
     axes.plot([at], [cycles[str(advised)]], marker="*", markersize=13, color="0.0", linestyle="none", label="advised")
-    none = next(each["cycles"] for each in own["policies"] if each["strategy"] == "hardware")
-    axes.axhline(none, color="0.5", linewidth=0.7, linestyle=":")
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
     axes.set_title(literal(name), fontsize=8)
-    axes.set_xlabel(literal(f"distance ({own['advice']['unit']})"), fontsize=7)
-    axes.set_ylabel("cycles per iteration", fontsize=7)
-    axes.tick_params(labelsize=6)
+    axes.set(xlabel=literal(f"distance ({own['advice']['unit']})"), ylabel="cycles per iteration")
     axes.legend(fontsize=6, frameon=False)
