@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,6 @@ def test_few_entries_of_level_1_and_many_of_level_2_need_two_stages() -> None:
     assert policy.l2_distance > policy.l1_distance
     assert policy.l2_distance * cycles > 332 and policy.l1_distance * cycles > 22.5
     assert (policy.l1_hint, policy.l2_hint) == ("t0", "t1")
-
-
-def test_of_two_stages_one_fills_a_quarter_of_level_1_at_most_and_alone_all_of_it() -> None:
-    advisor, distances = Advisor(shape("stencil"), _table("knc")), (1, 2, 4, 8, 16, 32)
-    for policy in (*advisor.singles(distances), *advisor.pairs(distances)):
-        filled = 32768 if policy.stages == 1 else 32768 / 4
-        assert policy.l1_distance <= max(1, filled / (80 * 64))
 
 
 def test_where_prefetches_gain_nothing_over_what_was_timed_none_is_advised() -> None:
@@ -132,25 +124,6 @@ def test_what_is_missing_is_named_and_taken_for_what_is_plausible() -> None:
 def test_a_description_that_makes_no_sense_is_refused_in_one_line(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loop_of({**PROBE, **changed})
-
-
-def test_the_c_compiles_and_prefetches_as_advised(tmp_path: Path) -> None:
-    loop = loop_of(PROBE)
-    advice = setebench.prefetch_advice(make_document(list(truth(load("knc")))), loop)
-    code = c_code(loop, advice)
-    distances = dict(re.findall(r"MY_PROBE_(L\d)_DISTANCE = (\d+)", code))
-    wanted = {"L1": advice.policy.l1_distance, "L2": advice.policy.l2_distance}
-    assert {name: int(value) for name, value in distances.items()} == {k: v for k, v in wanted.items() if v}
-    source = tmp_path / "loop.c"
-    body = "".join(f"    {line}\n" for line in code.splitlines())
-    source.write_text(
-        "#include <stddef.h>\nextern const void *buckets_of(long key);\n"
-        f"void join(const long *keys, size_t n) {{\n{body}}}\n"
-    )
-    made = subprocess.run(["gcc", "-std=c11", "-Wall", "-Werror", "-O1", "-S", "-o", "-", source], capture_output=True)
-    assert made.returncode == 0, made.stderr.decode()
-    # two stages have a part in which the furthest has nothing ahead any more
-    assert made.stdout.decode().count("prefetcht") == {1: 1, 2: 3}[advice.policy.stages]
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 1000])

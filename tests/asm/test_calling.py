@@ -122,34 +122,11 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     assert fault == (signal.SIGSEGV, operation, 8)
 
 
-@pytest.mark.parametrize("size", [8, 16, 32, 64])
-def test_a_chase_takes_as_many_steps_as_it_says(size: int) -> None:
-    """The line behind the last one is none: a step more faults, and one less leaves that to be shown."""
-    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-    line = np.arange(SMALL_PAGE // 64, dtype=np.int64) * 64 + region.address
-    _engine.guard_install()
-    try:
-        for steps in range(1, 36):
-            region.link(line[: steps + 1])
-            region._own()[64 * steps - 64 : 64 * steps - 56] = np.frombuffer(np.int64(8).tobytes(), dtype=np.uint8)
-            for asked in (steps, steps + 1):
-                try:
-                    stitched = stitch(parse(f"chase a {asked} size={size}"), to_run=True)
-                except UnsupportedError as error:
-                    pytest.skip(str(error))
-                result = np.zeros((1, stitched.intervals), dtype=np.int64)
-                fault = stitched.run(~line[:1, None], result, np.zeros(9, np.int32))
-                assert bool(fault) == (asked > steps), (asked, steps)
-    finally:
-        _engine.guard_remove()
-
-
 # -- no memory of ours is ever writable and executable at once, and none has an executable stack ---------------------
 
 
 PT_LOAD, PT_GNU_STACK = 1, 0x6474E551
 EXECUTE, WRITE = 1, 2
-ASSEMBLY = sorted((Path(__file__).parents[2] / "asm").glob("*.S"))
 
 
 def program_headers(image: bytes) -> list[tuple[int, int]]:
@@ -167,11 +144,6 @@ def test_the_extension_asks_for_no_executable_stack_and_no_writable_code() -> No
     assert stacks and not any(flags & EXECUTE for flags in stacks)
     assert any(flags & EXECUTE for flags in loads)
     assert not any(flags & EXECUTE and flags & WRITE for flags in loads)
-
-
-@pytest.mark.parametrize("path", ASSEMBLY, ids=lambda path: path.name)
-def test_every_assembly_file_ends_with_the_stack_note(path: Path) -> None:
-    assert path.read_text().split()[-1] == "END_OF_FILE"
 
 
 def mappings() -> list[tuple[int, int, str]]:

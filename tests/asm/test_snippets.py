@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import Any
 
 from asm_decoding import BASE_REGISTERS, READS, REGISTER_NAMES, WRITES, decode, memory, registers
 from for_all import for_all
-from iced_x86 import CpuidFeature, Decoder, FlowControl, Mnemonic, Register, RflagsBits
+from iced_x86 import CpuidFeature, Decoder, FlowControl, Mnemonic, Register
 
 from setebench.native import _engine
-from setebench.probe import CHASE_WORK
 
 LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER, STREAM = (1 << bit for bit in range(8))
 OFFSET, COUNT, SLOT, ROW, TARGET, RESULT, ROW_SIZE, RESULT_SIZE, SPACING = range(1, 10)
@@ -37,18 +35,6 @@ FLAGS = {
 IMPLIED = {"avx512f": {"avx"}}
 FEATURE_NAMES = {value: name for name, value in vars(CpuidFeature).items() if isinstance(value, int)}
 
-FENCES = {Mnemonic.MFENCE, Mnemonic.LFENCE, Mnemonic.SFENCE, Mnemonic.CPUID}
-CLOCKS = {Mnemonic.RDTSC, Mnemonic.RDTSCP, Mnemonic.RDPRU}
-HINTS = {
-    "prefetch.t0": Mnemonic.PREFETCHT0,
-    "prefetch.t1": Mnemonic.PREFETCHT1,
-    "prefetch.t2": Mnemonic.PREFETCHT2,
-    "prefetch.nta": Mnemonic.PREFETCHNTA,
-    "prefetch.w": Mnemonic.PREFETCHW,
-    "flush.clflush": Mnemonic.CLFLUSH,
-    "flush.clflushopt": Mnemonic.CLFLUSHOPT,
-    "flush.clwb": Mnemonic.CLWB,
-}
 
 SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
 """What any snippet may use; asm/snippet.inc documents this and the following."""
@@ -76,44 +62,12 @@ def accesses(snippet: dict[str, Any], kinds: set[int]) -> list[tuple[int, int, i
     return [one for instruction in decode(snippet["code"]) for one in memory(instruction, kinds)]
 
 
-def mnemonics(snippet: dict[str, Any]) -> list[int]:
-    return [instruction.mnemonic for instruction in decode(snippet["code"])]
-
-
 @every_snippet
 def test_needs_the_cpu_feature_it_declares(snippet: dict[str, Any]) -> None:
     needed = {FLAGS[FEATURE_NAMES[one]] for line in decode(snippet["code"]) for one in line.cpuid_features()} - {""}
     for flag in list(needed):
         needed -= IMPLIED.get(flag, set())
     assert needed == ({snippet["feature"]} - {""})
-
-
-@every_snippet
-def test_touches_what_it_declares(snippet: dict[str, Any]) -> None:
-    touches = snippet["touches"]
-    if touches & STREAM:
-        assert touches == STREAM  # test_stream_loops.py holds these against setebench.kernels
-        return
-    if touches & DRIVER:
-        assert touches == DRIVER
-        bases = {base for base, _, _ in accesses(snippet, READS | WRITES)}
-        assert bases <= {Register.RSP, Register.R12, Register.R13, Register.R15, Register.RDX}
-        return
-    reads, writes = accesses(snippet, READS), accesses(snippet, WRITES)
-    if touches & CLOCK:
-        assert CLOCKS & set(mnemonics(snippet))
-        assert {base for base, _, _ in reads + writes} == {Register.RSP}
-        reads, writes = [], []
-    if touches & FLUSH:  # the decoder counts a flush as a read of one byte
-        assert reads.pop()[2] == 1
-    if snippet["name"].startswith("chase"):  # of a long one, several steps stand one after the other
-        reads = reads[: len({size for _, _, size in reads})]
-    assert [size for _, _, size in reads] == ([snippet["size"]] if touches & LOAD else [])
-    assert [size for _, _, size in writes] == ([snippet["size"]] if touches & STORE else [])
-    assert bool(FENCES & set(mnemonics(snippet))) == bool(touches & FENCE)
-    named = [HINTS[snippet["name"]]] if touches & (PREFETCH | FLUSH) else []
-    assert [one for one in mnemonics(snippet) if one in HINTS.values()] == named
-    assert bool(named) == snippet["name"].startswith(("prefetch.", "flush."))
 
 
 @every_snippet
@@ -132,39 +86,6 @@ def test_accesses_its_base_plus_the_offset(snippet: dict[str, Any]) -> None:
         assert first.op0_register == Register.RAX
     else:
         assert len(decode(snippet["code"])) == 1
-
-
-@every_snippet
-def test_work_of_a_chase_is_free_or_of_the_pointer(snippet: dict[str, Any]) -> None:
-    """Free: its registers are neither those of the pointer nor written by one another. Chained: one chain of rax."""
-    if not snippet["name"].startswith("chase8."):
-        return
-    work = [one for one in decode(snippet["code"]) if one.mnemonic == Mnemonic.IMUL]
-    assert len(work) == CHASE_WORK
-    reads = {name for one in work for name in registers(one, READS)}
-    writes = {name for one in work for name in registers(one, WRITES)}
-    if snippet["name"] == "chase8.chained":
-        assert reads == writes == {"rax"}
-        assert {one.immediate32to64 or one.immediate8to64 for one in work} == {1}
-    else:
-        assert not reads & writes and "rax" not in reads | writes
-
-
-def test_there_is_a_variant_for_every_base() -> None:
-    bases = defaultdict(list)
-    for one in TABLE:
-        bases[one["name"]].append(one["base"])
-    assert all(found in ([-1], [0, 1, 2, 3, 4, 5]) for found in bases.values())
-
-
-@every_snippet
-def test_a_driver_variant_serves_its_base(snippet: dict[str, Any]) -> None:
-    if snippet["base"] < 0 or not snippet["touches"] & DRIVER:
-        return
-    base = REGISTER_NAMES[BASE_REGISTERS[snippet["base"]]]
-    kinds = WRITES if snippet["name"] == "driver.base" else READS
-    instructions = decode(snippet["code"])
-    assert instructions and all(base in registers(each, kinds) for each in instructions)
 
 
 # -- patched fields ----------------------------------------------------------------------------------------------------
@@ -251,10 +172,3 @@ def test_no_branch_leaves_it_but_by_a_patched_target(snippet: dict[str, Any]) ->
         elif flow != FlowControl.NEXT:
             assert flow in (FlowControl.CONDITIONAL_BRANCH, FlowControl.CALL)
             assert instruction.next_ip in targets or instruction.near_branch_target in starts
-
-
-@every_snippet
-def test_leaves_direction_and_rounding_alone(snippet: dict[str, Any]) -> None:
-    for instruction in decode(snippet["code"]):
-        assert not instruction.rflags_modified & RflagsBits.DF
-        assert instruction.mnemonic not in (Mnemonic.LDMXCSR, Mnemonic.VLDMXCSR, Mnemonic.FLDCW, Mnemonic.POPFQ)

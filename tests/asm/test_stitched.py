@@ -113,12 +113,6 @@ def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None
     )
 
 
-def test_many_placed_accesses_lie_at_theirs() -> None:
-    wanted = [64 * (7919 * number % 2**20) for number in range(200)]
-    stitched = stitch(parse("; ".join(f"load a ip_bits={bits}" for bits in wanted)))
-    assert [address % IP_SPAN for address, _, _ in stitched.stubs] == wanted
-
-
 @pytest.mark.parametrize("second", [0x100, 0x101, 0x107, 0xF9])
 def test_accesses_that_would_overlap_are_refused(second: int) -> None:
     with pytest.raises(ProbeError, match="overlap"):
@@ -244,25 +238,6 @@ def expected(probe: Probe) -> set[int]:
             for number in range(rounds):
                 found |= set(range(begin + number * advance, begin + number * advance + operation.size))
     return found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "store a",
-        "store a-64 size=16; store b+8",
-        "repeat 5 advance=192 { store a }",
-        "repeat 5 advance=-192 { store a+8 size=16; store b ip=A ip_bits=0x40 }",
-        "repeat 3 advance=64 { load a; store b after=-1 }; store a",
-        "load a; repeat 2 advance=8 { store h }; store h+128 after=0",
-        "repeat 2 advance=64 { store a }; repeat 3 { store b }; repeat 4 advance=8 { store c+256 }",
-    ],
-)
-def test_stores_go_where_they_should(text: str) -> None:
-    # all eight bases are used, so some have no register of their own
-    probe = parse("; ".join(f"load {base}" for base in BASES) + "; " + text)
-    assert stored(probe) == expected(probe)
-    assert expected(probe)
 
 
 STORING = choices(

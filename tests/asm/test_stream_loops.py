@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import pytest
 from asm_decoding import READS, WRITES, decode, memory, stitch
 from for_all import for_all
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
 from setebench.kernels import (
-    ACCUMULATORS,
     BLOCK_BYTES,
-    CHUNK_BYTES,
     KERNELS,
-    RANDOM_FACTOR,
-    RANDOM_STEP,
     Kernel,
-    array_spacing,
     round_bytes,
 )
 from setebench.native import _engine
@@ -33,7 +27,6 @@ CASES = {
     for rolled in kernel.forms
 }
 every_loop = for_all(CASES)
-both_forms = pytest.mark.parametrize("rolled", [False, True], ids=["unrolled", "rolled"])
 
 ARITHMETIC = {"ADD": 1, "SUB": 1, "MUL": 1}
 NON_TEMPORAL = {Mnemonic.MOVNTI, Mnemonic.MOVNTPS, Mnemonic.VMOVNTPS}
@@ -95,17 +88,6 @@ def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int, r
     assert all((one.mnemonic in NON_TEMPORAL) == kernel.bypass for one in stores)
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS.values() if True in kernel.forms])
-def test_a_rolled_loop_has_one_instruction_for_what_it_does_with_an_array(kernel: Kernel) -> None:
-    for width in WIDTHS if kernel.accesses else (0,):
-        _, loop, _ = parts(kernel, width, rolled=True)
-        reads, writes = touched(loop, READS), touched(loop, WRITES)
-        assert [len(places) for places in reads.values()] == [1] * len(kernel.reads)
-        assert [len(places) for places in writes.values()] == [1] * len(kernel.writes)
-        prefetches = [one for one in loop if _MNEMONICS[one.mnemonic].startswith("PREFETCH")]
-        assert len(prefetches) == len(kernel.fetches)
-
-
 @every_loop
 def test_a_round_computes_what_is_declared(kernel: Kernel, width: int, rolled: bool) -> None:
     _, loop, _ = parts(kernel, width, rolled)
@@ -115,55 +97,6 @@ def test_a_round_computes_what_is_declared(kernel: Kernel, width: int, rolled: b
     assert all(
         name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD"
     )
-
-
-@every_loop
-def test_a_round_moves_on_by_what_it_handles(kernel: Kernel, width: int, rolled: bool) -> None:
-    if kernel.random:
-        return
-    _, loop, _ = parts(kernel, width, rolled)
-    moves = [one for one in loop if one.mnemonic == Mnemonic.ADD and one.op0_register == Register.RCX]
-    assert [one.immediate(1) for one in moves] == [round_bytes(width, rolled)]
-    assert [one.op0_register for one in loop if one.mnemonic == Mnemonic.DEC] == [Register.EAX]
-
-
-@both_forms
-@pytest.mark.parametrize("name", ["prefetch_shared", "prefetch_exclusive"])
-def test_a_round_of_prefetches_asks_for_every_line(name: str, rolled: bool) -> None:
-    _, loop, _ = parts(KERNELS[name], 0, rolled)
-    wanted = {"prefetch_shared": Mnemonic.PREFETCHT0, "prefetch_exclusive": Mnemonic.PREFETCHW}[name]
-    asked = [one.memory_displacement for one in loop if one.mnemonic == wanted]
-    assert asked == list(range(0, round_bytes(0, rolled), CHUNK_BYTES))
-    rounds = BLOCK_BYTES // round_bytes(0, rolled)
-    assert rounds * len(asked) * CHUNK_BYTES == KERNELS[name].read_bytes
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_random_order_reads_whole_chunks_and_steps_as_declared(width: int) -> None:
-    _, loop, _ = parts(KERNELS["random"], width)
-    reads = [place for one in loop for place in memory(one, READS)]
-    assert sum(size for _, _, size in reads) == KERNELS["random"].read_bytes
-    assert [place for _, place, _ in reads] == 4 * list(range(0, CHUNK_BYTES, width))
-    factors = {one.immediate(2) for one in loop if one.mnemonic == Mnemonic.IMUL}
-    steps = {one.immediate(1) for one in loop if one.mnemonic == Mnemonic.ADD}
-    assert (factors, steps) == ({RANDOM_FACTOR}, {RANDOM_STEP * CHUNK_BYTES})
-
-
-@both_forms
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_reduction_leaves_its_sums_behind_the_first_array(width: int, rolled: bool) -> None:
-    before, _, behind = parts(KERNELS["ddot"], width, rolled)
-    stores = [place for one in behind for place in memory(one, WRITES)]
-    assert stores == [(Register.RCX, number * width, width) for number in range(ACCUMULATORS)]
-    assert not any(memory(one, READS | WRITES) for one in before)
-    assert array_spacing(BLOCK_BYTES) - BLOCK_BYTES >= ACCUMULATORS * width
-
-
-@every_loop
-def test_nothing_is_touched_outside_the_loop(kernel: Kernel, width: int, rolled: bool) -> None:
-    before, _, behind = parts(kernel, width, rolled)
-    assert not any(memory(one, READS | WRITES) for one in before)
-    assert kernel.reduces or not behind
 
 
 @every_loop

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import numpy as np
 import pytest
 from bare_machine import BareMachine
 
-import setebench.machine
-from setebench.errors import ProbeError, UsageError
+from setebench.errors import UsageError
 from setebench.machine import Machine, Ticks, open_machine, run_interleaved
 from setebench.probe import Base, Placements, Probe, placement_table
 
@@ -50,13 +48,6 @@ def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) 
     assert two.tolist() == [[10 * 1001 * n, 10 * 1001 * n + 1] for n in range(100)]
 
 
-def test_each_probe_may_have_placements_of_its_own() -> None:
-    own = [{A: range(10)}, {A: range(50, 200)}]
-    first, second = run_interleaved(ReportingMachine(), [ONE, ONE], own, rng(), block=16)
-    assert first.ravel().tolist() == [10 * n for n in range(10)]
-    assert second.ravel().tolist() == [10 * n for n in range(50, 200)]
-
-
 def test_blocks_of_all_probes_alternate_in_random_order() -> None:
     machine = ReportingMachine()
     run_interleaved(machine, [ONE, TWO], {A: range(640), B: 0}, rng(), block=64)
@@ -72,13 +63,6 @@ def test_a_probe_without_bases_is_run_by_number() -> None:
     assert ticks.shape == (10, 1)
     assert [len(call[1]) for call in machine.calls] == [6, 6, 4]
     assert {call[3] for call in machine.calls} == {3}
-
-
-def test_a_missing_placement_is_reported_before_anything_runs() -> None:
-    machine = ReportingMachine()
-    with pytest.raises(ProbeError, match="no placement for b"):
-        run_interleaved(machine, [ONE, TWO], {A: range(10)}, rng())
-    assert machine.calls == []
 
 
 # ---- names --------------------------------------------------------------------------------------------------------
@@ -97,16 +81,6 @@ def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
     assert isinstance(machine, ReportingMachine)
     assert isinstance(machine, Machine)
     assert machine.arguments == {"cpu": 5, "seed": 9}
-
-
-def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(group: str, name: str) -> list[EntryPoint]:
-        return [EntryPoint("mine", "foreign_machine:telling", group)] if name == "mine" else []
-
-    monkeypatch.setattr(setebench.machine, "entry_points", found)
-    machine = open_machine("mine", cpu=1)
-    assert isinstance(machine, ReportingMachine)
-    assert machine.arguments == {"cpu": 1, "seed": 1}
 
 
 @pytest.mark.parametrize(

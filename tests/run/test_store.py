@@ -37,12 +37,6 @@ def test_a_document_survives_the_file(tmp_path: Path) -> None:
     assert store.load(tmp_path / "a.json") == document
 
 
-def test_a_compressed_file_is_read_as_it_is(tmp_path: Path) -> None:
-    document = make_document()
-    (tmp_path / "a").write_bytes(gzip.compress(store.dumps(document)))
-    assert store.dumps(store.load(tmp_path / "a")) == store.dumps(document)
-
-
 def test_numpy_values_become_plain_numbers() -> None:
     class Level(IntEnum):
         L2 = 2
@@ -131,11 +125,6 @@ def test_permissions_follow_the_umask_and_the_replaced_file(tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o604
 
 
-def test_a_full_device_is_one_line() -> None:
-    with pytest.raises(UsageError, match=r"/dev/full.*No space left"):
-        store.write("/dev/full", b"x")
-
-
 @pytest.mark.parametrize(
     "failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), MemoryError()]
 )
@@ -162,20 +151,15 @@ def altered(**changes: Any) -> bytes:
 BAD_FILES = {
     "empty": (b"", "is empty"),
     "truncated": (store.dumps(make_document())[:-40], "cut short"),
-    "text": (b"no json", "damaged"),
     "compressed and truncated": (gzip.compress(store.dumps(make_document()))[:-40], "can't read"),
     "compressed and damaged": (gzip.compress(store.dumps(make_document()))[:10] + bytes(100), "can't read"),
-    "compressed text": (gzip.compress(b"no json"), "damaged"),
     "not utf-8": (
         store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"),
         "damaged|not a setebench result file",
     ),
-    "a list": (b"[]", "not a setebench result file"),
     "another json": (b'{"a": 1}', "not a setebench result file: .*schema"),
     "from the future": (altered(schema=2, findings="other"), r"newer setebench \(schema 2"),
-    "schema true": (altered(schema=True), "not a setebench result file"),
     "nan": (store.dumps(make_document()).replace(b"4.0", b"NaN"), "damaged"),
-    "overflow": (store.dumps(make_document()).replace(b"4.0", b"1e999"), "not a setebench result file"),
     "huge integer": (altered(evidence={"x": 10**400}), "more than 64 bits"),
     "deep": (
         altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 200 + b"]" * 200 + b"}"),
@@ -223,8 +207,3 @@ def test_a_file_of_nothing_but_empty_lists_is_refused_before_it_fills_the_memory
     (tmp_path / "a.json").write_bytes(altered().replace(b'"evidence": {', b'"evidence": {"x": ' + lists + b",", 1))
     with pytest.raises(UsageError, match=r"holds more than 8,388,608 values"):
         store.load(tmp_path / "a.json")
-
-
-def test_fields_of_a_later_minor_version_are_ignored(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(altered(comment="added later"))
-    assert store.load(tmp_path / "a.json") == make_document()
