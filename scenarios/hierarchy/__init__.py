@@ -1,39 +1,53 @@
 """What the levels are: data caches, TLBs, page faults, other cores, found by measuring.
 
-A hypervisor may present anything to its guest, so nothing of it is asked of the system. Caches and TLBs are read from
-chases round and round over few, well chosen lines: they cost one latency per step until the first set is
+A hypervisor may present anything to its guest, so nothing of it is read from the system. Caches and TLBs are inferred
+from chases round and round over few, well chosen lines: they cost one latency per step until the first set is
 oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import to_builtins
 
 from setebench.calibration import Levels
-from setebench.experiments.eviction_sets import CacheSet
+from setebench.experiments.chases import Pool
+from setebench.experiments.eviction_sets import Evictions
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.paired import rounds
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
-from .cores import other_cores, sibling_threads, thread_starts
-from .eviction_sets import EvictionRound, eviction_pool, measure_eviction, second_cache_findings, second_cache_shape
-from .faults import FaultRound, fault_evidence, fault_finding, fault_pages, first_touches
+from . import eviction_sets
+from .cores import Reads, chase_together, read_lines, sibling_finding, siblings, thread_starts, transfer_findings
+from .eviction_sets import EvictionRound, measure_eviction, second_cache_findings, second_cache_shape
+from .faults import PAGE_BYTES, FaultRound, fault_finding, first_touches
 from .first_cache import StrideRound, first_cache_findings, first_cache_shape, measure_strides
 from .line_size import line_findings, line_size
-from .replacement import KnownCache, Replaced, first_policy, outer_caches
-from .tlbs import HUGE_PAGE, measure_large, measure_tlbs, tlb_evidence, tlb_findings
+from .replacement import Replaced, SecondReplaced, measure_first, measure_second, replacement_finding, second_findings
+from .tlbs import HUGE_PAGE, TlbRound, measure_large, measure_tlbs, tlb_evidence, tlb_findings
 
-Touched = dict[str, list[FaultRound]]
-"""First touches of fresh pages in rounds that lie apart, by the name of the page size."""
+
+@dataclass(kw_only=True)
+class _Rounds:
+    """What all rounds measured, by question."""
+
+    strides: list[StrideRound] = field(default_factory=list)
+    first: list[Replaced] = field(default_factory=list)
+    evictions: list[EvictionRound] = field(default_factory=list)
+    second: list[SecondReplaced] = field(default_factory=list)
+    tlbs: list[TlbRound] = field(default_factory=list)
+    large: list[TlbRound | None] = field(default_factory=list)
+    faults: dict[str, list[FaultRound]] = field(default_factory=dict)
+    reads: list[Reads] = field(default_factory=list)
+    threads: list[float] = field(default_factory=list)
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the findings of caches, TLBs, page faults and other cores."""
-    touched: Touched = {pages: [] for pages in fault_pages(context)}
+    """Yield the findings of caches, TLBs, page faults and other cores: each round puts all questions in turn."""
     region = working_memory(context)
     try:
         context.progress("line size")
@@ -41,64 +55,77 @@ def answer(context: Context) -> Iterator[Finding]:
         levels = find_levels(context, region)
     finally:
         context.machine.release(region)
+    pool, found = Pool(context, eviction_sets.PARAMS.pages), _Rounds()
+    try:
+        for number in rounds(context):
+            for name, measure in _QUESTIONS.items():
+                context.progress(f"round {number + 1}: {name}")
+                measure(context, pool, found)
+    finally:
+        pool.close()
     yield from line_findings(lines, len(levels.caches))
-    yield from _data_caches(context, touched, levels)
-    yield from other_cores(context)
-    yield from sibling_threads(context)
-    yield from _translations(context, touched)
+    yield from _cache_findings(context, levels, found)
+    yield from transfer_findings(context, found.reads)
+    if found.threads:
+        yield sibling_finding(found.threads)
+    context.evidence |= tlb_evidence(found.tlbs, found.large)
+    yield from tlb_findings(found.tlbs, found.large)
     yield thread_starts(context)
-    context.evidence["page_faults"] = fault_evidence(touched)
-    for pages, several in touched.items():
+    context.evidence["page_faults"] = {name: [each.cycles for each in found.faults[name]] for name in found.faults}
+    for pages, several in found.faults.items():
         yield fault_finding(pages, several)
 
 
-def _data_caches(context: Context, touched: Touched, levels: Levels) -> Iterator[Finding]:
+def _caches(context: Context, pool: Pool, found: _Rounds) -> None:
+    """The first two caches, and replacement in sets of what all rounds so far say of their shape."""
+    found.strides.append(measure_strides(context))
+    first = first_cache_shape(found.strides)
+    if first:
+        found.first.append(measure_first(context, first))
+    if len(context.calibration.level_cycles) > 2:
+        counted, whole = measure_eviction(context, pool)
+        found.evictions.append(counted)
+        second = measure_second(Evictions(context, pool), whole, first) if first and whole else None
+        found.second += [second] if second else []
+
+
+def _tlbs(context: Context, _pool: Pool, found: _Rounds) -> None:
+    found.tlbs.append(measure_tlbs(context))
+    if HUGE_PAGE in context.machine.facts.page_sizes:
+        found.large.append(measure_large(context, found.tlbs[-1]))
+
+
+def _faults(context: Context, _pool: Pool, found: _Rounds) -> None:
+    for pages, size in PAGE_BYTES.items():
+        if size in context.machine.facts.page_sizes:
+            found.faults.setdefault(pages, []).append(first_touches(context, pages))
+
+
+def _cores(context: Context, _pool: Pool, found: _Rounds) -> None:
+    found.reads.append(read_lines(context))
+    if siblings(context):
+        found.threads.append(chase_together(context))
+
+
+_QUESTIONS: dict[str, Callable[[Context, Pool, _Rounds], None]] = {
+    "sets of caches": _caches,
+    "TLBs": _tlbs,
+    "page faults": _faults,
+    "lines of other cores": _cores,
+}
+
+
+def _cache_findings(context: Context, levels: Levels, found: _Rounds) -> Iterator[Finding]:
     """Every level from the first outwards."""
-    line, pool = context.machine.facts.line_size, eviction_pool(context)
-    try:
-        strides, evictions, several = list[StrideRound](), list[EvictionRound](), list[CacheSet]()
-        for number in rounds(context):
-            context.progress(f"sets of the first caches, round {number + 1}")
-            strides.append(measure_strides(context))
-            if len(levels.caches) > 1:
-                counted, whole = measure_eviction(context, pool)
-                evictions.append(counted)
-                several += [whole] if whole else []
-            _touch(context, touched)
-        context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (strides, evictions))
-        yield from first_cache_findings(strides)
-        shape, second = first_cache_shape(strides), second_cache_shape(evictions, line)
-        first, replaced = None, Replaced(reason="lines that share a set are not known by their addresses")
-        if shape and shape.linear:
-            context.progress("which lines level 1 replaces")
-            first = KnownCache(shape.sets(line), shape.ways)
-            replaced = first_policy(context, first)
-            first = first._replace(by_chance=replaced.by_chance)
-        yield replaced.finding(1)
-        if len(levels.caches) > 1:
-            yield from second_cache_findings(evictions, levels, line)
-            usual = [each for each in several if second and each.ways == second.ways]
-            yield from outer_caches(context, pool, first, usual[-1] if usual else None, levels)
-    finally:
-        pool.close()
-
-
-def _translations(context: Context, touched: Touched) -> Iterator[Finding]:
-    small, large = [], []
-    for number in rounds(context):
-        context.progress(f"TLBs, round {number + 1}")
-        small.append(measure_tlbs(context))
-        if HUGE_PAGE in context.machine.facts.page_sizes:
-            large.append(measure_large(context, small[-1]))
-        _touch(context, touched)
-    context.evidence |= tlb_evidence(small, large)
-    yield from tlb_findings(small, large)
-
-
-def _touch(context: Context, touched: Touched) -> None:
-    """Touch fresh pages of each size, in rounds that lie apart."""
-    for pages, several in touched.items():
-        several.append(first_touches(context, pages))
+    line = context.machine.facts.line_size
+    context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (found.strides, found.evictions))
+    yield from first_cache_findings(found.strides)
+    first, second = first_cache_shape(found.strides), second_cache_shape(found.evictions, line)
+    yield replacement_finding(context, 1, [each for each in found.first if first and each.ways == first.ways])
+    if len(levels.caches) > 1:
+        yield from second_cache_findings(found.evictions, levels, line)
+        yield from second_findings(context, [each for each in found.second if second and each.ways == second.ways])
+        yield from eviction_sets.further_findings(found.evictions, levels)
 
 
 def plot(document: dict[str, Any]) -> Any:

@@ -1,8 +1,10 @@
-"""The second data cache: ways by minimal eviction sets, sets by how many random pages are congruent with a victim.
+"""The caches behind the first: ways by minimal eviction sets, and of the second its sets by how many random pages are
+congruent with a victim.
 
 Of lines at one offset of random pages the share that lies in the victim's set is one over the number of sets that the
 offset leaves open: sets times line bytes over page bytes, where address bits choose the set. A hash leaves all of them
-open, and then lines at other offsets evict the victim as well.
+open, and then lines at other offsets evict the victim as well. Sets of a further cache are searched among lines that
+share one of the cache before; its size is bounded by where larger working sets are served by those behind it.
 """
 
 from __future__ import annotations
@@ -13,20 +15,17 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from setebench.calibration import Levels
+from setebench.calibration import MEMORY, Levels
 from setebench.experiments.chases import Pool
-from setebench.experiments.eviction_sets import CacheSet, Evictions, EvictionSet, Lines
+from setebench.experiments.eviction_sets import CacheSet, Evictions, Lines
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.decide import at_least, chosen, number_of, summed, unavailable, unresolved, within
 from setebench.stats.rounds import commonest
 
-from .capacity import capacities
-
 METHOD = "minimal eviction sets, found by timing"
 UNCOUNTED = "its sets were not counted"
-UNFOUND = "no minimal eviction set was found"
 COUNTED = "ways times sets: the share of random pages that lie in the set of a victim"
 
 
@@ -36,6 +35,7 @@ class Params:
 
     pages: int = 8192  # of the pool: 2 MiB of 16 ways need 512 lines at one offset, and 256 of 8,192 are congruent
     tries: int = 2  # victims of a round until one has a minimal set
+    victims: int = 4  # of a further cache, tried in a round
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the ring for a page that is counted
@@ -52,54 +52,53 @@ PARAMS = Params()
 
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round found: `ways`, 0 where no set was found; of `pages` random ones beside the set and the victim,
-    which lie at its offset, `tested` and so many `congruent` ones; and whether lines at other offsets are as well
-    (`hashed`)."""
+    """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
+    and the victim, which lie at its offset, `tested` and so many `congruent` ones; whether lines at other offsets are
+    as well (`hashed`); and the ways of each further cache."""
 
     ways: int = 0
     pages: int = 0
     tested: int = 0
     congruent: int = 0
     hashed: bool = False
-
-
-def eviction_pool(context: Context, params: Params = PARAMS) -> Pool:
-    """The pages that rounds share. Whoever made it closes it."""
-    return Pool(context, params.pages)
+    further: tuple[int, ...] = ()
 
 
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
-    """One round: a minimal set of the second cache, and how many pages of the pool are congruent with it."""
+    """One round: a minimal set of the second cache, how many pages of the pool are congruent with it, and among these a
+    set of each further cache."""
     evictions, line = Evictions(context, pool), context.machine.facts.line_size
     for _ in range(params.tries):
-        victim, *lines = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
-        if (found := evictions.find(int(victim), np.array(lines))) is not None:
-            return _counted(evictions, found, np.array(lines), params)
+        victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
+        lines = np.array(rest)
+        if (found := evictions.find(int(victim), lines)) is not None:
+            counted, whole = _counted(evictions, found, lines, params)
+            further, inner = list[int](), whole.own
+            for level in range(2, len(context.calibration.level_cycles) - 1):
+                outer = Evictions(context, pool, level).search(inner, params.victims)
+                further.append(outer.ways if outer else 0)
+            return msgspec.structs.replace(counted, further=tuple(further)), whole
     return EvictionRound(), None
 
 
-def _counted(evictions: Evictions, found: EvictionSet, lines: Lines, params: Params) -> tuple[EvictionRound, CacheSet]:
-    context, pool = evictions.context, evictions.pool
-    ring = np.append(found.lines, found.others)
-    steps = params.samples * (len(ring) * found.turns + params.overhead)
+def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params) -> tuple[EvictionRound, CacheSet]:
+    context, pool, ways = evictions.context, evictions.pool, found.ways
+    steps = params.samples * (len(found.ring) * found.turns + params.overhead)
     affordable = int(params.seconds * context.machine.facts.lines_per_second / steps)
-    further = pool.rng.permutation(np.setdiff1d(lines, ring))
+    further = pool.rng.permutation(np.setdiff1d(lines, found.ring))
     tested = further[: max(affordable, params.samples)]
     whole = evictions.whole(found, tested)
-    congruent, others = len(whole.own) - 1 - len(found.lines), whole.others[len(found.others) :]
+    congruent, others = len(whole.own) - len(found.own), whole.others[len(found.others) :]
     # of others, as many as hold several of the set if all sets are open to them
-    share = (len(found.lines) + len(further) * congruent / len(tested)) / (len(found.lines) + len(further))
-    wanted = int(params.spread / share)
+    wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
     page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
-    line = context.machine.facts.line_size
-    offset = (found.victim + pool.rng.integers(1, TLB_PAGE_BYTES // line, wanted) * line) % TLB_PAGE_BYTES
-    beside = np.setdiff1d(page + offset, ring)
+    line, victim = context.machine.facts.line_size, int(found.own[0])
+    offset = (victim + pool.rng.integers(1, TLB_PAGE_BYTES // line, wanted) * line) % TLB_PAGE_BYTES
+    elsewhere = np.setdiff1d(page + offset, found.ring)
     # one of the set is left out, and another line clears the nearer caches in its place
-    hashed = evictions.evicts(found.victim, found.lines[1:], found.others, others[:1], beside)
-    counted = EvictionRound(
-        ways=len(found.lines), pages=len(further), tested=len(tested), congruent=congruent, hashed=hashed
-    )
-    return counted, whole
+    hashed = evictions.evicts(victim, found.own[2 : ways + 1], found.others, others[:1], elsewhere)
+    pages, count = len(further), len(tested)
+    return EvictionRound(ways=ways, pages=pages, tested=count, congruent=congruent, hashed=hashed), whole
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,31 +110,27 @@ class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
     hashed: bool | None
     sets: dict[int, float]
 
-    @property
-    def lines(self) -> dict[int, float]:
-        """How probable each number of lines is."""
-        return summed(self.sets, lambda sets: sets * self.ways)
-
 
 def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Params = PARAMS) -> SecondShape | None:
     """The commonest ways, and the sets by the counts of the rounds that found these; None where none found a set."""
-    if not (found := [each for each in rounds if each.ways]):
+    if not (found := [each.ways for each in rounds if each.ways]):
         return None
-    ways = commonest([each.ways for each in found])
-    own = [each for each in found if each.ways == ways]
+    ways = commonest(found)
+    own = [each for each in rounds if each.ways == ways]
     votes = float(np.mean([each.hashed for each in own]))
-    hashed = None if params.unclear[0] < votes < params.unclear[1] else votes > params.unclear[0]
-    congruent = sum(each.congruent for each in own)
+    if params.unclear[0] < votes < params.unclear[1]:
+        return SecondShape(ways=ways, agreed=len(own), hashed=None, sets={})
+    hashed = votes > params.unclear[0]
     # the victim's set itself was drawn from the pages, too
     shares = [(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each in own]
     open_sets = (1 if hashed else TLB_PAGE_BYTES // line) / np.mean(shares)
-    error = np.hypot(max(congruent, 1) ** -0.5, params.count_error)
+    error = np.hypot(max(sum(each.congruent for each in own), 1) ** -0.5, params.count_error)
     weights = {}
     for odd in (1, 3, 5):
         for power in range(params.most_sets_log2 + 1):
             off = np.log(open_sets / (odd << power)) / error
             weights[odd << power] = (1.0 if odd == 1 else params.odd_sets) * float(np.exp(-(off**2) / 2))
-    total = sum(weights.values()) if hashed is not None else 0.0
+    total = sum(weights.values())
     sets = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
     return SecondShape(ways=ways, agreed=len(own), hashed=hashed, sets=sets)
 
@@ -145,36 +140,65 @@ def second_cache_findings(
 ) -> Iterator[Finding]:
     """Size, ways and index."""
     shape = second_cache_shape(rounds, line, params)
-    if shape is None:
-        yield from outer_findings("l2", levels, params=params)
-        return
-    why, sure = "rounds found different numbers of ways", shape.agreed >= min(params.agree, len(rounds))
-    if sure and shape.sets:
-        size = {lines * line: probability for lines, probability in shape.lines.items()}
-        yield number_of("cache.l2.size", size, "bytes", COUNTED)
+    if shape is None or shape.agreed < min(params.agree, len(rounds)) or not shape.sets:
+        yield size_by_curve("l2", levels, params)
     else:
-        yield size_by_curve("l2", levels, UNCOUNTED if sure else why, params)
-    ways = "cache.l2.ways", shape.ways, "ways"
-    yield chosen(*ways, METHOD) if sure else at_least(*ways, why, METHOD)
-    if shape.hashed is None:
-        yield unresolved("cache.l2.index", "string", "some rounds find a hash of address bits, others none", METHOD)
+        ways = shape.ways
+        yield number_of("cache.l2.size", summed(shape.sets, lambda sets: sets * ways * line), "bytes", COUNTED)
+    yield ways_finding("l2", [each.ways for each in rounds], params)
+    if shape is None or shape.hashed is None:
+        why = "some rounds find a hash of address bits, others none" if shape else "no minimal eviction set was found"
+        yield unresolved("cache.l2.index", "string", why, METHOD)
     else:
         yield chosen("cache.l2.index", "hashed" if shape.hashed else "linear", "string", METHOD)
 
 
-def outer_findings(name: str, levels: Levels, ways: int = 0, params: Params = PARAMS) -> Iterator[Finding]:
-    """Of a cache whose sets are not counted: a bound of its size, and its ways where an eviction set shows them."""
-    found = f"cache.{name}.ways", "ways"
-    yield size_by_curve(name, levels, UNCOUNTED, params)
-    yield chosen(found[0], ways, found[1], METHOD) if ways else unresolved(*found, UNFOUND, METHOD)
-    yield unavailable(f"cache.{name}.index", "string", "not measured since 0.2", METHOD)
+def further_findings(rounds: Sequence[EvictionRound], levels: Levels) -> Iterator[Finding]:
+    """Of the caches behind the second: a bound of their size, and ways."""
+    for number, name in enumerate(levels.caches[2:]):
+        yield size_by_curve(name, levels)
+        yield ways_finding(name, [each.further[number] for each in rounds if each.ways])
+        for parameter, unit in (
+            (f"cache.{name}.index", "string"),
+            (f"cache.{name}.replacement", "string"),
+            (f"cache.{levels.caches[number + 1]}.inclusive_in_{name}", "bool"),
+        ):
+            yield unavailable(parameter, unit, "not measured since 0.2")
 
 
-def size_by_curve(name: str, levels: Levels, reason: str, params: Params = PARAMS) -> Finding:
+def ways_finding(name: str, rounds: Sequence[int], params: Params = PARAMS) -> Finding:
+    """The commonest number of ways of those that rounds found, 0 where they found none."""
+    parameter, found = f"cache.{name}.ways", [ways for ways in rounds if ways]
+    if not found:
+        return unresolved(parameter, "ways", "no minimal eviction set was found", METHOD)
+    ways = commonest(found)
+    if found.count(ways) < min(params.agree, len(rounds)):
+        return at_least(parameter, ways, "ways", "rounds found different numbers of ways", METHOD)
+    return chosen(parameter, ways, "ways", METHOD)
+
+
+def capacities(levels: Levels, name: str) -> list[float]:
+    """By round the bytes at which a load costs what lies halfway between this cache and what is behind it, between two
+    sizes on their logarithmic scale; nothing of rounds without such a size. A shared cache holds less while others use
+    it."""
+    behind = [*levels.caches, MEMORY][levels.caches.index(name) + 1]
+    half = (levels.cycles[name] + levels.cycles[behind]) / 2
+    sizes, found = np.log(levels.sweep.get("size_bytes", [])), []
+    for cycles in levels.sweep.get("rounds", []):
+        row = np.array(cycles, dtype=np.float64)
+        beyond = np.flatnonzero(row > half)
+        below = np.flatnonzero(row[: beyond[0]] <= half) if len(beyond) else beyond
+        if len(below):
+            around = [int(below[-1]), int(beyond[0])]
+            found.append(float(np.exp(np.interp(half, row[around], sizes[around]))))
+    return found
+
+
+def size_by_curve(name: str, levels: Levels, params: Params = PARAMS) -> Finding:
     """A bound of a cache's size from where larger working sets are served by those behind it."""
     if name not in levels.ends_bytes:
-        return unresolved(f"cache.{name}.size", "bytes", f"{reason}, and no working set outgrew it", METHOD)
-    seen = capacities(levels, name)
+        return unresolved(f"cache.{name}.size", "bytes", f"{UNCOUNTED}, and no working set outgrew it", METHOD)
+    reason, seen = UNCOUNTED, capacities(levels, name)
     if seen:
         reason += f"; rounds saw {min(seen) / (1 << 20):.3g} to {max(seen) / (1 << 20):.3g} MiB"
     bound = at_least(f"cache.{name}.size", int(params.by_curve * levels.ends_bytes[name]), "bytes", reason, METHOD)

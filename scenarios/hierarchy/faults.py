@@ -49,11 +49,6 @@ class FaultRound(msgspec.Struct, frozen=True, kw_only=True):
     later: float
 
 
-def fault_pages(context: Context) -> tuple[str, ...]:
-    """Names of the page sizes that the machine has."""
-    return tuple(pages for pages, size in PAGE_BYTES.items() if size in context.machine.facts.page_sizes)
-
-
 def first_touches(context: Context, pages: str, params: Params = PARAMS) -> FaultRound:
     """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
 
@@ -92,9 +87,6 @@ def fault_finding(pages: str, rounds: Sequence[FaultRound], params: Params = PAR
         return decide.unresolved(parameter, "cycles", reason, METHOD)
     bias = float(np.median([params.bias * each.later + params.pace * each.cycles for each in given]))
     cost = quantile_of_rounds([each.cycles for each in given], params.quantile, (bias, bias))
-    return decide.measured(parameter, cost, "cycles", f"{METHOD}, {len(given)} rounds", "page_faults")
-
-
-def fault_evidence(rounds: Mapping[str, Sequence[FaultRound]]) -> dict[str, list[float]]:
-    """Cycles of all rounds by page size."""
-    return {pages: [round(each.cycles, 1) for each in several] for pages, several in rounds.items()}
+    return decide.measured(
+        parameter, cost._replace(low=max(cost.low, 0.0)), "cycles", f"{METHOD}, {len(given)} rounds", "page_faults"
+    )

@@ -97,57 +97,51 @@ def _outgrown(context: Context, region: Region, stride: int, count: int, params:
     return True
 
 
+class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What rounds say of a cache whose index is address bits: ways, bytes, and the share of counts that agree with the
+    ways."""
+
+    ways: int
+    bytes: int
+    agreed: float = 1.0
+
+
 def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS) -> Iterator[Finding]:
     """Size, ways and index."""
+    size, ways, index = ("cache.l1.size", "bytes"), ("cache.l1.ways", "ways"), ("cache.l1.index", "string")
     shape = first_cache_shape(rounds, params)
-    names = (("size", "bytes"), ("ways", "ways"), ("index", "string"))
-    if shape is None or not shape.linear:
-        why = "no address bits choose the set" if shape else "strides don't agree on the lines that stay in a set"
-        for name, unit in names:
-            known = shape is not None and name == "index"
-            parameter = f"cache.l1.{name}"
-            yield chosen(parameter, "hashed", unit, METHOD) if known else unresolved(parameter, unit, why, METHOD)
+    if shape is None:
+        hashed = min(_fits(rounds).values()) > params.most_ways
+        why = "no address bits choose the set" if hashed else "strides don't agree on the lines that stay in a set"
+        for parameter, unit in (size, ways):
+            yield unresolved(parameter, unit, why, METHOD)
+        yield chosen(index[0], "hashed", index[1], METHOD) if hashed else unresolved(*index, why, METHOD)
         return
     why = f"only {shape.agreed:.0%} of rounds and strides agree: others on the core take room"
-    for (name, unit), value in zip(names, (shape.bytes, shape.ways), strict=False):
-        parameter, sure = f"cache.l1.{name}", shape.agreed >= params.agree
+    for (parameter, unit), value in ((size, shape.bytes), (ways, shape.ways)):
+        sure = shape.agreed >= params.agree
         yield chosen(parameter, value, unit, METHOD) if sure else at_least(parameter, value, unit, why, METHOD)
-    yield chosen("cache.l1.index", "linear", "string", METHOD)
+    yield chosen(index[0], "linear", index[1], METHOD)
 
 
-class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What rounds say: ways and bytes of a `linear` index, and the share of counts that agree with the ways."""
-
-    linear: bool
-    ways: int = 0
-    bytes: int = 0
-    agreed: float = 0.0
-
-    def sets(self, line: int) -> int:
-        """Number of sets of lines of so many bytes."""
-        return self.bytes // (self.ways * line)
+def _fits(rounds: Sequence[StrideRound], least: int = TLB_PAGE_BYTES) -> dict[int, int]:
+    """The commonest count of lines that stay, by strides of so many bytes and more."""
+    strides = {stride: at for at, stride in enumerate(rounds[0].strides) if stride >= least}
+    return {stride: commonest([each.lines[at] for each in rounds]) for stride, at in strides.items()}
 
 
 def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) -> FirstShape | None:
     """The shape that fits the counts at all strides; None where none does. Ways are the commonest count at strides of a
     page and more; the smallest stride with that count is a way's bytes."""
-    counts = {stride: [each.lines[at] for each in rounds] for at, stride in enumerate(rounds[0].strides)}
-    fits = {stride: commonest(lines) for stride, lines in counts.items()}
-    pages = [lines for stride, lines in fits.items() if stride >= TLB_PAGE_BYTES]
-    if min(pages) > params.most_ways:
-        return FirstShape(linear=False)
+    fits, pages = _fits(rounds, 0), list(_fits(rounds).values())
     ways = commonest(pages)
     way = min(stride for stride, lines in fits.items() if lines == ways)
-    for stride, lines in counts.items():
-        open_lines, most = ways * max(1, way // stride), float(np.quantile(lines, RATE))
-        if not params.fewest * min(open_lines, params.most_lines) <= most <= params.largest * open_lines:
+    for at, stride in enumerate(rounds[0].strides):
+        room, most = ways * max(1, way // stride), float(np.quantile([each.lines[at] for each in rounds], RATE))
+        if not params.fewest * min(room, params.most_lines) <= most <= params.largest * room:
             return None
-    if sum(fits[stride] > ways for stride in fits if stride > way) > params.unlike:
+    unlike = sum(lines > ways for stride, lines in fits.items() if stride > way)
+    if unlike > params.unlike or min(pages) > params.most_ways:
         return None
-    votes = [
-        lines == ways
-        for each in rounds
-        for stride, lines in zip(each.strides, each.lines, strict=True)
-        if stride >= way
-    ]
-    return FirstShape(linear=True, ways=ways, bytes=ways * way, agreed=float(np.mean(votes)))
+    votes = [lines for each in rounds for stride, lines in zip(each.strides, each.lines, strict=True) if stride >= way]
+    return FirstShape(ways=ways, bytes=ways * way, agreed=float(np.mean([lines == ways for lines in votes])))

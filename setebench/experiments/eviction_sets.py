@@ -11,7 +11,7 @@ hits the first cache, so that neither bracket nor pace matter.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -55,25 +55,20 @@ PARAMS = EvictionParams()
 
 
 @dataclass(frozen=True)
-class EvictionSet:
-    """A `victim`; the `lines` that evict it together, but not without any one of them, going round so many `turns`;
-    and `others`, which share its sets of nearer caches, but not this one, and fill no other set of this."""
-
-    victim: int
-    lines: Lines
-    others: Lines
-    turns: int
-
-
-@dataclass(frozen=True)
 class CacheSet:
-    """A minimal eviction set and more: so many `ways`; the victim and all lines that share its set, and those before
-    it; `others`, which share only those before it; and how many turns evict a line."""
+    """A minimal eviction set of so many `ways`: its `own` lines begin with the victim and those that evict it together,
+    but not without any one of them, going round so many `turns`, further ones of the set follow; `others` share its
+    sets of nearer caches, but not this one."""
 
     ways: int
     own: Lines
     others: Lines
     turns: int
+
+    @property
+    def ring(self) -> Lines:
+        """What evicts the victim, and fills no other set."""
+        return np.append(self.own[1 : self.ways + 1], self.others)
 
 
 @cache
@@ -132,6 +127,8 @@ class Evictions:
 
     def congruent(self, lines: Lines, ring: Lines) -> NDArray[np.bool_]:
         """Which of these lines the ring evicts, shape (lines,): all are tested a few times, likely ones many times."""
+        if not len(lines):
+            return np.zeros(0, dtype=np.bool_)
         few = max(self.params.samples, int((4 * self._blur) ** 2))
         shares = self.missed(np.tile(lines, few), ring).reshape(few, -1).mean(axis=0)
         found: NDArray[np.bool_] = shares > self.params.screened
@@ -150,7 +147,7 @@ class Evictions:
                 kept = np.append(kept, line)
         return kept
 
-    def find(self, victim: int, candidates: Lines) -> EvictionSet | None:
+    def find(self, victim: int, candidates: Lines) -> CacheSet | None:
         """A minimal set for a victim of candidates that share its sets of nearer caches, in random order; None where
         they don't evict it, or where tests go on contradicting each other."""
         self.turns, lines = self.params.turns[0], candidates[:0]
@@ -164,22 +161,19 @@ class Evictions:
             lines = lines[: self.params.most_ways // 2]
         return None
 
-    def whole(self, found: EvictionSet, lines: Lines) -> CacheSet:
-        """A set that was found, with those of further lines that belong to it, and those that don't."""
-        self.turns = found.turns
-        same = (
-            self.congruent(lines, np.append(found.lines, found.others)) if len(lines) else np.zeros(0, dtype=np.bool_)
-        )
-        own, others = np.concatenate([[found.victim], found.lines, lines[same]]), np.append(found.others, lines[~same])
-        return CacheSet(len(found.lines), own, others, found.turns)
-
     def search(self, candidates: Lines, victims: int) -> CacheSet | None:
         """A set of the first of so many of the candidates that has a minimal one."""
         for victim in candidates[:victims].tolist():
-            rest = candidates[candidates != victim]
-            if (found := self.find(victim, rest)) is not None:
-                return self.whole(found, np.setdiff1d(rest, np.append(found.lines, found.others)))
+            if (found := self.find(victim, candidates[candidates != victim])) is not None:
+                return found
         return None
+
+    def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
+        """A set that was found, with those of further lines that belong to it, and those that don't."""
+        self.turns = found.turns
+        same = self.congruent(lines, found.ring)
+        own, others = np.append(found.own, lines[same]), np.append(found.others, lines[~same])
+        return replace(found, own=own, others=others)
 
     def _reduced(self, victim: int, candidates: Lines, found: Lines) -> tuple[Lines, Lines]:
         """Lines that evict with those `found` before, each the end of the shortest prefix that does; and some that were
@@ -203,7 +197,7 @@ class Evictions:
             found, rest = np.append(found, rest[high - 1]), rest[: high - 1]
         return found, others
 
-    def _minimal(self, victim: int, lines: Lines, others: Lines, candidates: Lines) -> EvictionSet | None:
+    def _minimal(self, victim: int, lines: Lines, others: Lines, candidates: Lines) -> CacheSet | None:
         """What is left where no line can be left out, beside others that were shown to lie in other sets: however often
         all of them go round."""
         self.turns = self.params.turns[-1]
@@ -211,7 +205,7 @@ class Evictions:
             return None
         ring, further = np.append(lines, others), np.setdiff1d(candidates, np.append(lines, others))
         further = self.pool.rng.permutation(further)[: 2 * self.params.shown]
-        shown = further[~self.congruent(further, ring)][: self.params.shown] if len(further) else further
+        shown = further[~self.congruent(further, ring)][: self.params.shown]
         for line in lines:
             fewer = lines[lines != line]
             if len(fewer) and self.evicts(victim, fewer, shown):
@@ -226,7 +220,7 @@ class Evictions:
             if evicted and not self._from_here(victim, np.append(lines, few)):
                 return None
             if evicted and len(rest) and not self.congruent(rest, np.append(lines, few)).any():
-                return EvictionSet(victim, lines, few, self.turns)
+                return CacheSet(len(lines), np.append(victim, lines), few, self.turns)
         return None
 
     def _from_here(self, victim: int, ring: Lines) -> bool:

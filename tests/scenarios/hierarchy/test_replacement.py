@@ -1,19 +1,23 @@
-"""Which line of a set gives way and what outer caches do with lines of the one before, by the model and on machines."""
+"""Which line of a set gives way and what the second cache does with lines of the first."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from quiet_machines import quiet
+from setebench.scenarios.hierarchy.first_cache import FirstShape
 from setebench.scenarios.hierarchy.replacement import (
-    KnownCache,
-    Losses,
-    first_policy,
-    inclusion_posterior,
-    outer_caches,
+    Params,
+    Replaced,
+    SecondReplaced,
+    inclusive_of,
+    measure_first,
+    measure_second,
     policy,
+    second_findings,
     sequences,
 )
 
@@ -23,17 +27,16 @@ from setebench.experiments.conflicts import FILL_TURNS, MOST_LOADS, Lines, Numbe
 from setebench.experiments.eviction_sets import Evictions
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.stats.cache_model import EXCLUSIVE, KEPT, OF_VICTIMS, POLICIES, PUBLISHED, missed
-
-CYCLES = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
-"""Of the quiet machine."""
+from setebench.stats.cache_model import EXCLUSIVE, KEPT, POLICIES, PUBLISHED, missed
 
 COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0)
+FIRST = FirstShape(ways=8, bytes=32 << 10)
+"""Of the quiet machine."""
 
 
-def misses(name: str, ways: int, *lines: int, moves: int = KEPT) -> list[int]:
+def misses(name: str, ways: int, *lines: int) -> list[int]:
     one = next(each for each in PUBLISHED if each.name == name)
-    return np.flatnonzero(missed(one, ways, np.array([lines]), moves)[0]).tolist()
+    return np.flatnonzero(missed(one, ways, np.array([lines]))[0]).tolist()
 
 
 def test_the_line_used_longest_ago_leaves_and_a_tree_is_nearly_that() -> None:
@@ -46,11 +49,9 @@ def test_the_line_used_longest_ago_leaves_and_a_tree_is_nearly_that() -> None:
 
 def test_what_hits_leaves_an_exclusive_cache_and_comes_back_as_new() -> None:
     """By first in, first out: a line that hits is the newest in an exclusive cache, and stays what it was in others."""
-    around = (0, 1, 2, 3, 0, 4, 0)
     fifo = next(each for each in PUBLISHED if each.name == "other")
-    found = {moves: missed(fifo, 4, np.array([around]), moves)[0].tolist() for moves in (KEPT, EXCLUSIVE, OF_VICTIMS)}
-    assert found[KEPT][-1] == found[OF_VICTIMS][-1] == 1.0
-    assert found[EXCLUSIVE][-1] == 0.0
+    found = [missed(fifo, 4, np.array([(0, 1, 2, 3, 0, 4, 0)]), moves)[0][-1] for moves in (KEPT, EXCLUSIVE)]
+    assert found == [1.0, 0.0]
 
 
 def noisy(predicted: Numbers, wrong: float, repetitions: int = 8) -> Numbers:
@@ -61,19 +62,23 @@ def noisy(predicted: Numbers, wrong: float, repetitions: int = 8) -> Numbers:
 
 
 def behind_fillers(ways: int) -> tuple[Lines, Lines]:
-    lines = sequences(ways, MOST_LOADS, np.random.default_rng(2))
+    lines = sequences(ways, MOST_LOADS, np.random.default_rng(2), Params(sequences=24))
     fill = np.resize(np.arange(ways + 1) + lines.max() + 1, (len(lines), FILL_TURNS * (ways + 1)))
     return lines, np.concatenate([fill, lines], axis=1)
 
 
-@pytest.mark.parametrize("ways", [8, 12])
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5, 7, 11, 100, 300])
+def names_of(late: Numbers, lines: Lines, ways: int) -> dict[str, float]:
+    """The posterior of two rounds that ran a half of the sequences each."""
+    parts = zip(np.array_split(lines, 2), np.array_split(late, 2, axis=1), strict=True)
+    return policy([Replaced(ways=ways, lines=each, late=part) for each, part in parts], (KEPT,))[0]
+
+
+@pytest.mark.parametrize(("number", "ways"), [(0, 8), (1, 12), (2, 8), (3, 12), (4, 8), (5, 8), (7, 12), (300, 8)])
 def test_policies_are_found_among_observations_of_which_some_are_wrong(number: int, ways: int) -> None:
     lines, whole = behind_fillers(ways)
-    late = noisy(missed(POLICIES[number], ways, whole)[:, -MOST_LOADS:], 0.05)
-    names = policy(late, lines, ways, (KEPT,)).names
+    names = names_of(noisy(missed(POLICIES[number], ways, whole)[:, -MOST_LOADS:], 0.05), lines, ways)
     best = max(names, key=lambda each: names[each])
-    assert best == POLICIES[number].name or (best in names and names[best] < 0.95)
+    assert best == POLICIES[number].name or names[best] < 0.95
 
 
 def test_a_policy_that_nobody_has_is_other() -> None:
@@ -88,63 +93,64 @@ def test_a_policy_that_nobody_has_is_other() -> None:
             if line not in held and len(held) == 8:
                 held.pop(0 if misses % 3 else -1)
             held = [*(each for each in held if each != line), line]
-    assert policy(noisy(late[:, -MOST_LOADS:], 0.02), lines, 8, (KEPT,)).names == {"other": 1.0}
+    assert names_of(noisy(late[:, -MOST_LOADS:], 0.02), lines, 8) == {"other": 1.0}
 
 
 def test_loads_that_differ_from_time_to_time_say_nothing() -> None:
     lines, _ = behind_fillers(8)
     late = np.repeat((np.random.default_rng(3).random((8, len(lines), 1)) < 0.5), MOST_LOADS, axis=2).astype(np.float64)
-    assert not policy(late, lines, 8, (KEPT,)).names
+    assert not names_of(late, lines, 8)
+
+
+def losses(*lost: float, given_up: float = 0.0) -> bool | None:
+    empty = np.zeros((1, 1, 1))
+    one = SecondReplaced(ways=8, lines=empty[0].astype(int), late=empty, around=0.9, lost=0.0, given_up=given_up)
+    return inclusive_of([msgspec.structs.replace(one, lost=each) for each in lost])
 
 
 def test_one_loss_in_a_pass_is_inclusion_and_none_is_not() -> None:
-    assert inclusion_posterior(Losses(1.0, 0.05, 0.0))[True] > 0.95
-    assert inclusion_posterior(Losses(0.0, 0.05, 0.0))[False] > 0.95
-    assert inclusion_posterior(Losses(0.03, 0.01, 0.5))[False] > 0.95
-    assert max(inclusion_posterior(Losses(0.3, 0.05, 1.2)).values()) < 0.95
+    assert losses(1.0, 0.9, 1.0) is True
+    assert losses(0.0, 0.1, 0.0) is False
+    assert losses(0.03, -0.02, given_up=0.5) is False
+    assert losses(0.3, 0.35, 0.25, given_up=1.2) is None
+    assert losses() is None
 
 
-def found(first: KnownCache, pages: int = 4096, **shape: Any) -> dict[str, Any]:
-    """Findings of all caches behind the first of a quiet machine."""
-    machine = quiet(**shape)
-    cycles = {name: each for name, each in CYCLES.items() if shape.get(name, True) is not None}
-    levels = Levels(walks={}, cycles=cycles)
-    context = Context(machine=machine, calibration=Calibration(levels=levels))
-    pool = Pool(context, pages)
-    second = Evictions(context, pool).search(pool.rng.permutation(pool.pages), 2)
-    values = {each.parameter: each.value for each in outer_caches(context, pool, first, second, levels)}
-    pool.close()
-    return {name.removeprefix("cache."): value for name, value in values.items()}
+def context_of(**shape: Any) -> Context:
+    cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
+    cycles = {name: each for name, each in cycles.items() if shape.get(name, True) is not None}
+    return Context(machine=quiet(**shape), calibration=Calibration(levels=Levels(walks={}, cycles=cycles)))
 
 
-@pytest.mark.parametrize("name", ["tree_plru", "random", "lru", "fifo"])
-@pytest.mark.parametrize("clock", [spec.Clock(), COARSE], ids=["fine", "coarse"])
+@pytest.mark.parametrize(
+    ("name", "clock"),
+    [("tree_plru", COARSE), ("random", spec.Clock()), ("lru", COARSE), ("fifo", spec.Clock())],
+)
 def test_a_first_cache(name: str, clock: spec.Clock) -> None:
     """Also on a clock in steps of 37 cycles, where a load of 4 cycles and one of 14 are read alike."""
-    context = Context(
-        machine=quiet(l1={"replacement": name}, clock=clock),
-        calibration=Calibration(levels=Levels(walks={}, cycles=CYCLES)),
-    )
-    names = first_policy(context, KnownCache(64, 8)).names
+    context = context_of(l1={"replacement": name}, clock=clock)
+    names, _ = policy([measure_first(context, FIRST) for _ in range(6)], (KEPT,))
     assert max(names, key=lambda each: names[each]) == {"fifo": "other"}.get(name, name)
 
 
 @pytest.mark.parametrize("inclusion", ["inclusive", "exclusive", "neither"])
 def test_a_second_cache(inclusion: str) -> None:
-    second = {"sets": 512, "ways": 8, "replacement": "lru", "inclusion": inclusion}
-    values = found(KnownCache(64, 8, False), l2=second, l3=None)
+    context = context_of(l2={"sets": 512, "ways": 8, "replacement": "lru", "inclusion": inclusion}, l3=None)
+    pool = Pool(context, 4096)
+    evictions, lines, rounds = Evictions(context, pool), pool.rng.permutation(pool.pages), list[SecondReplaced]()
+    found = evictions.search(lines, 2)
+    assert found is not None
+    whole = evictions.whole(found, np.setdiff1d(lines, np.append(found.ring, found.own)))
+    for _ in range(6):
+        one = measure_second(evictions, whole, FIRST)
+        rounds += [one] if one else []
+    values = {each.parameter.removeprefix("cache."): each.value for each in second_findings(context, rounds)}
     assert values["l1.inclusive_in_l2"] is (inclusion == "inclusive")
     assert values["l2.exclusive_of_l1"] is (inclusion == "exclusive")
     # what hits leaves an exclusive cache: what was used last and what came last are the same
     assert values["l2.replacement"] == ("lru" if inclusion != "exclusive" else None)
-
-
-def test_a_third_cache_in_slices_behind_a_second() -> None:
-    third = {"sets": 2048, "slices": 3, "ways": 8, "replacement": "srrip", "inclusion": "inclusive"}
-    values = found(KnownCache(64, 4), 8192, l1={"ways": 4}, l2={"sets": 512, "ways": 4}, l3=third)
-    assert (values["l3.ways"], values["l3.replacement"], values["l2.inclusive_in_l3"]) == (8, "srrip", True)
+    pool.close()
 
 
 def test_nothing_is_said_of_a_cache_that_memory_does_not_fill() -> None:
-    values = found(KnownCache(64, 8), 64, l2={"sets": 1024, "ways": 8})
-    assert values["l2.replacement"] is None and values["l1.inclusive_in_l2"] is None
+    assert {each.value for each in second_findings(context_of(), [])} == {None}

@@ -113,10 +113,10 @@ def seen(first: int | None, penalty: float, slower: float = 1.0) -> TlbRound:
     walk = 60.0 / (1.0 + np.exp(-(np.log(PAGES) - np.log(2100.0)) * 9.0))
     even = penalty * np.clip((PAGES - 92) / 18, 0.0, 1.0)
     curves = (
-        Curve(stride=17, pages=PAGES, cycles=slower * (even + walk), first=first),
-        Curve(stride=16, pages=PAGES, cycles=slower * walk, first=6),
+        Curve(stride=17, pages=PAGES, cycles=slower * (even + walk)),
+        Curve(stride=16, pages=PAGES, cycles=slower * walk),
     )
-    return TlbRound(curves=curves, hit=slower * penalty, walk=slower * 50.0)
+    return TlbRound(curves=curves, counted=first, hit=slower * penalty, walk=slower * 50.0)
 
 
 def inferred(rounds: list[TlbRound]) -> dict[str, Finding]:
@@ -148,8 +148,8 @@ def test_no_step_leaves_all_open_and_names_what_is_not_measured() -> None:
 
 def test_sets_that_fill_up_one_by_one_give_a_bound() -> None:
     cycles = 9.0 * np.clip(np.log(PAGES / 30) / np.log(160 / 30), 0.0, 1.0)
-    curve = Curve(stride=17, pages=PAGES, cycles=cycles, first=31)
-    first = inferred([TlbRound(curves=(curve,), hit=9.0, walk=float("nan"))] * 6)["tlb.l1.entries.4k"]
+    curve = Curve(stride=17, pages=PAGES, cycles=cycles)
+    first = inferred([TlbRound(curves=(curve,), counted=31, hit=9.0, walk=float("nan"))] * 6)["tlb.l1.entries.4k"]
     assert (first.outcome, first.value) == (Outcome.AT_LEAST, 31)
 
 

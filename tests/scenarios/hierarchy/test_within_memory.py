@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bounded_machine import bounded
-from setebench.scenarios.hierarchy.cores.transfers import read_all
+from setebench.scenarios.hierarchy.cores import read_lines
 from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import first_touches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
@@ -66,4 +66,4 @@ def test_lines_of_other_cores(line: int) -> None:
         walks={}, cycles={"l1": 4.0, "l2": 14.0, "memory": 300.0}, capacity={"l2": Interval(second, second, second)}
     )
     context.calibration = Calibration(levels=levels)
-    assert {question.state for question in read_all(context, True)} == {"modified", "exclusive", "shared"}
+    assert {name.partition(".")[2] for name in read_lines(context)} == {"modified", "exclusive", "shared"}

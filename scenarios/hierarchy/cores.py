@@ -1,0 +1,213 @@
+"""Lines of other cores, both threads of a core, and how far thread starts lie apart.
+
+In each sample the reader flushes lines, the owner stores or loads them, a third CPU may load them too, and the reader
+chases them, all meeting between. Samples in which both CPUs were threads of one core, as a hypervisor moves its virtual
+CPUs, are recognised by the core's own caches, which then answer, and are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.memory import LINES, Scattered, scattered
+from setebench.machine import Region, run_on
+from setebench.probe import REFERENCE_CYCLES, Base, Probe
+from setebench.results import Finding
+from setebench.scenario import Context
+from setebench.stats import decide
+from setebench.stats.estimate import Interval
+from setebench.stats.pairs import Paired, located, ticks
+from setebench.stats.rounds import LATENCY, quantile_of_rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """How lines of other CPUs are read, and of how many pairs."""
+
+    memory_bytes: int = 32 << 20  # of the lines
+    lines: int = 8  # of a chase, a page each: within any first TLB
+    samples: int = 24  # chases of a round
+    settle: int = 2000  # cycles behind flushes
+    pairs: int = 128  # at most unless all are wanted: some ten seconds in six rounds
+    own: float = 1.25  # other cores' answers take so many times as long as the second cache's at least
+    same_cycles: float = 1.0  # cores that differ by no more are equally far
+    starts: int = 40  # of all threads at once, for the spread of their starts
+    smt_loads: int = 2048  # that both threads of a core chase at once
+    smt_lines: int = 16  # of each of these chases
+    smt_samples: int = 16  # of these chases in a round
+
+
+PARAMS = Params()
+Pair = tuple[int, int]
+
+
+class Read(NamedTuple):
+    """A round: core cycles and nanoseconds of a load, NaN where too few samples were undisturbed, and the part of the
+    samples in which both CPUs shared one core, which the others leave out."""
+
+    cycles: float
+    ns: float
+    one_core: float
+
+
+Reads = dict[str, Read]
+"""Of one round, by the end of the parameter: reader, owner and the lines' state."""
+
+
+def cpu_pairs(context: Context) -> list[Pair]:
+    """Ordered pairs (reader, owner) of CPUs on different cores, reads by the measured CPU first. Those of a reader
+    begin with owners whose numbers lie far apart, as cores of a cache, a die or a socket have successive numbers."""
+    groups = context.machine.facts.siblings or tuple((cpu,) for cpu in context.machine.facts.cpus)
+    cpus = sorted(context.own_cpu if context.own_cpu in each else min(each) for each in groups)
+    bits = len(cpus).bit_length()
+    spread = sorted(range(len(cpus)), key=lambda number: f"{number:0{bits}b}"[::-1])
+    ordered = [cpus[number] for number in spread]
+    readers = sorted(ordered, key=lambda cpu: cpu != context.own_cpu)
+    return [(reader, owner) for reader in readers for owner in ordered if reader != owner]
+
+
+def further_cpu(cycles: Mapping[Pair, float], reader: int, owner: int) -> int | None:
+    """The CPU furthest from the reader, by what reads of the others' lines cost; None where that is the owner.
+
+    It may hold a line together with the owner without being the one that delivers it: the nearest does."""
+    others = [pair for pair in cycles if pair[0] == reader and pair[1] != owner]
+    furthest = max(others, key=lambda pair: cycles[pair], default=None)
+    return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
+
+
+def read_lines(context: Context) -> Reads:
+    """One round of all pairs and states. Without a third core that is further away than the owner a line can't be
+    shared without the reader."""
+    pairs = cpu_pairs(context)[: None if context.options.get("all_pairs") else PARAMS.pairs]
+    found, exclusive = Reads(), {}
+    with context.memory(min(PARAMS.memory_bytes, context.machine.facts.memory_bytes // 4)) as region:
+        for pair in pairs:
+            found["{}-{}.modified".format(*pair)] = _read(context, region, pair, stored=True)
+            each = found["{}-{}.exclusive".format(*pair)] = _read(context, region, pair)
+            exclusive[pair] = each.cycles if np.isfinite(each.cycles) else np.inf
+        for pair in pairs:
+            third = further_cpu(exclusive, *pair)
+            shared = Read(np.nan, np.nan, 0.0) if third is None else _read(context, region, pair, third=third)
+            found["{}-{}.shared".format(*pair)] = shared
+    return found
+
+
+def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False, third: int | None = None) -> Read:
+    """Reads of lines that the owner stored or loaded, and then a third CPU loaded."""
+    chased = scattered(context, region, PARAMS.lines, PARAMS.samples)
+    probes = _probes(pair, chased, stored, third)
+    every = _paired(context, context.machine.run_together(probes, {LINES: chased.first})[pair[0]], PARAMS.lines)
+    references = every.ticks[:, (0, -1)].mean(axis=1) - every.ticks[:, 1].mean()
+    cycles = (every.ticks[:, 2] - every.ticks[:, 1]) / references * REFERENCE_CYCLES / PARAMS.lines
+    assert context.calibration.levels is not None  # found before
+    levels = context.calibration.levels.cycles
+    near = cycles < PARAMS.own * levels.get("l2", levels["l1"])
+    several = msgspec.structs.replace(every, ticks=every.ticks[~near])
+    if not len(several.ticks):
+        return Read(np.nan, np.nan, 1.0)
+    seconds = ticks(several) / context.machine.facts.ticks_per_second
+    return Read(located(several) / PARAMS.lines, seconds * 1e9 / PARAMS.lines, float(near.mean()))
+
+
+def _paired(context: Context, every: np.ndarray, accesses: int) -> Paired:
+    return Paired(ticks=every, step_ticks=step_ticks(context), reference_cycles=REFERENCE_CYCLES, accesses=accesses)
+
+
+def _probes(pair: Pair, chased: Scattered, stored: bool, third: int | None) -> dict[int, Probe]:
+    """One probe per CPU; each phase is one CPU's work, and all meet at a barrier behind it."""
+    (reader, owner), loads, stores = pair, Probe(), Probe()
+    for line in chased.lines:
+        loads, stores = loads.load(line), stores.store(line + 8)  # behind the pointer
+    # translations first: what prefetchers bring for these loads is flushed
+    phases = [(reader, chased.translated() + chased.flushed(PARAMS.settle).fence())]
+    phases.append((owner, (stores if stored else loads).fence()))
+    phases += [] if third is None else [(third, loads.fence())]
+    phases.append((reader, Probe().paired(chased.chase)))
+    probes = dict.fromkeys(sorted({each for each, _ in phases}), Probe())
+    for cpu, work in phases:
+        probes = {each: ((probe + work) if each == cpu else probe).barrier() for each, probe in probes.items()}
+    return probes
+
+
+def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Finding]:
+    """What a read of another core's line costs, by pair and state."""
+    table = context.evidence["core_to_core"] = {state: [] for state in ("modified", "exclusive", "shared")}
+    every = {name: [each[name] for each in rounds] for name in (rounds[0] if rounds else ())}
+    for name, reads in every.items():
+        finding = transfer_finding(name, reads)
+        pair, state = name.split(".")
+        if isinstance(finding.value, float):
+            table[state].append([*map(int, pair.split("-")), round(finding.value, 2)])
+        yield finding
+    context.evidence["core_to_core_rounds"] = {
+        name: [[*each] for each in reads if np.isfinite(each.cycles)] for name, reads in every.items()
+    }
+
+
+def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
+    """Cycles of a read in the rounds, if it was the other core that answered."""
+    parameter, known = f"latency.core_to_core.{name}", [each for each in reads if np.isfinite(each.cycles)]
+    together = float(np.mean([each.one_core for each in reads]))
+    if not known:
+        reason = "in too few samples the two CPUs were on two cores"
+        return decide.unresolved(
+            parameter, "cycles", reason if together else "needs a third core that is further away than the owner"
+        )
+    value, ns = (quantile_of_rounds(each, LATENCY) for each in list(zip(*known, strict=True))[:2])
+    how = f"chases over lines of another core, {len(known)} rounds, {ns.value:.4g} ns [{ns.low:.4g}, {ns.high:.4g}]"
+    how += f"; both CPUs shared one core in {together:.0%} of the time" if together else ""
+    return decide.measured(parameter, value._replace(low=max(value.low, 0.0)), "cycles", how, "core_to_core")
+
+
+def siblings(context: Context) -> tuple[int, ...]:
+    """The threads of a core that has several; empty where none has."""
+    return next((tuple(sorted(each)[:2]) for each in context.machine.facts.siblings if len(each) > 1), ())
+
+
+def chase_together(context: Context) -> float:
+    """Cycles per load from the first cache while another thread of the core does the same, in one round."""
+    with context.memory(2 * PARAMS.smt_lines * 4096) as region:
+        probes, places = {}, {}
+        for number, cpu in enumerate(siblings(context)):
+            lines = region.address + number * region.size // 2 + np.arange(PARAMS.smt_lines) * region.line_size
+            ring, base = context.fresh_rng().permutation(lines), Base(f"ring{number}")
+            context.machine.link(region, ring)
+            places[base] = np.repeat(ring[:1], PARAMS.smt_samples + 3)
+            chase = Probe().chase(base, PARAMS.smt_loads)
+            probes[cpu] = Probe().chase(base, PARAMS.smt_lines).fence().barrier().paired(chase)
+        several = run_on(context.machine, probes, places, warmup=3).values()
+    cycles = [located(_paired(context, each, PARAMS.smt_loads)) for each in several]
+    return float(np.mean(cycles)) / PARAMS.smt_loads
+
+
+def sibling_finding(rounds: Sequence[float]) -> Finding:
+    """Of all rounds."""
+    how = "chases in two threads of a core at once"
+    return decide.measured("latency.smt.l1", quantile_of_rounds(rounds, LATENCY), "cycles", how)
+
+
+def thread_starts(context: Context) -> Finding:
+    """Microseconds between the first and the last thread of a joint start.
+
+    Each thread times how long it waits at the first barrier: who waits longest came first. Differences of such waits
+    need no clock that is the same on all CPUs."""
+    parameter, method, cpus = "thread_start.spread", "waits at the first barrier", context.machine.facts.cpus
+    if len(cpus) < 2:
+        return decide.unavailable(parameter, "microseconds", "one CPU", method)
+    context.progress("thread starts")
+    probe, per_microsecond = Probe().start(dither=False).barrier().stop(), context.machine.facts.ticks_per_second / 1e6
+    found = []
+    for _ in range(PARAMS.starts):
+        waits = [int(each[0, 0]) for each in context.machine.run_together(dict.fromkeys(cpus, probe), 1).values()]
+        found.append((max(waits) - min(waits)) / per_microsecond)
+    context.evidence["thread_start_microseconds"] = [round(each, 4) for each in sorted(found)]
+    low, middle, high = np.quantile(found, (0.025, 0.5, 0.975)).tolist()
+    step = 2 * step_ticks(context) / per_microsecond  # two waits are subtracted, each on a clock that moves in steps
+    spread = Interval(middle, max(low - step, 0.0), high + step)
+    return decide.measured(parameter, spread, "microseconds", method, "thread_start_microseconds")
