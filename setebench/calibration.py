@@ -1,5 +1,8 @@
-"""What a run has measured once and for all of a machine: its clock, its pace, its levels. Frozen; each step that finds
-more puts a new record in its place (`Context.calibration`), so whoever keeps an old one keeps it as it was."""
+"""What a run has measured once and for all of a machine: its clock, its pace, its line, its levels. Frozen; each step
+that finds more puts a new record in its place (`Context.calibration`), so whoever keeps an old one keeps it as it was.
+
+The line is measured here, as every region is laid out by it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from setebench.errors import UnsupportedError
+from setebench.machine import Machine, run_interleaved
+from setebench.probe import Base, Probe
+from setebench.stats.ticks.location import mean_ticks
+
 if TYPE_CHECKING:
     from setebench.stats.estimate import Interval
 
 MEMORY = "memory"
+
+USUAL_LINE = 64
+"""Bytes that a line is taken to have where flushes don't show it."""
 
 
 class Kind(Enum):
@@ -82,11 +95,13 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """`step_ticks`: granularity of the clock. `control_scale`: how many times as long as usual a control of the core's
-    other thread must be on this clock, 0 where it does not say. `issue_pace`: the fastest pace of independent
-    instructions beside a chain that was seen, 0 before. None until measured."""
+    """`step_ticks`: granularity of the clock. `line_bytes`: what a flush takes out of the caches, 0 where it does not
+    show. `control_scale`: how many times as long as usual a control of the core's other thread must be on this clock, 0
+    where it does not say. `issue_pace`: the fastest pace of independent instructions beside a chain that was seen, 0
+    before. None until measured."""
 
     step_ticks: float | None = None
+    line_bytes: int | None = None
     control_scale: int | None = None
     issue_pace: float = 0.0
     levels: Levels | None = None
@@ -95,3 +110,55 @@ class Calibration:
     def level_cycles(self) -> dict[str, float]:
         """About how many cycles a load from each level takes, nearest first; empty before the levels are found."""
         return self.levels.cycles if self.levels else {}
+
+
+# -- the line ---------------------------------------------------------------------------------------------------------
+
+DISTANCES = (0, *(8 << octave for octave in range(7)))
+"""Bytes from a flushed address to the one that is loaded: the first is a sure miss, the last, 512, a sure hit."""
+
+LINE_SAMPLES = 120
+"""Loads at each distance: means of hits and misses on a clock of 36 ticks are some ticks off."""
+
+FLUSH_CYCLES = 2000
+"""Wait behind a flush: a written-back line is on its way that long."""
+
+CLEAR = 0.2
+"""A mean nearer to the middle between a hit and a miss, in parts of their difference, says neither."""
+
+LINE_BYTES_OF_POOL = 1 << 18
+"""Memory in which lines are flushed."""
+
+
+def measured_line(machine: Machine, cpu: int | None, rng: np.random.Generator) -> int:
+    """Bytes that a flush takes out of the caches at once, 0 where hits and misses are not clear, or nothing flushes.
+
+    Nothing is loaded between the flush and the load that is timed, so what misses was part of the flushed line, and no
+    prefetcher brought what hits."""
+    here, there = Base("here"), Base("there")
+    probe = Probe().load(here).load(there).fence().flush(here).fence().wait(FLUSH_CYCLES).fence()
+    probe = probe.start().load(there).stop()
+    try:
+        region = machine.allocate(LINE_BYTES_OF_POOL, min(machine.facts.page_sizes))
+    except UnsupportedError:
+        return 0
+    try:
+        at = region.address + rng.integers(0, region.size // (2 * DISTANCES[-1]), LINE_SAMPLES) * 2 * DISTANCES[-1]
+        places = [{here: at, there: at + distance} for distance in DISTANCES]
+        ticks = run_interleaved(machine, [probe] * len(DISTANCES), places, rng, cpu=cpu)
+    except UnsupportedError:
+        return 0
+    finally:
+        machine.release(region)
+    return line_of([mean_ticks(each) for each in ticks])
+
+
+def line_of(means: Sequence[float]) -> int:
+    """The smallest of `DISTANCES` that was a hit, by mean ticks at each, if all smaller ones missed and all larger ones
+    hit; else 0."""
+    middle, gap = (means[0] + means[-1]) / 2, means[0] - means[-1]
+    if gap <= 0 or any(abs(mean - middle) < CLEAR * gap for mean in means):
+        return 0
+    hits = [mean < middle for mean in means]
+    first = hits.index(True)
+    return DISTANCES[first] if all(hits[first:]) else 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from setebench.calibration import Calibration
+from setebench.calibration import USUAL_LINE, Calibration, measured_line
 from setebench.machine import Machine, Region
 from setebench.results import Finding
 
@@ -61,12 +61,27 @@ class Context:
         """The CPU that probes run on: the machine's own where none was chosen."""
         return self.machine.facts.own_cpu if self.cpu is None else self.cpu
 
+    @property
+    def line_size(self) -> int:
+        """Bytes of a line: measured at the first use, `USUAL_LINE` where a flush doesn't show it."""
+        if self.calibration.line_bytes is None:
+            line = measured_line(self.machine, self.cpu, self.rng("line size"))
+            self.calibration = replace(self.calibration, line_bytes=line)
+        return self.calibration.line_bytes or USUAL_LINE
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """Memory of the machine (see `Machine.allocate`), in lines of the measured size."""
+        line = self.line_size
+        region = self.machine.allocate(size, page_size, populate=populate)
+        region.line_size = line
+        return region
+
     @contextmanager
     def memory(self, size: int) -> Iterator[Region]:
         """So many bytes in the smallest pages, until the block ends. Raises `UnsupportedError` where there are not so
         many."""
         page = min(self.machine.facts.page_sizes)
-        region = self.machine.allocate(-(-size // page) * page, page)
+        region = self.allocate(-(-size // page) * page, page)
         try:
             yield region
         finally:

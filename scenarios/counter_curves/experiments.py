@@ -88,7 +88,7 @@ def reader(context: Context, params: Params) -> Iterator[Point]:
     """Bandwidth and latencies by threads, delay, and prefetchers on or off."""
     roles, cpus = countable(context.machine, READER_ROLES), _cpus(context, params)
     # streams at one place of a page each would meet in the same sets of caches
-    stride = (params.rounds + 5) * context.machine.facts.line_size
+    stride = (params.rounds + 5) * context.line_size
     counts = sorted({1, len(cpus), *(some for some in (len(cpus) // 4, len(cpus) // 2, len(cpus) - 1) if some > 1)})
     with ExitStack() as stack:
         regions = {cpu: stack.enter_context(context.memory(4 * stride)) for cpu in cpus}
@@ -105,7 +105,7 @@ def reader(context: Context, params: Params) -> Iterator[Point]:
 def _read(
     context: Context, params: Params, roles: Sequence[str], work: tuple[dict[int, Probe], dict[int, Region]]
 ) -> Point:
-    (probes, regions), machine, line = work, context.machine, context.machine.facts.line_size
+    (probes, regions), machine, line = work, context.machine, context.line_size
     placements = {Base(f"read{cpu}"): np.full(1, region.address) for cpu, region in regions.items()}
 
     def run() -> Ticks:
@@ -129,7 +129,7 @@ def _read(
 def _reading(context: Context, params: Params, cpu: int, delay: int, together: bool) -> Probe:
     """A reader's probe: four lines at once, one of each stream, as Helm and Taura 2019 did. Its lines are flushed
     before they are read, so every one comes from memory."""
-    line = context.machine.facts.line_size
+    line = context.line_size
     streams = [Base(f"read{cpu}") + each * (params.rounds + 5) * line for each in range(4)]
     probe, body = Probe(), Probe()
     for stream in streams:
@@ -200,7 +200,7 @@ def volumes(context: Context, params: Params) -> Iterator[Point]:
     """What a triad over flushed arrays reads and writes by each role that counts lines of memory, and by the code (Helm
     and Taura 2019, 5.3)."""
     roles, machine, array = countable(context.machine, MEMORY_ROLES), context.machine, params.triad_bytes
-    line = machine.facts.line_size
+    line = context.line_size
     with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
         away = Probe().repeat(region.size // line, Probe().flush(ARRAY), advance=line).fence()
         probe = away.stream(ARRAY, "triad", array, max(machine.facts.access_sizes)).fence() + away
@@ -224,7 +224,7 @@ def _sizes(params: Params) -> list[int]:
 def streams(context: Context, params: Params) -> Iterator[Point]:
     """Events per line that a load or a store stream uses, by working set."""
     machine, roles = context.machine, countable(context.machine, STREAM_ROLES)
-    line, width = machine.facts.line_size, max(machine.facts.access_sizes)
+    line, width = context.line_size, max(machine.facts.access_sizes)
     with context.memory(array_spacing(params.largest_bytes)) as region:
 
         def passes(kernel: str, size: int, count: int) -> Ticks:
@@ -251,7 +251,7 @@ def chases(context: Context, params: Params) -> Iterator[Point]:
     machine, roles = context.machine, countable(context.machine, STALL_ROLES)
     turns = max(2, params.lines // 16 // params.steps)
     done = turns * params.steps
-    with context.memory(span_bytes(params.largest_bytes, machine.facts.line_size)) as region:
+    with context.memory(span_bytes(params.largest_bytes, context.line_size)) as region:
         for size in _sizes(params):
             context.progress(f"chase over {size >> 10} KiB")
             rng = context.rng(size)

@@ -318,7 +318,7 @@ class Battery:
         """Every second line of some pages in turn, then of some others: no prefetcher brings a line that is still to
         come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
         rng, most = self._context.rng(23), FULL_LINES * self._params.amounts[-1]
-        stride = 2 * self._context.machine.facts.line_size
+        stride = 2 * self._context.line_size
         turns = -(-most // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
         region = self._allocate(turns * FULL_PAGES * PAGE_BYTES)
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, FULL_PAGES, 1)
@@ -329,11 +329,11 @@ class Battery:
     def _streams(self) -> Iterator[Workload]:
         """Consecutive flushed lines, chased and written past the caches; floating-point work on arrays that stay in L1,
         in two widths (Röhl et al. 2015, Fig. 1.2)."""
-        machine, facts = self._context.machine, self._context.machine.facts
-        size = STREAM_LINES * facts.line_size
+        machine, facts, line = self._context.machine, self._context.machine.facts, self._context.line_size
+        size = STREAM_LINES * line
         region = self._allocate(stream_bytes(KERNELS["store_nt"], size))
-        machine.link(region, region.address + np.arange(STREAM_LINES) * facts.line_size)
-        away = Probe().repeat(STREAM_LINES, Probe().flush(TARGET), advance=facts.line_size).fence()
+        machine.link(region, region.address + np.arange(STREAM_LINES) * line)
+        away = Probe().repeat(STREAM_LINES, Probe().flush(TARGET), advance=line).fence()
 
         def at(count: int) -> Placements:
             return {TARGET: np.full(count, region.address)}
@@ -420,7 +420,7 @@ class Battery:
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
         rng = context.rng(int(size_bytes))
-        region = self._allocate(span_bytes(size_bytes, context.machine.facts.line_size))
+        region = self._allocate(span_bytes(size_bytes, context.line_size))
         order = by_windows(lay(region, size_bytes, rng), rng)
         context.machine.link(region, order)
         # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted

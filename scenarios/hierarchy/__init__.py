@@ -26,7 +26,7 @@ from .cores import Reads, chase_together, read_lines, sibling_finding, siblings,
 from .eviction_sets import EvictionRound, measure_eviction, second_cache_findings, second_cache_shape
 from .faults import PAGE_BYTES, FaultRound, fault_finding, first_touches
 from .first_cache import StrideRound, first_cache_findings, first_cache_shape, measure_strides
-from .line_size import line_findings, line_size
+from .line_size import line_findings
 from .replacement import Replaced, SecondReplaced, measure_first, measure_second, replacement_finding, second_findings
 from .tlbs import HUGE_PAGE, TlbRound, measure_large, measure_tlbs, tlb_evidence, tlb_findings
 
@@ -50,8 +50,6 @@ def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores: each round puts all questions in turn."""
     region = working_memory(context)
     try:
-        context.progress("line size")
-        lines = line_size(context, region)
         levels = find_levels(context, region)
     finally:
         context.machine.release(region)
@@ -63,7 +61,7 @@ def answer(context: Context) -> Iterator[Finding]:
                 measure(context, pool, found)
     finally:
         pool.close()
-    yield from line_findings(lines, len(levels.caches))
+    yield from line_findings(context, len(levels.caches))
     yield from _cache_findings(context, levels, found)
     yield from transfer_findings(context, found.reads)
     if found.threads:
@@ -117,7 +115,7 @@ _QUESTIONS: dict[str, Callable[[Context, Pool, _Rounds], None]] = {
 
 def _cache_findings(context: Context, levels: Levels, found: _Rounds) -> Iterator[Finding]:
     """Every level from the first outwards."""
-    line = context.machine.facts.line_size
+    line = context.line_size
     context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (found.strides, found.evictions))
     yield from first_cache_findings(found.strides)
     first, second = first_cache_shape(found.strides), second_cache_shape(found.evictions, line)

@@ -67,7 +67,7 @@ class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
     """One round: a minimal set of the second cache, how many pages of the pool are congruent with it, and among these a
     set of each further cache."""
-    evictions, line = Evictions(context, pool), context.machine.facts.line_size
+    evictions, line = Evictions(context, pool), context.line_size
     for _ in range(params.tries):
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
         lines = np.array(rest)
@@ -92,7 +92,7 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
     # of others, as many as hold several of the set if all sets are open to them
     wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
     page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
-    line, victim = context.machine.facts.line_size, int(found.own[0])
+    line, victim = context.line_size, int(found.own[0])
     offset = (victim + pool.rng.integers(1, TLB_PAGE_BYTES // line, wanted) * line) % TLB_PAGE_BYTES
     elsewhere = np.setdiff1d(page + offset, found.ring)
     # one of the set is left out, and another line clears the nearer caches in its place

@@ -56,7 +56,7 @@ def first_touches(context: Context, pages: str, params: Params = PARAMS) -> Faul
     line, but not without its translation, so the difference holds the fault and nothing else."""
     machine, size = context.machine, PAGE_BYTES[pages]
     most = int(params.memory * machine.facts.memory_bytes) // size
-    region = machine.allocate(max(1, min(params.pages[pages], most)) * size, size, populate=False)
+    region = context.allocate(max(1, min(params.pages[pages], most)) * size, size, populate=False)
     try:
         pace, touched = [cycles_per_tick(context)], []
         for addresses in _addresses(context, region):

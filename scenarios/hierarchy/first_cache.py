@@ -56,7 +56,7 @@ class StrideRound(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
     """One round of all strides."""
-    region = context.machine.allocate(params.region_bytes, max(context.machine.facts.page_sizes))
+    region = context.allocate(params.region_bytes, max(context.machine.facts.page_sizes))
     octaves = (params.most_stride // params.least_stride).bit_length()
     strides = tuple(params.least_stride << octave for octave in range(octaves))
     try:

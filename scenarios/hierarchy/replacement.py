@@ -99,7 +99,7 @@ def _replaced(context: Context, region: Region, sets: Sets, level: int, ways: in
 
 def measure_first(context: Context, first: FirstShape) -> Replaced:
     """One round on sets of a first cache whose index is address bits."""
-    region = context.machine.allocate(PARAMS.region_bytes, max(context.machine.facts.page_sizes))
+    region = context.allocate(PARAMS.region_bytes, max(context.machine.facts.page_sizes))
     try:
         rng, line, ways = context.fresh_rng(), region.line_size, first.ways
         stride, own = max(first.bytes // ways, TLB_PAGE_BYTES), ways + PARAMS.extra

@@ -195,7 +195,7 @@ def measure_tlbs(context: Context) -> TlbRound:
     """One round for small pages, in memory of its own."""
     group = max(STRIDES) * SMALL_PAGE
     size = min(PARAMS.most, context.machine.facts.memory_bytes // (2 * group)) * group + PARAMS.align_bytes
-    region = context.machine.allocate(size, SMALL_PAGE, populate=False)
+    region = context.allocate(size, SMALL_PAGE, populate=False)
     try:
         return _Pages(context, region, SMALL_PAGE).round((*STRIDES, RANDOM))
     finally:
@@ -210,7 +210,7 @@ def measure_large(context: Context, small: TlbRound) -> TlbRound | None:
     wanted = min(PARAMS.large_bytes, int(PARAMS.large_fraction * context.machine.facts.memory_bytes))
     if first is None or wanted < 2 * PARAMS.least * HUGE_PAGE:
         return TlbRound()
-    region = context.machine.allocate(wanted // HUGE_PAGE * HUGE_PAGE, HUGE_PAGE, populate=False)
+    region = context.allocate(wanted // HUGE_PAGE * HUGE_PAGE, HUGE_PAGE, populate=False)
     try:
         parts = _Pages(context, region, SMALL_PAGE).miss(int(PARAMS.beyond_first * first.risen[2]), max(STRIDES))
         return None if parts > first.behind / 2 else _Pages(context, region, HUGE_PAGE).round((ADJACENT,))

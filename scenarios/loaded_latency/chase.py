@@ -54,16 +54,16 @@ class LoadedChase:
     def __init__(self, context: Context, loaders: tuple[int, ...]) -> None:
         self._context, self._machine, self._loaders = context, context.machine, loaders
         facts = self._facts = context.machine.facts
-        self._line, page = facts.line_size, min(facts.page_sizes)
+        self._line, page = context.line_size, min(facts.page_sizes)
         room = facts.memory_bytes // (4 * STREAMS * max(len(loaders), 1))
         self._bytes = min(PARAMS.stream_bytes, room // page * page)
         self._apart = self._bytes + PARAMS.stagger_lines * self._line
         self._steps: dict[Step, int] = {}
         self._regions: list[Region] = []
         try:
-            self._regions.append(self._machine.allocate(min(PARAMS.chased_bytes, facts.memory_bytes // 4), page))
+            self._regions.append(context.allocate(min(PARAMS.chased_bytes, facts.memory_bytes // 4), page))
             for _ in loaders:
-                self._regions.append(self._machine.allocate(STREAMS * self._apart + 2 * page, page))
+                self._regions.append(context.allocate(STREAMS * self._apart + 2 * page, page))
         except BaseException:
             self.close()
             raise

@@ -28,8 +28,8 @@ from .rules import Asker, ask_rules
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what is found of every prefetcher, or of the one pattern that is asked for."""
     pattern, facts = context.options.get("pattern"), context.machine.facts
-    if pattern:  # before anything is measured: a word that is no access must not cost a second
-        parse(pattern, PAGE_BYTES // facts.line_size, facts.line_size)
+    if pattern:  # before more than the line is measured: a word that is no access must not cost a second
+        parse(pattern, PAGE_BYTES // context.line_size, context.line_size)
     with context.memory(min(PARAMS.pool_bytes, facts.memory_bytes // 4)) as region:
         context.progress("controls")
         trials = Trials(context, region)

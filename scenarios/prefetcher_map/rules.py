@@ -373,7 +373,7 @@ def _crossing(asker: Asker, name: str, report: Report) -> None:
         report.add("crosses_4k_in_2m", True)
         return
     try:
-        region = context.machine.allocate(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES)
+        region = context.allocate(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES)
     except UnsupportedError as error:
         report.open("crosses_4k_in_2m", f"no 2 MiB pages: {error}")
         return

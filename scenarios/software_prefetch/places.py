@@ -180,7 +180,7 @@ def first_touches(trials: Trials) -> tuple[list[Times], list[Times]]:
     touch does not fault. Raises `UnsupportedError` where memory is short."""
     context, params, bursts = trials.context, trials.params, trials.bursts
     stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
-    region = context.machine.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
+    region = context.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
     try:
         hinted = bursts.rng.permutation(np.arange(pages) % 2 == 0)
         probe = Probe()

@@ -45,7 +45,7 @@ class Pool:
         machine, run = context.machine, self.params.run_pages
         most = machine.facts.memory_bytes // (2 * run * TLB_PAGE_BYTES)
         number = np.arange(min(pages, most), dtype=np.int64)
-        self.region = machine.allocate(
+        self.region = context.allocate(
             len(number) * run * TLB_PAGE_BYTES, min(machine.facts.page_sizes), populate=False
         )
         self.pages: Lines = self.region.address + (number * run + (5 * number + number // run) % run) * TLB_PAGE_BYTES

@@ -62,10 +62,10 @@ def working_memory(context: Context) -> Region:
     Where so much is not to be had, half of it, and so on; the sweep then ends earlier, which a progress message says.
     Raises `UnsupportedError` where there is hardly any."""
     facts, params = context.machine.facts, FindParams()
-    wanted = min(span_bytes(SizeSweepParams().largest, facts.line_size), facts.memory_bytes // 2)
+    wanted = min(span_bytes(SizeSweepParams().largest, context.line_size), facts.memory_bytes // 2)
     while True:
         try:
-            return context.machine.allocate(wanted, min(facts.page_sizes))
+            return context.allocate(wanted, min(facts.page_sizes))
         except UnsupportedError:
             wanted //= 2
             if wanted < params.least_memory:

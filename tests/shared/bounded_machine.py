@@ -58,5 +58,6 @@ def bounded(line_size: int = 64) -> Context:
     """A context whose clock is fine, and which sees no co-runners."""
     levels = Levels(walks={}, cycles=CYCLES)
     return Context(
-        machine=BoundedMachine(line_size), calibration=Calibration(levels=levels, step_ticks=1.0, control_scale=0)
+        machine=BoundedMachine(line_size),
+        calibration=Calibration(levels=levels, line_bytes=line_size, step_ticks=1.0, control_scale=0),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy.faults import fault_finding, first_touches
-from setebench.scenarios.hierarchy.line_size import line_size
 from small_presets import small_file
 
 from setebench.judge import Verdict
@@ -20,8 +19,7 @@ MEMORY = 32 << 20
 
 @pytest.mark.parametrize("line", [32, 64, 128])
 def test_line_size(line: int) -> None:
-    machine = quiet(line_size_bytes=line)
-    assert line_size(Context(machine=machine), machine.allocate(MEMORY, 4096)) == line
+    assert Context(machine=quiet(line_size_bytes=line)).line_size == line
 
 
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:

@@ -89,6 +89,7 @@ def _reads(module: str, name: str) -> Iterator[str]:
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Attribute)
             and node.value.attr == "calibration"
+            and node.attr != "line_bytes"  # measured before anything is laid out: it can't come from elsewhere
         ):
             yield READ_AS[node.attr]
         elif isinstance(node, ast.Attribute) and node.attr == "foundations":

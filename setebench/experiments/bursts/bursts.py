@@ -82,7 +82,7 @@ def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -
     while region is None:
         for page in pages:
             with suppress(UnsupportedError):
-                region = context.machine.allocate(max(size // page, 1) * page, page)
+                region = context.allocate(max(size // page, 1) * page, page)
                 break
         size //= 2
         if region is None and size < params.least_bytes:

@@ -181,7 +181,7 @@ class _Timer:
                 at = (blocks - back) % stream.blocks * stream.spacing
                 placements[base] = self._team.regions[cpu].address + at
         before = _spent(machine, cpus)
-        probes = {cpu: stream.probe(cpu, machine.facts.line_size, rolled) for cpu in cpus}
+        probes = {cpu: stream.probe(cpu, self._context.line_size, rolled) for cpu in cpus}
         found = run_on(machine, probes, placements, warmup=warmup)
         had, passed = (_spent(machine, cpus) - before).T
         if memory:

@@ -44,7 +44,7 @@ def findings(rounds: list[EvictionRound]) -> dict[str, Finding]:
 
 def measured(rounds: int, **changes: Any) -> dict[str, Finding]:
     cycles = {name: each for name, each in LEVELS.cycles.items() if changes.get(name, True) is not None}
-    calibration = Calibration(levels=replace(LEVELS, cycles=cycles))
+    calibration = Calibration(levels=replace(LEVELS, cycles=cycles), line_bytes=64)
     context = Context(machine=quiet(**changes), calibration=calibration)
     pool = Pool(context, 8192)
     found = findings([measure_eviction(context, pool)[0] for _ in range(rounds)])

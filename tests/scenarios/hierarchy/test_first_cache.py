@@ -20,7 +20,7 @@ STRIDES = tuple(512 << octave for octave in range(9))
 
 
 def measured(rounds: int = 1, **changes: object) -> dict[str, Finding]:
-    context = Context(machine=quiet(**changes), calibration=Calibration(levels=LEVELS))
+    context = Context(machine=quiet(**changes), calibration=Calibration(levels=LEVELS, line_bytes=64))
     found = first_cache_findings([measure_strides(context) for _ in range(rounds)])
     return {each.parameter.removeprefix("cache.l1."): each for each in found}
 

@@ -11,6 +11,7 @@ from lru_machine import CHANCE, HASHED, LruMachine, Noise, Table
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy.tlbs import Curve, TlbRound, measure_large, measure_tlbs, tlb_findings
 
+from setebench.calibration import Calibration
 from setebench.machine import open_machine
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
@@ -23,7 +24,7 @@ MEMORY = 256 << 20
 
 
 def findings_of(machine: Any, rounds: int = 2, large: bool = False) -> dict[str, Finding]:
-    context = Context(machine=machine)
+    context = Context(machine=machine, calibration=Calibration(line_bytes=machine.facts.line_size))
     small = [measure_tlbs(context) for _ in range(rounds)]
     more = [measure_large(context, each) for each in small] if large else []
     return {finding.parameter: finding for finding in tlb_findings(small, more)}

@@ -9,10 +9,9 @@ from setebench.scenarios.hierarchy.cores import read_lines
 from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import first_touches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
-from setebench.scenarios.hierarchy.line_size import line_size
 from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
 
-from setebench.calibration import Calibration, Levels
+from setebench.calibration import Calibration, Levels, measured_line
 from setebench.experiments.chases import Pool
 from setebench.experiments.conflicts import Sets, load_cycles
 from setebench.experiments.size_sweep import SizeSweepParams, WorkingSet
@@ -55,7 +54,7 @@ def test_traversals(line: int) -> None:
         swept.go_round(context, 1)
         swept.flush(context)
         swept.time(context, 20, 64)
-    line_size(context, region)
+    measured_line(context.machine, None, context.rng(1))
     first_touches(context, "4k")
 
 
