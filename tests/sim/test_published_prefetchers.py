@@ -6,29 +6,37 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from quiet_machines import HUGE
-from watched_levels import WatchedLevel
 
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import TABLES, load, parse
+from setebench.sim.truth.described import Level, level_of
 
 
-def came(level: WatchedLevel, lines: Sequence[int], ip: int = 0x40, page: int | None = None) -> list[list[int]]:
-    """For each access to a line of a page (a fresh one), which lines came, as numbers of lines in that page."""
-    first = level.fresh_page() if page is None else page
-    return [[each - first for each in level.access(first + line, ip)] for line in lines]
+def alone(prefetcher: spec.AnyPrefetcher) -> Level:
+    """A level with this prefetcher."""
+    return level_of((prefetcher,), 64)
+
+
+def came(level: Level, lines: Sequence[int], ip: int = 0x40) -> list[list[int]]:
+    """For each access to a line of a fresh page, which lines came, as numbers of lines in that page."""
+    first = level.fresh_page()
+    return [sorted(each - first for each in level.access(first + line, ip)) for line in lines]
+
+
+def streamer(**changes: Any) -> Level:
+    return alone(spec.Streamer(level=2, trigger=3, **changes))
+
+
+def reference_prediction(**changes: Any) -> Level:
+    return alone(spec.ReferencePrediction(level=1, fills="l1", **changes))
 
 
 @pytest.mark.parametrize(("level", "degree"), [(1, 2), (1, 4), (2, 3)])
 def test_next_lines_up_to_the_pages_end(level: int, degree: int) -> None:
-    watched = WatchedLevel(spec.NextLine(level=level, fills=f"l{level}", degree=degree))
+    watched = alone(spec.NextLine(level=level, fills=f"l{level}", degree=degree))
     assert came(watched, [30]) == [[*range(31, 31 + degree)]]
     assert came(watched, [62, 63]) == [[63], []]
-
-
-def streamer(**changes: Any) -> WatchedLevel:
-    return WatchedLevel(spec.Streamer(level=2, trigger=3, **changes))
 
 
 def test_a_stream_that_leads_by_new_lines() -> None:
@@ -39,20 +47,11 @@ def test_a_stream_that_leads_by_new_lines() -> None:
     assert came(by_line, [10, 11, 12, 12, 12, 13]) == [[], [], [13, 14], [], [], [15, 16]]
 
 
-def test_a_stream_that_leads_by_accesses() -> None:
-    by_access = streamer(degree=2, max_distance=5, leads_by="access")
-    page = by_access.fresh_page()
-    assert came(by_access, [10, 11, 12], page=page) == [[], [], [13, 14]]
-    by_access.load([(page + 13, 1)])
-    assert {page + 15, page + 16} <= by_access.there
-    assert came(by_access, [13, 14], page=page)[0] == []  # a hit of level 1 is not seen by level 2
-
-
 def test_a_stream_that_counts_lines_in_any_order() -> None:
     any_order = spec.Streamer(level=2, trigger=4, counts="distinct", degree=2, max_distance=5)
-    assert came(WatchedLevel(any_order), [20, 24, 21, 22]) == [[], [], [], [25, 26]]  # beyond the furthest
-    assert came(WatchedLevel(any_order), [20, 21, 20, 22, 23, 24]) == [[], [], [], [], [24, 25], [26, 27]]
-    assert came(WatchedLevel(any_order), [24, 23, 22, 21]) == [[], [], [], [19, 20]]
+    assert came(alone(any_order), [20, 24, 21, 22]) == [[], [], [], [25, 26]]  # beyond the furthest
+    assert came(alone(any_order), [20, 21, 20, 22, 23, 24]) == [[], [], [], [], [24, 25], [26, 27]]
+    assert came(alone(any_order), [24, 23, 22, 21]) == [[], [], [], [19, 20]]
 
 
 def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
@@ -61,52 +60,34 @@ def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
 
 
 def test_a_stream_buffer_is_kept_full_from_its_head() -> None:
-    watched = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=4))
+    watched = alone(spec.StreamBuffer(level=2, buffers=4, depth=4))
     assert came(watched, [20, 21, 22]) == [[21, 22, 23, 24], [25], [26]]
     assert came(watched, [20, 23, 21, 25]) == [[21, 22, 23, 24], [], [25], []]
-    any_entry = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=4, head_only=False))
+    any_entry = alone(spec.StreamBuffer(level=2, buffers=4, depth=4, head_only=False))
     assert came(any_entry, [20, 23]) == [[21, 22, 23, 24], [25, 26, 27]]
 
 
 def test_best_offset_learns_an_offset_that_is_in_time() -> None:
-    watched = WatchedLevel(spec.BestOffset(level=2, max_offset=16, round_max=50, arrives_after=6))
+    watched = alone(spec.BestOffset(level=2, max_offset=16, round_max=50, arrives_after=6))
     assert came(watched, [20]) == [[21]]  # the next line before anything was learned
     for _ in range(14):
         came(watched, range(64))
     assert came(watched, [20, 21]) == [[28], [29]]  # 8: six accesses are not there yet, 7 is no offset
 
 
-def test_best_offset_follows_strides_and_is_off_where_nothing_scores() -> None:
-    watched = WatchedLevel(spec.BestOffset(level=2, max_offset=16, round_max=50))
-    for _ in range(24):
-        came(watched, range(0, 64, 3))
-    assert came(watched, [20]) == [[23]]
-    watched.scatter()
-    assert came(watched, range(20, 30)) == [[]] * 10
-
-
 FOOTPRINT = (5, 2, 9, 14)
 
 
-def visits(watched: WatchedLevel, footprints: Sequence[Sequence[int]], ips: Sequence[int] = (0x10, 0x20)) -> None:
-    """Visit pages whose first access is by one instruction, the others by another."""
-    for lines in footprints:
-        page = watched.fresh_page()
-        came(watched, lines[:1], ips[0], page)
-        came(watched, lines[1:], ips[1], page)
-
-
 def test_spatial_patterns_are_recalled_by_instruction_and_place() -> None:
-    watched = WatchedLevel(spec.SpatialPattern(level=1, fills="l1", active_regions=4, region_size_bytes=1024))
-    visits(watched, [FOOTPRINT] * 6)
+    watched = alone(spec.SpatialPattern(level=1, fills="l1", active_regions=4, region_size_bytes=1024))
+    for _ in range(6):
+        page = watched.fresh_page()
+        for place, line in enumerate(FOOTPRINT):
+            watched.access(page + line, 0x20 if place else 0x10)
     assert came(watched, [5], 0x10) == [[2, 9, 14]]
     assert came(watched, [5], 0x30) == [[]]  # another instruction
     assert came(watched, [6], 0x10) == [[]]  # another place in the region
     assert came(watched, [16 + 5], 0x10) == [[16 + 2, 16 + 9, 16 + 14]]
-
-
-def reference_prediction(**changes: Any) -> WatchedLevel:
-    return WatchedLevel(spec.ReferencePrediction(level=1, fills="l1", **changes))
 
 
 def test_reference_prediction_goes_through_its_states() -> None:
@@ -119,7 +100,7 @@ def test_reference_prediction_goes_through_its_states() -> None:
 
 
 def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
-    watched = WatchedLevel(spec.FeedbackStream(level=2, start_level=3, interval=32))
+    watched = alone(spec.FeedbackStream(level=2, start_level=3, interval=32))
     at_first = came(watched, range(8))
     assert [len(each) for each in at_first] == [0, 0, 2, 2, 2, 2, 2, 2]
     for _ in range(4):
@@ -131,7 +112,7 @@ def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
 
 
 def test_complex_instructions_follow_their_distances() -> None:
-    watched = WatchedLevel(spec.InstructionClasses(level=1, fills="l1", complex_degree=2))
+    watched = alone(spec.InstructionClasses(level=1, fills="l1", complex_degree=2))
     lines = [line for line in range(64) if line % 9 in (0, 2)]
     for _ in range(5):
         came(watched, lines, 0x40)
@@ -139,7 +120,7 @@ def test_complex_instructions_follow_their_distances() -> None:
 
 
 def test_a_table_brings_its_lines_by_the_number_of_accesses() -> None:
-    watched = WatchedLevel(spec.LineTable(level=2, trigger=3, lines=((1,), (), (2, -3))))
+    watched = alone(spec.LineTable(level=2, trigger=3, lines=((1,), (), (2, -3))))
     assert came(watched, [20, 21, 22, 25, 27, 28]) == [[], [], [23], [], [24, 29], [30]]
     assert came(watched, [30, 29, 28, 27, 26]) == [[], [], [27], [], [24]]
     assert came(watched, [10, 11, 9, 8, 7]) == [[], [], [], [7], []]  # a run begins anew where it turns
@@ -151,22 +132,4 @@ def test_a_file_that_names_a_kind_of_before_is_a_table(kind: str) -> None:
     old = f'{text}\n[[prefetchers]]\nkind = "{kind}"\nlevel = 1\nfills = "l1"\ndegree = 2\n'
     (found,) = parse(old, "old").prefetchers
     assert isinstance(found, spec.LineTable) and found.fills == "l1"
-    assert any(came(WatchedLevel(found), range(40)))
-
-
-def test_what_threads_do_not_share_each_learns_alone() -> None:
-    for share, expected in ((True, True), (False, False)):
-        kind = spec.ReferencePrediction(level=1, fills="l1", starts="steady", shared_by_smt=share)
-        watched = WatchedLevel(kind, core=spec.Core(threads_per_core=2))
-        page = watched.fresh_page()
-        watched.load([(page, 0x40), (page + 5, 0x40)])
-        watched.load([(page + 10, 0x40)], cpu=1)
-        assert (page + 15 in watched.there) == expected
-
-
-@pytest.mark.parametrize("kind", [spec.StreamBuffer, spec.BestOffset])
-def test_page_boundaries_are_kept_but_where_the_file_says_otherwise(kind: type[spec.Prefetcher]) -> None:
-    kept = WatchedLevel(kind(level=2), page=HUGE)
-    crossing = WatchedLevel(kind(level=2, crosses_4k_in_2m=True), page=HUGE)
-    assert all(line < 64 for each in came(kept, [62, 63]) for line in each)
-    assert any(line >= 64 for each in came(crossing, [62, 63]) for line in each)
+    assert any(came(alone(found), range(40)))

@@ -34,8 +34,8 @@ def template(machine: spec.Machine, name: str) -> str:
     lines = [HEAD + "\n".join(_table(renamed, "", explained)).strip(), ""]
     lines.append("# What a machine may have as well, hardware prefetchers among it: take the comment signs away.")
     fault = spec.Pmu(events={"l1d_fill": (spec.Fault(kind="scaled", amount=2.0),)})
-    examples = [("remote_memory", spec.RemoteMemory()), ("pmu", fault)]
-    for path, value in [*examples, *(("prefetchers", example(kind)) for kind in PREFETCHERS)]:
+    kinds = [("prefetchers", example(kind)) for kind in PREFETCHERS]
+    for path, value in [("remote_memory", spec.RemoteMemory()), ("pmu", fault), *kinds]:
         lines += [f"#{line}" for line in _table(value, path, explained)]
     return "\n".join(lines) + "\n"
 
@@ -47,57 +47,47 @@ def example(table: TableType) -> Any:
     return table(level=level, fills=f"l{level}")
 
 
-def _table(value: msgspec.Struct, path: str, explained: set[TableType] | None) -> Iterator[str]:
+def _table(value: Any, path: str, explained: set[TableType] | None, header: str = "[{}]") -> Iterator[str]:
     """The lines of one table: header, plain fields, then the tables inside it, as TOML wants it. Kinds of table that
     are not in `explained` yet are explained where it is given."""
     table = type(value)
-    explains = explained is not None and table not in explained
+    fields = table_fields(table) if issubclass(table, msgspec.Struct) else {}
+    own = {name: getattr(value, name) for name in fields} if fields else value
+    new = bool(fields) and explained is not None and table not in explained
+    kind = kind_of(table) if fields else None
     if path:
-        yield from ("", f"[[{path}]]" if kind_of(table) or isinstance(value, spec.Level | spec.Fault) else f"[{path}]")
-    if explains and path:
-        yield from comment(" ".join((table.__doc__ or "").split()))
-    if kind_of(table):
-        yield f'kind = "{kind_of(table)}"'
+        yield from ("", ("[[{}]]" if kind else header).format(path))
+        if new:
+            yield from _comment(table.__doc__ or "")
+    if kind:
+        yield f'kind = "{kind}"'
     if explained is not None:
         explained.add(table)
-    inner = []
-    for field in table_fields(table).values():
-        own = getattr(value, field.name)
-        if explains:
-            yield from comment(f"{field.name}: {field.meaning} ({allowed(field)}{_default(field, own)})")
-        if isinstance(own, msgspec.Struct | dict) or (own and isinstance(own, tuple) and _are_tables(own)):
-            inner.append((f"{path}.{field.name}".lstrip("."), own))
-        elif own is not None:
-            yield from _assignment(field.name, own)
-    for name, own in inner:
-        yield from _inner(own, name, explained)
+    for name, each in own.items():
+        if new:
+            yield from _comment(
+                f"{name}: {fields[name].meaning} ({allowed(fields[name])}{_default(fields[name], each)})"
+            )
+        if not _tables(each) and each is not None:
+            yield from _assignment(name, each)
+    for name, each in own.items():
+        several = isinstance(each, tuple)
+        for inner in _tables(each):
+            yield from _table(inner, f"{path}.{name}".lstrip("."), explained, "[[{}]]" if several else "[{}]")
 
 
-def _are_tables(values: tuple[Any, ...]) -> bool:
-    return isinstance(values[0], msgspec.Struct)
+def _tables(value: Any) -> tuple[Any, ...]:
+    """The tables that a value is or holds."""
+    if isinstance(value, tuple):
+        return value if value and isinstance(value[0], msgspec.Struct) else ()
+    return (value,) if isinstance(value, msgspec.Struct | dict) else ()
 
 
 def _default(field: Field, value: Any) -> str:
-    if field.required:
+    if field.default is msgspec.NODEFAULT:
         return "; must be given"
     plain = isinstance(field.default, bool | int | float | str)
     return f"; default {literal(field.default)}" if plain and value != field.default else ""
-
-
-def _inner(value: Any, path: str, explained: set[TableType] | None) -> Iterator[str]:
-    """A table, a list of tables, or a dictionary."""
-    if isinstance(value, msgspec.Struct):
-        yield from _table(value, path, explained)
-    elif isinstance(value, tuple):
-        for element in value:
-            yield from _table(element, path, explained)
-    else:
-        yield from ("", f"[{path}]")
-        tables = {key: own for key, own in value.items() if own and isinstance(own, msgspec.Struct | tuple)}
-        for key in (key for key in value if key not in tables):
-            yield from _assignment(key, value[key])
-        for key, own in tables.items():
-            yield from _inner(own, f"{path}.{key}", explained)
 
 
 def _assignment(name: str, value: Any) -> Iterator[str]:
@@ -118,6 +108,5 @@ def literal(value: Any) -> str:
     return f"[{', '.join(map(literal, value))}]" if isinstance(value, tuple) else repr(value)
 
 
-def comment(text: str) -> Iterator[str]:
-    """Text as lines of comment."""
-    yield from (f"# {line}" for line in textwrap.wrap(text, WIDTH))
+def _comment(text: str) -> Iterator[str]:
+    yield from (f"# {line}" for line in textwrap.wrap(" ".join(text.split()), WIDTH))

@@ -25,9 +25,9 @@ from setebench.sim.truth.finding import between
 from setebench.sim.truth.pace import machine_pace
 
 WIDEST_RANGE = 2.0  # from the lowest to the highest rate of a level, beyond which nothing is said
-MOST_LINES = 1 << 17  # of all threads in a timed interval: what is simulated in two tenths of a second
-LINES = 1 << 13  # of a thread in one, which the clock's step changes by less than a percent
-MOST_THREADS = 32  # of which so many lines are left that the clock's step doesn't matter
+MOST_LINES = 1 << 16  # of all threads in a timed interval: what is simulated in a tenth of a second
+LINES = 1 << 12  # of a thread in one, which its beginning changes by less than a percent
+MOST_THREADS = 32  # of which so many lines are left that it still does
 PRIVATE = 2  # levels that are a core's own
 CLEARLY = 1.2  # what is so many times as narrow as all else limits
 TOGETHER = 8  # order of the norm of two times: equally narrow places give a twelfth less than one
@@ -105,7 +105,7 @@ class _Quiet:
     """A machine with its disturbances taken out, opened when it is first asked."""
 
     def __init__(self, machine: spec.Machine) -> None:
-        calm = msgspec.structs.replace(machine.clock, drift=0.0, jump=0.0, jitter_cycles=0.0)
+        calm = msgspec.structs.replace(machine.clock, step_ticks=1.0, drift=0.0, jump=0.0, jitter_cycles=0.0)
         self.machine = msgspec.structs.replace(machine, clock=calm, noise=spec.Noise())
         self._opened: SimulatedMachine | None = None
 
@@ -127,7 +127,7 @@ class _Quiet:
         replaces, still serves a part."""
         if level > len(self.machine.levels):
             return [2 * self._least(threads)]
-        own, most = self._share(threads, level), MOST_LINES * self.machine.line_size_bytes // 2
+        own, most = self._share(threads, level), MOST_LINES * self.machine.line_size_bytes
         if level == 1:
             return [own // 2]
         near = self._share(threads, level - 1)
