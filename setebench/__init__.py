@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from setebench.campaign import characterize
-    from setebench.diagnose.function import diagnose
+    from setebench.diagnose.run import diagnose
     from setebench.errors import SetebenchError, UsageError
     from setebench.instrument import counting, region
     from setebench.loops.advice import Advice, prefetch_advice
@@ -58,7 +58,7 @@ __all__ = [
 
 _HOMES = {
     "campaign": ("characterize",),
-    "diagnose.function": ("diagnose",),
+    "diagnose.run": ("diagnose",),
     "errors": ("SetebenchError", "UsageError"),
     "instrument": ("counting", "region"),
     "loops.advice": ("Advice", "prefetch_advice"),

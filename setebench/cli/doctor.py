@@ -20,10 +20,19 @@ from rich.table import Table
 from rich.text import Text
 
 from setebench import session, store
-from setebench.cli.options import no_wait_option
+from setebench.cli.options import PATH, cpu_option, form_option, machine_option, no_wait_option, quiet_option
 from setebench.cli.progress import Progress
-from setebench.doctor import Check, ClockReport, CounterReport, PageReport, Status, checks, facts_checks
-from setebench.doctor.rights import machine_code
+from setebench.doctor import (
+    Check,
+    ClockReport,
+    CounterReport,
+    Measured,
+    PageReport,
+    Status,
+    checks,
+    facts_checks,
+    machine_code,
+)
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
 from setebench.host.environment import Environment, read_environment
@@ -48,14 +57,10 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option(
-    "--machine", default="native", show_default=True, help="Machine to examine: native, sim:NAME or module:factory."
-)
-@click.option("--cpu", type=click.IntRange(min=0), help="CPU to measure on.  [default: the machine's choice]")
+@machine_option
+@cpu_option
 @no_wait_option
-@click.option(
-    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="What to print."
-)
+@form_option
 @click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -66,11 +71,11 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--bundle",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Also write FILE, to be sent with a report of a wrong answer: all this and the raw samples of latency --fast, "
     "without host names, paths and command lines.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
+@quiet_option
 def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | None, quiet: bool) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
@@ -79,20 +84,16 @@ def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | 
     progress = Progress(quiet=quiet)
     if bundle is not None:
         store.check_target(bundle, force=False)
-        if root != LIVE:
-            raise UsageError("--bundle measures, and below --root there is nothing to measure; leave out one of them")
-    if machine == "native":
-        examination = examine(root, cpu, progress)
-    elif root != LIVE:
-        raise UsageError(f"--root is for the machine 'native'; {machine!r} has no system files")
-    else:
-        examination = examine_other(machine, cpu)
+    if root != LIVE and (bundle is not None or machine != "native"):
+        what = "--bundle measures" if bundle is not None else f"{machine!r} has no system files"
+        raise UsageError(f"--root is for the machine 'native', and nothing is measured below it; {what}")
+    found = examine(root, cpu, progress) if machine == "native" else examine_other(machine, cpu)
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(examination), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
-        print_checks(examination.checks, sys.stdout)
+        print_checks(found.checks, sys.stdout)
     if bundle is not None:
-        data = bundled(examination, cpu, progress)
+        data = bundled(found, cpu, progress)
         store.write(bundle, data)
         progress(f"wrote {bundle}, {len(data) / 1e3:.0f} kB, for setebench show and infer")
 
@@ -101,11 +102,11 @@ _PATH = re.compile(rb"""(?<=[\s"'(=:])(?:/|proc/|sys/)[^\s"'(),:;]+""")
 """A path in the text of a result file; no packed number begins with a slash."""
 
 
-def bundled(examination: Examination, cpu: int | None, progress: Callable[[str], None]) -> bytes:
+def bundled(found: Examination, cpu: int | None, progress: Callable[[str], None]) -> bytes:
     """A result file of `latency --fast` with the machine's answers, and beside them what was examined; compressed, and
     without paths. Nothing else in a result file says whose machine it is. Raises what measuring raises."""
-    document = session.run("latency", examination.machine, cpu=cpu, fast=True, raw=True, progress=progress)
-    beside = store.plain(msgspec.structs.replace(examination, environment=None))  # which the document has
+    document = session.run("latency", found.machine, cpu=cpu, fast=True, raw=True, progress=progress)
+    beside = store.plain(msgspec.structs.replace(found, environment=None))  # which the document has
     whole = msgspec.structs.replace(document, evidence={**document.evidence, "doctor": beside})
     return gzip.compress(_PATH.sub(b"[path]", store.dumps(whole)), mtime=0)
 
@@ -113,16 +114,13 @@ def bundled(examination: Examination, cpu: int | None, progress: Callable[[str],
 def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Examination:
     """Examine this CPU, or without any measuring the recorded machine below `root`.
 
-    Raises `UsageError` for a CPU on which this process may not run, and what `host.lock.acquire` raises.
-    """
+    Raises `UsageError` for a CPU on which this process may not run, and what `host.lock.acquire` raises."""
     environment = read_environment(root)
     allowed = environment.topology.allowed or environment.topology.online
     if cpu is not None and allowed and cpu not in allowed:
         raise UsageError(f"CPU {cpu} can't be used; choose one of {format_cpu_list(allowed)}")
-    clock: ClockReport | None = None
-    pages: PageReport | None = None
-    counters = CounterReport(reason="a recorded machine can't be measured")
-    why_no_clock = why_no_pages = "a recorded machine can't be measured"
+    why = "a recorded machine can't be measured"
+    measured = Measured(cpu=cpu, counters=CounterReport(reason=why), why_no_clock=why, why_no_pages=why)
     if root.resolve() == LIVE:
         lock.acquire()  # once for all, as what is refused is not a finding
         try:
@@ -134,11 +132,10 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
         finally:
             lock.release()
         counters = free or CounterReport(reason=why_not_counted)
-    reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
-    found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)
-    return Examination(
-        machine="native", checks=found, environment=environment, clock=clock, pages=pages, counters=counters
-    )
+        reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
+        measured = Measured(cpu=cpu, clock=clock, pages=pages, counters=counters, **reasons)
+    reports = {name: getattr(measured, name) for name in ("clock", "pages", "counters")}
+    return Examination(machine="native", checks=checks(environment, measured), environment=environment, **reports)
 
 
 def _measured(module: str, report: str, **options: Any) -> tuple[Any, str]:
@@ -155,8 +152,7 @@ def examine_other(name: str, cpu: int | None) -> Examination:
     """Examine a machine that is not this CPU, by its facts. Raises `UsageError` for a CPU that it lacks."""
     with closing(open_machine(name, cpu=cpu)) as machine:
         facts = machine.facts
-    if cpu is not None and cpu not in facts.cpus:
-        raise UsageError(f"machine {name!r} has no CPU {cpu}; choose one of {format_cpu_list(facts.cpus)}")
+    session.check_cpu(facts, cpu)
     own = [machine_code(read_environment().access)] if facts.kind == "sim" else []  # what a plug-in needs nobody knows
     return Examination(machine=name, checks=[*facts_checks(facts), *own])
 
@@ -170,19 +166,19 @@ def print_checks(found: Sequence[Check], file: TextIO) -> None:
     if console.is_terminal:
         console.print(_table(found))
     else:
-        file.write("".join(map(_plain, found)))
-    file.write(_summary(found) + "\n")
+        for check in found:
+            advice = f"    Do: {check.advice}\n" if check.advice else ""
+            file.write(f"{check.name}: {check.status}: {check.found}\n    {check.meaning}\n{advice}")
+    counts = Counter(check.status for check in found)
+    order = (Status.BAD, Status.NOTE, Status.UNKNOWN, Status.GOOD)
+    file.write(", ".join(f"{counts[status]} {status}" for status in order) + "\n")
 
 
 def _table(found: Sequence[Check]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for title, options in (
-        ("Check", {"no_wrap": True}),
-        ("Status", {"no_wrap": True}),
-        ("What was found, what it means, what to do", {}),
-    ):
-        column: dict[str, Any] = options
-        table.add_column(title, **column)
+    table.add_column("Check", no_wrap=True)
+    table.add_column("Status", no_wrap=True)
+    table.add_column("What was found, what it means, what to do")
     for check in found:
         text = Text(check.found)
         text.append(f"\n{check.meaning}", style="dim")
@@ -190,13 +186,3 @@ def _table(found: Sequence[Check]) -> Table:
             text.append(f"\nDo: {check.advice}")
         table.add_row(Text(check.name), Text(check.status, style=STYLES[check.status]), text)
     return table
-
-
-def _plain(check: Check) -> str:
-    advice = f"    Do: {check.advice}\n" if check.advice else ""
-    return f"{check.name}: {check.status}: {check.found}\n    {check.meaning}\n{advice}"
-
-
-def _summary(found: Sequence[Check]) -> str:
-    counts = Counter(check.status for check in found)
-    return ", ".join(f"{counts[status]} {status}" for status in (Status.BAD, Status.NOTE, Status.UNKNOWN, Status.GOOD))

@@ -1,6 +1,6 @@
 """What limits a program: its cycles by cause, its latencies and traffic, over time and by place, and what to try.
 
-`setebench.diagnose` is this package, and a function as well: `setebench.diagnose(function, ...)` (see `function`).
+`setebench.diagnose` is this package, and a function as well: `setebench.diagnose(function, ...)` (see `run`).
 """
 
 from __future__ import annotations

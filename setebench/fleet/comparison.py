@@ -26,6 +26,9 @@ FALSE_MARKS = 0.05
 """Fraction of marks that are false, on average."""
 
 
+Progress = Callable[[int, int], None]
+
+
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter over the fleet. Of numbers: the centre, the standard deviations of a run about its node (`within`)
     and of nodes about the centre (`between`), the 95 % prediction interval of one run of another healthy node
@@ -66,14 +69,6 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         return self.familywise <= ALARM
 
 
-class Together(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes (folded) that stand out in the same parameters, and how."""
-
-    nodes: str
-    count: int
-    differs: dict[str, str]
-
-
 class Open(msgspec.Struct, frozen=True, kw_only=True):
     """What a parameter left open, why, and on which nodes (folded); nodes that also answered it in another run are not
     among them."""
@@ -93,7 +88,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     tests: int
     parameters: list[Parameter]
     marks: list[Mark]
-    groups: list[Together]
     open: list[Open]
     notes: list[str]
     distances: NDArray[np.float32]
@@ -104,18 +98,20 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return [mark for mark in self.marks if mark.alarm]
 
 
-def compare(paths: Iterable[str | Path], baseline: Iterable[str | Path] = (), heard: Heard | None = None) -> Fleet:
+def compare(
+    paths: Iterable[str | Path], baseline: Iterable[str | Path] = (), progress: Progress = lambda _done, _of: None
+) -> Fleet:
     """Compare results of many nodes (files, or folders of them) with each other; with a `baseline`, each node with what
-    it said back then too. `heard` is given how many files are read, of how many.
+    it said back then too. `progress` is called with how many files are read, of how many.
 
     A file that can't be read costs a note. Raises `UsageError` where there is nothing to compare."""
     notes: list[str] = []
     now, before = Columns(), Columns()
-    _fill(now, paths, notes, heard)
+    _fill(now, paths, notes, progress)
     earlier = list(baseline)
     if earlier:
         before.nodes = dict(now.nodes)  # the same numbers; those of nodes that are gone come behind
-        _fill(before, earlier, notes, heard)
+        _fill(before, earlier, notes, progress)
         notes += _came_and_went(now, before)
     return of_columns(now, before, notes)
 
@@ -127,10 +123,7 @@ def _came_and_went(now: Columns, before: Columns) -> list[str]:
     return [*notes, f"not in the baseline: {folded(in_order(new))}"] if new else notes
 
 
-Heard = Callable[[int, int], None]
-
-
-def _fill(columns: Columns, paths: Iterable[str | Path], notes: list[str], heard: Heard | None) -> None:
+def _fill(columns: Columns, paths: Iterable[str | Path], notes: list[str], progress: Progress) -> None:
     files = reading.files(paths)
     settings: dict[str, dict[str, set[str]]] = {}
     broken: list[str] = []
@@ -140,8 +133,7 @@ def _fill(columns: Columns, paths: Iterable[str | Path], notes: list[str], heard
         else:
             columns.add(read)
             _note_settings(settings, read)
-        if heard is not None:
-            heard(number, len(files))
+        progress(number, len(files))
     if not columns.runs:
         raise UsageError(f"none of {len(files)} files is a result: {broken[0]}")
     notes += broken
@@ -149,13 +141,14 @@ def _fill(columns: Columns, paths: Iterable[str | Path], notes: list[str], heard
 
 
 def _note_settings(settings: dict[str, dict[str, set[str]]], read: reading.Result) -> None:
-    """What should be the same in all results, lest nodes differ by how they were asked."""
-    asked = read.settings
-    for name, value in (
-        ("version of setebench", read.version),
-        ("scenario", asked.get("scenario")),
-        ("setting of --fast", asked.get("fast")),
-    ):
+    """What should be the same in all results, lest nodes differ by how they were measured."""
+    own = read.settings
+    values = {
+        "version of setebench": read.version,
+        "scenario": own.get("scenario"),
+        "setting of --fast": own.get("fast"),
+    }
+    for name, value in values.items():
         settings.setdefault(name, {}).setdefault(str(value), set()).add(read.node)
 
 
@@ -191,7 +184,6 @@ def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str]
         tests=count,
         parameters=[_parameter(test, count) for test in tests],
         marks=marks,
-        groups=_groups(marks),
         open=left_open,
         notes=[*notes, *([] if repeated else [SINGLE_RUNS])],
         distances=distances[[now.nodes[name] for name in in_order(names)]],
@@ -255,25 +247,6 @@ def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
         )
         marks.append(mark)
     return marks
-
-
-def _groups(marks: list[Mark]) -> list[Together]:
-    """Parameters whose marks are on the same nodes; those with most nodes first."""
-    by_parameter: dict[str, list[Mark]] = {}
-    for mark in marks:
-        by_parameter.setdefault(mark.parameter, []).append(mark)
-    together: dict[frozenset[str], dict[str, str]] = {}
-    for parameter, found in by_parameter.items():
-        together.setdefault(frozenset(mark.node for mark in found), {})[parameter] = _difference(found)
-    ordered = sorted(together.items(), key=lambda pair: -len(pair[0]))
-    return [Together(nodes=folded(in_order(nodes)), count=len(nodes), differs=how) for nodes, how in ordered]
-
-
-def _difference(marks: list[Mark]) -> str:
-    numbers = [mark.value for mark in marks if not isinstance(mark.value, str)]
-    if numbers:
-        return f"{np.median(numbers):.5g} {marks[0].unit} instead of {marks[0].usual:.5g}"
-    return f"{', '.join(sorted({str(mark.value) for mark in marks}))} instead of {marks[0].usual}"
 
 
 def _open(parameter: str, rows: NDArray[np.void], texts: list[str], names: list[str]) -> list[Open]:

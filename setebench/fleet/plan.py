@@ -1,4 +1,4 @@
-"""What a fleet is asked, and the folder where results are kept as they come: so that a run that was stopped goes on."""
+"""What a fleet measures, and the folder where results are written as they come: a run that was stopped goes on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_ANSWER = 64 << 20
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every node is asked: each scenario (or `characterize`) `runs` times. Run number k has the seed
+    """What every node measures: each scenario (or `characterize`) `runs` times. Run number k has the seed
     `seed` + k - 1."""
 
     schema: int = 1
@@ -56,12 +56,11 @@ class Folder:
     def open(cls, path: Path, plan: Plan) -> Folder:
         """The folder is made if it isn't there. Raises `UsageError` where it can't be used, or holds something else or
         results of another plan; more runs than before are no other plan."""
-        known = store.planned_folder(path, PLAN, Plan)
-        if known is not None:
-            for name in ("machine", "scenarios", "seed", "fast"):
-                old, new = getattr(known, name), getattr(plan, name)
-                if old != new:
-                    raise UsageError(f"{str(path)!r} was begun with another {name}: {old!r}, not {new!r}")
+        earlier = store.planned_folder(path, PLAN, Plan)
+        for name in ("machine", "scenarios", "seed", "fast") if earlier is not None else ():
+            old, new = getattr(earlier, name), getattr(plan, name)
+            if old != new:
+                raise UsageError(f"{str(path)!r} was begun with another {name}: {old!r}, not {new!r}")
         store.write(path / PLAN, msgspec.json.encode(plan) + b"\n", force=True)
         return cls(path, plan)
 
@@ -70,7 +69,7 @@ class Folder:
         return self.path / job.node / f"{job.scenario}.run-{job.run}.json"
 
     def left(self, node: str) -> list[Job]:
-        """What that node has not answered yet, in the order in which it is asked."""
+        """What that node has not answered yet, in the order of the plan."""
         runs = range(1, self.plan.runs + 1)
         jobs = [Job(node=node, scenario=name, run=run) for run in runs for name in self.plan.scenarios]
         return [job for job in jobs if not self.file(job).exists()]
@@ -86,18 +85,16 @@ class Folder:
             raise UsageError(f"can't write {str(file)!r}: {error.strerror or error}") from error
         store.save(msgspec.structs.replace(document, settings=named), file, force=True)
 
-    def request(self, job: Job) -> dict[str, object]:
-        """What a node needs for a job, in plain types: nodes may have other versions."""
-        return {
-            "scenario": job.scenario,
-            "machine": self.plan.machine.replace(NODE_FIELD, job.node),
-            "seed": self.plan.seed + job.run - 1,
-            "fast": self.plan.fast,
-        }
+    def arguments(self, job: Job) -> list[str]:
+        """Of setebench, for a job."""
+        machine = self.plan.machine.replace(NODE_FIELD, job.node)
+        seed = str(self.plan.seed + job.run - 1)
+        settings = ["--format", "json", "--quiet", "--machine", machine, "--seed", seed]
+        return [job.scenario, *settings, *(["--fast"] if self.plan.fast else [])]
 
 
 def is_safe(node: str) -> bool:
-    """Whether a name that a worker gives may become a folder's."""
+    """Whether a node's name may become a folder's."""
     return _SAFE.fullmatch(node) is not None
 
 

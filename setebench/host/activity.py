@@ -7,9 +7,6 @@ import re
 
 from setebench.host.tree import Tree, parse_number
 
-_COUNTED = 8
-"""Columns that every kernel since 2.6.11 has: user, nice, system, idle, iowait, irq, softirq, steal."""
-
 
 def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
     """From the text of proc/stat: the time that some program of this machine wanted to run, and the part of it that a
@@ -20,18 +17,16 @@ def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
     if not match:
         raise ValueError("no line for all CPUs")
     ticks = [parse_number(word) for word in match[1].split()]
-    if len(ticks) < _COUNTED:
+    if len(ticks) < 8:  # columns that every kernel since 2.6.11 has
         return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:_COUNTED]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
     return user + nice + system + irq + softirq + steal, steal
 
 
 def wanted_seconds(tree: Tree) -> tuple[float, int] | None:
     """CPU time, in seconds since boot, that programs of this machine took on all CPUs together or were denied by its
     hypervisor, in steps of some 10 ms; and how many CPUs that are. None where the kernel doesn't say."""
-    return tree.value("proc/stat", _wanted_seconds)
-
-
-def _wanted_seconds(text: str) -> tuple[float, int] | None:
-    ticks, cpus = wanted_and_stolen_ticks(text), len(re.findall(r"^cpu\d+ ", text, re.MULTILINE))
+    text = tree.text("proc/stat")
+    ticks = None if text is None else tree.parsed("proc/stat", text, wanted_and_stolen_ticks)
+    cpus = len(re.findall(r"^cpu\d+ ", text or "", re.MULTILINE))
     return None if ticks is None or not cpus else (ticks[0] / os.sysconf("SC_CLK_TCK"), cpus)

@@ -107,16 +107,6 @@ def _open_row(each: Open) -> list[str]:
     return [each.parameter, each.nodes, each.reason]
 
 
-def _group_lines(fleet: Fleet) -> list[str]:
-    lines = []
-    for group in fleet.groups:
-        if group.count < 2 and len(group.differs) < 2:
-            continue
-        lines.append(f"{group.nodes} ({_count(group.count, 'node', 'nodes')}):")
-        lines += [f"    {parameter}: {text}" for parameter, text in group.differs.items()]
-    return lines
-
-
 def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int]]:
     """Heading, columns and rows of each part that has any, and how many rows are not shown."""
     marks = [_mark_row(mark) for mark in fleet.marks[:SHOWN_MARKS]]
@@ -143,13 +133,9 @@ def _text(fleet: Fleet) -> str:
 
     blocks = [summary(fleet)]
     blocks += [visible(note) for note in fleet.notes]
-    tables = {heading: (columns, rows, more) for heading, columns, rows, more in _tables(fleet)}
-    groups = list(map(visible, _group_lines(fleet)))
-    for heading, (columns, rows, more) in tables.items():
+    for heading, columns, rows, more in _tables(fleet):
         table = tabulate(rows, headers=columns, tablefmt="simple", disable_numparse=True)
         blocks.append(f"{heading}\n{table}" + (f"\n… and {more:,} more (--format csv has all)" if more else ""))
-        if heading == "Nodes that stand out" and groups:
-            blocks.append("\n".join(["Together", *groups]))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -167,7 +153,6 @@ def _json(fleet: Fleet) -> str:
         "runs": fleet.runs,
         "tests": fleet.tests,
         "marks": [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks],
-        "groups": store.plain(fleet.groups),
         "parameters": store.plain(fleet.parameters),
         "open": store.plain(fleet.open),
         "notes": fleet.notes,
@@ -200,7 +185,6 @@ def _html(fleet: Fleet) -> str:
         names=[visible(name) for name in names],
         lines=lines,
         left_out=(len(fleet.nodes) - len(rows), len(fleet.parameters) - len(columns)),
-        groups=[visible(line) for line in _group_lines(fleet)],
         tables=_tables(fleet),
         shades=SHADES,
     )

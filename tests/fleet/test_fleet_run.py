@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from fleets import tiny
 
 from setebench.cli.fleet import fleet
+from setebench.errors import SetebenchError
 from setebench.fleet.comparison import compare
 from setebench.sim.compiled import prepare
 from setebench.sim.files.dump import dump
@@ -53,7 +54,7 @@ def test_the_degraded_one_of_four_nodes_is_named(ssh: Path) -> None:
     for name in ("n1", "n2", "n3", "n4"):
         (tmp_path / f"{name}.toml").write_text(dump(tiny(375.0 if name == "n3" else 250.0)))
     command = ["run", "--hosts", str(tmp_path / "hosts.txt"), "-o", str(tmp_path / "out"), "--scenario", "latency"]
-    command += ["--machine", f"sim:{tmp_path}/{{node}}.toml", "--fast", "--scheduler-host", "127.0.0.1"]
+    command += ["--machine", f"sim:{tmp_path}/{{node}}.toml", "--fast"]
     result = CliRunner().invoke(fleet, command, catch_exceptions=False)
     assert result.exit_code == 0 and "4 answers of 4 nodes" in result.stderr
     found = compare([tmp_path / "out"])
@@ -67,9 +68,9 @@ def test_the_degraded_one_of_four_nodes_is_named(ssh: Path) -> None:
 
 def test_a_host_that_refuses_costs_a_line_at_once(ssh: Path) -> None:
     (ssh / "bin/ssh").write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2; exit 255\n")
-    result = run(ssh, "--hosts", str(ssh / "hosts.txt"), "--scheduler-host", "127.0.0.1")
-    assert result.exit_code == 1 and "no workers" in str(result.exception)
-    assert result.stderr.count("its worker has ended: Permission denied (publickey).") == 4
+    result = run(ssh, "--hosts", str(ssh / "hosts.txt"))
+    assert isinstance(result.exception, SetebenchError) and "4 answers are missing" in str(result.exception)
+    assert result.stderr.count("latency, run 1: exit status 255: Permission denied (publickey).") == 4
 
 
 # -- a cluster that is there ------------------------------------------------------------------------------------------

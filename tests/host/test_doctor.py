@@ -11,9 +11,8 @@ import msgspec
 import pytest
 from bare_machine import BareMachine
 from click.testing import CliRunner
-from setebench.cli.commands.doctor import Examination, doctor, print_checks
-
-from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks
+from setebench.cli.doctor import Examination, doctor, print_checks
+from setebench.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.environment import Frequency, Hypervisor, Memory, read_environment
 from setebench.host.processor import Topology
@@ -47,13 +46,13 @@ def by_name(found: list[Check]) -> dict[str, Check]:
 def of_machine(
     name: str, clock: ClockReport | None = None, pages: PageReport | None = None, cpu: int | None = None
 ) -> dict[str, Check]:
-    return by_name(checks(read_environment(MACHINES / name), clock, pages, cpu=cpu))
+    return by_name(checks(read_environment(MACHINES / name), Measured(clock=clock, pages=pages, cpu=cpu)))
 
 
 def of(**parts: object) -> dict[str, Check]:
     """Checks of a machine of which only `parts` are known."""
     empty = read_environment(MACHINES / "nowhere")
-    return by_name(checks(msgspec.structs.replace(empty, **parts), None, None))
+    return by_name(checks(msgspec.structs.replace(empty, **parts), Measured()))
 
 
 def statuses(found: dict[str, Check], *names: str) -> list[str]:

@@ -1,0 +1,244 @@
+"""`setebench fleet`: measure many nodes, find those that stand out, and make fleets whose odd nodes are known."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from setebench import registry
+from setebench.campaign import NAME
+from setebench.cli.options import PATH, fast_option, file_options, folder_option, quiet_option, seed_option
+from setebench.cli.output import file_or_none, form_of, print_for_people, target_of
+from setebench.cli.progress import Progress
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.score import NOISES
+
+if TYPE_CHECKING:
+    from setebench.fleet.run import Place
+    from setebench.score.fleet import Recording
+
+STANDS_OUT = 3
+"""Exit status with --exit-code where a node stands out; 1 and 2 mean that there was no comparison."""
+
+FORMS = ("table", "json", "csv", "html")
+PROGRESS_FILES = 500
+"""Files after which progress is written again."""
+
+_SECONDS = {"": 1, "s": 1, "min": 60, "h": 3600}
+
+
+def duration(text: str) -> float:
+    """Seconds as people write them: 90, 90s, 5min, 2h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)?", text.strip())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no duration; write 90s, 5min or 2h")
+    return float(found[1]) * _SECONDS[found[2] or ""]
+
+
+scenario_option = click.option(
+    "--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated)."
+)
+
+
+def _scenarios(names: tuple[str, ...], default: str) -> tuple[str, ...]:
+    """Raises `UsageError` for a scenario that there is not."""
+    found = tuple(name if name == NAME else registry.command_name(name) for name in names)
+    for name in set(found) - {NAME}:
+        registry.scenario(name)
+    return found or (default,)
+
+
+@click.group(no_args_is_help=True)
+def fleet() -> None:
+    """Many nodes that ought to be equal: measure them, and find the odd ones.
+
+    'simulate' makes fleets to try it on.
+    """
+
+
+@fleet.command("compare")
+@click.argument("results", metavar="DIR|FILE...", nargs=-1, required=True)
+@click.option(
+    "--baseline", metavar="DIR|FILE", multiple=True, help="Earlier results of these nodes, to find what has changed."
+)
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 if a node stands out.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Form.  [default: table, or by FILE's extension]")
+@file_options
+@quiet_option
+def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values: Any) -> None:
+    """Find the nodes that stand out, and in which parameters.
+
+    Results are files of `setebench characterize -o` or any scenario, one or several for a node: n7.json, n7.run-2.json
+    and n7/run-3.json all belong to n7, unless a file names its node.
+
+    Exit status: 0 compared, 2 nothing to compare or a file that can't be written; with --exit-code 3 where a node
+    stands out by a test that gives a false alarm in at most one of twenty comparisons of equal nodes.
+    """
+    from setebench.fleet.comparison import compare
+    from setebench.report.fleet import render
+
+    output = file_or_none(values["output"])
+    write = target_of(output, values["force"])
+    chosen = values["form"] or ("table" if output is None else form_of(output, FORMS))
+    with Progress(quiet=values["quiet"]) as progress:
+
+        def read(done: int, files: int) -> None:
+            if done % PROGRESS_FILES == 0:
+                progress(f"{done:,} of {files:,} files read")
+
+        found = compare(results, baseline, read)
+    if output is None and chosen == "table":
+        print_for_people(lambda **_: render(found, "table"))
+    else:
+        write(render(found, chosen).encode())
+    if values["exit_code"] and found.alarms:
+        raise click.exceptions.Exit(STANDS_OUT)
+
+
+@fleet.command()
+@click.option("--on", "address", metavar="ADDRESS", help="The nodes are the hosts of this Dask cluster's workers.")
+@click.option(
+    "--slurm",
+    is_flag=False,
+    flag_value="",
+    metavar="[PARTITION]",
+    help="The nodes of a Slurm partition, one job for each measurement.",
+)
+@click.option("--hosts", metavar="FILE", type=PATH, help="Hosts to reach by ssh, one a line.")
+@folder_option
+@scenario_option
+@click.option(
+    "--machine", default="native", show_default=True, metavar="NAME", help="Machine on each node; may contain {node}."
+)
+@click.option(
+    "--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Runs of each scenario on a node."
+)
+@click.option("--every", type=duration, default="0s", help="Time between the starts of runs: 30min, 6h.")
+@seed_option
+@fast_option
+@click.option(
+    "--limit", type=duration, default="1h", show_default=True, help="Time limit for one scenario on one node."
+)
+@click.option("--at-once", type=click.IntRange(1), help="Number of nodes that measure at a time.  [default: all]")
+@click.option(
+    "--wait", type=duration, default="10min", show_default=True, help="With --slurm: how long to wait for a node."
+)
+@click.option(
+    "--workers-are-nodes", is_flag=True, help="With --on: each worker is a node, by its name, instead of each host."
+)
+@quiet_option
+def run(**values: Any) -> None:
+    """Measure many nodes, one thing at a time on each.
+
+    Results are written to DIR as they come, one file for each node, scenario and run, for `fleet compare DIR`. The same
+    command continues with what is missing. A node that is slow, dead or gives invalid answers doesn't stop the others.
+
+    Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
+    """
+    from setebench.fleet.plan import Folder, Plan
+    from setebench.fleet.run import Manner, Run
+
+    with Progress(quiet=values["quiet"]) as progress:
+
+        def problem(line: str) -> None:  # with --quiet too
+            progress.close()
+            click.echo(line, err=True)
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
+        own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
+        plan = Plan(scenarios=_scenarios(values["scenarios"], NAME), **own)
+        manner = Manner(limit_seconds=values["limit"], at_once=values["at_once"], every_seconds=values["every"])
+        try:
+            with _place(values, problem) as place:
+                folder = Folder.open(values["folder"], plan)
+                tally = Run(place=place, folder=folder, manner=manner, progress=progress, problem=problem).carry_out()
+        except KeyboardInterrupt:
+            progress.close()
+            click.echo(f"\nInterrupted; the same command goes on with what is missing in {values['folder']}.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        progress.result(f"{tally.kept} answers of {len(place.nodes)} nodes")
+    if tally.failed:
+        raise SetebenchError(f"{tally.failed} answers are missing; the same command measures them again")
+
+
+@contextmanager
+def _place(values: dict[str, Any], problem: Any) -> Iterator[Place]:
+    from setebench.fleet import run
+
+    if sum(values[name] is not None for name in ("address", "slurm", "hosts")) != 1:
+        raise UsageError("name one place: --on ADDRESS, --slurm [PARTITION] or --hosts FILE")
+    if values["address"] is not None:
+        with run.by_dask(values["address"], values["workers_are_nodes"], problem) as place:
+            yield place
+        return
+    place = run.by_ssh(values["hosts"]) if values["hosts"] else run.by_slurm(values["slurm"], values["wait"])
+    if not place.nodes:
+        raise UsageError("there are no nodes that are up")
+    yield place
+
+
+@fleet.command()
+@click.option("--nodes", required=True, type=click.IntRange(1, 100_000), help="Number of nodes.")
+@click.option("--odd", default=0, show_default=True, type=click.IntRange(0), help="Number of odd ones among them.")
+@seed_option
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each node.")
+@click.option(
+    "--degrade",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0, 1000, min_open=True),
+    help="By how many percent odd ones are worse.",
+)
+@click.option("--machine", default="plain", show_default=True, metavar="NAME", help="Simulated machine.")
+@click.option("--noise", type=click.Choice(NOISES), default="guest", show_default=True, help="How noisy it is.")
+@scenario_option
+@click.option("--fast/--thorough", default=True, show_default=True, help="How many samples scenarios take.")
+@click.option(
+    "--machines",
+    default=12,
+    show_default=True,
+    type=click.IntRange(1, 50),
+    help="Simulated machines that are run; nodes are drawn from their runs.",
+)
+@click.option(
+    "--recorded",
+    metavar="FILE",
+    type=PATH,
+    help="Draw from the runs in FILE, the recorded.json of another fleet, instead of running machines.",
+)
+@folder_option
+@quiet_option
+def simulate(**values: Any) -> None:
+    """Make a fleet of simulated nodes with known odd ones, to try `fleet compare` on.
+
+    A few machines are run (latency, unless --scenario names others), and the runs of all nodes are drawn from theirs.
+    DIR gets one result file for each run, truth.json (which nodes are odd, and how) and recorded.json (the runs, for
+    --recorded).
+    """
+    from setebench.score import fleet as made
+
+    progress = Progress(quiet=values["quiet"])
+    given: Path | None = values["recorded"]
+    recording = made.read_recording(given) if given is not None else _record(values, progress)
+    own = {name: values[name] for name in ("nodes", "odd", "seed", "runs")}
+    plan = made.Plan(degrade=values["degrade"] / 100, **own)
+    found = made.write(values["folder"], recording, plan)
+    progress.result(f"wrote {plan.nodes} nodes to {values['folder']}; {len(found)} of them odd, see {made.TRUTH} there")
+
+
+def _record(values: dict[str, Any], progress: Progress) -> Recording:
+    from setebench.score import fleet as made
+
+    count = values["machines"]
+    if values["runs"] > count:
+        raise UsageError(f"{values['runs']} runs a node need at least so many --machines")
+    own = {name: values[name] for name in ("noise", "fast", "seed")}
+    machine = values["machine"].removeprefix("sim:")
+    wanted = made.Wanted(machine=machine, scenarios=_scenarios(values["scenarios"], "latency"), count=count, **own)
+    return made.record(wanted, lambda done: progress(f"{done} of {count} simulated machines run"))
