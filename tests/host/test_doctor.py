@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from bare_machine import BareMachine
 from click.testing import CliRunner
+
 from setebench.cli.doctor import Examination, doctor, print_checks
 from setebench.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
 from setebench.errors import UnsupportedError, UsageError

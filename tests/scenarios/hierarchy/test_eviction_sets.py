@@ -111,7 +111,7 @@ def test_ways_are_what_most_rounds_found_and_of_ties_the_larger() -> None:
 def test_the_ways_of_a_third_cache_in_slices() -> None:
     sliced = {"sets": 2048, "slices": 3, "ways": 8, "replacement": "srrip", "inclusion": "inclusive"}
     machine = quiet(l1={"ways": 4}, l2={"sets": 512, "ways": 4}, l3=sliced)
-    context = Context(machine=machine, calibration=Calibration(levels=LEVELS))
+    context = Context(machine=machine, calibration=Calibration(levels=LEVELS, line_bytes=64))
     pool = Pool(context, 8192)
     inner, lines = Evictions(context, pool), pool.rng.permutation(pool.pages)
     second = inner.search(lines, 2)

@@ -48,7 +48,7 @@ def test_sets(line: int) -> None:
 def test_traversals(line: int) -> None:
     """Working sets up to the largest that fits, lines near flushed ones, and first touches."""
     context = bounded(line)
-    region = context.machine.allocate(MEMORY, SMALL)
+    region = context.allocate(MEMORY, SMALL)
     for size in (4096.0, 64 << 10, region.size / 8):
         swept = WorkingSet(context, region, size, SizeSweepParams())
         swept.go_round(context, 1)
