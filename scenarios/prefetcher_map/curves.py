@@ -70,6 +70,16 @@ class Seen:
     levels: NDArray[np.int64]
     apart: float = 1.0
 
+    @property
+    def distinct(self) -> int:
+        """How many places are accessed."""
+        return len({access.at // 64 for access in self.curve.trial.accesses})
+
+    @property
+    def surely(self) -> float:
+        """How many lines come for sure, fewer of which do beside a co-runner: it trains prefetchers, and evicts."""
+        return float(np.nansum(np.maximum(self.present - 0.5, 0)))
+
     def evidence(self, line_size: int) -> dict[str, Any]:
         """The curve as JSON holds it."""
         lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]

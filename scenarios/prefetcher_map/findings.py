@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.results import Finding, Outcome, Value
 
@@ -15,7 +16,7 @@ from .model import BY_PREFETCHER, Rules, Step, play
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
     **dict.fromkeys(("trigger_at_page_edge", "trained_by", "ip_bits", "lead", "lead_levels", "stopped_by"), "list"),
-    **dict.fromkeys(("degree", "max_distance"), "lines"),
+    **dict.fromkeys(("degree", "max_distance", "far_offset"), "lines"),
     **dict.fromkeys(("directions", "replacement", "indexed_by", "fills", "leads_by", "counts"), "string"),
     **dict.fromkeys(("streams", "streams_per_page"), "streams"),
     **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
@@ -102,7 +103,7 @@ def _at_either_level(fit: Fit, name: str) -> bool:
     if like[1] == "1" and "fills" in SPACES[like]:
         moved["fills"] = "l2"
     rest = {other: each for other, each in fit.model.items() if other != name}
-    return fit.total({**rest, like: moved}) <= fit.best + fit.params.as_good
+    return fit.total({**rest, like: moved}) <= fit.as_good
 
 
 def _would_show(fit: Fit, name: str) -> bool:
@@ -113,10 +114,7 @@ def _would_show(fit: Fit, name: str) -> bool:
     triggers = space.get("trigger", (1,))[: fit.params.usual_triggers]
     fills = space.get("fills", ("",))
     rules = [{**first, "trigger": each, "fills": level or first.get("fills")} for each in triggers for level in fills]
-    return all(
-        fit.gain(name, each) < -fit.params.hidden and fit.missing(name, each) >= fit.params.other_lines
-        for each in rules
-    )
+    return all(fit.missing(name, each) >= fit.params.other_lines for each in rules)
 
 
 def _rules(fit: Fit, name: str, report: Report) -> None:
@@ -132,8 +130,10 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
     if "fills" not in values:
         _fills(fit, name, report)
     for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
-        if key in values:
+        if key in values and (key != "leads_by" or fit.model[name]["counts"] == "run"):
             report.one_of(key, values[key])
+    if fit.model[name].get("far"):
+        report.add("far_offset", fit.model[name]["far"])
     if name == "l2.next_line":
         report.add("max_distance", fit.model[name]["degree"])
     elif name == "l1.next_line":
@@ -157,7 +157,7 @@ def _fills(fit: Fit, name: str, report: Report) -> None:
     levels = []
     for seen in fit.ordered():
         if seen.curve.trial.accesses[0].ip is None or name[1] == "1":  # else level 1 asks level 2, and has it as well
-            levels += np.array(seen.names)[seen.levels[fit.own(seen, name)]].tolist()
+            levels += np.array(seen.names)[seen.levels[fit.own(seen, name, far=False)]].tolist()
     found = [level for level in levels if level != "memory"]
     for level in sorted(set(found), key=found.count)[-1:]:
         if found.count(level) >= fit.params.one_level * len(found):
@@ -178,7 +178,7 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 
 
 def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
-    """Lines ahead of a run by one instruction in an empty page, by rules of one prefetcher."""
+    """How far the furthest line lies ahead of a run by one instruction in an empty page, by rules of one prefetcher."""
     down = rules.get("directions") == "down"
     first, way = (fit.page_lines - 1 - fit.params.first_line, -1) if down else (fit.params.first_line, 1)
     lines = [
@@ -186,11 +186,11 @@ def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
     ]
     steps = [Step(line, line * fit.line_size, 1, "load") for line in lines]
     after = play({name: rules}, steps, fit.page_lines)
-    masks = [
-        anywhere >> (line + 1) if way > 0 else anywhere & ((1 << line) - 1)
+    ahead = [
+        [abs(other - line) for other in range(fit.page_lines) if anywhere >> other & 1 and (other - line) * way > 0]
         for line, (_, anywhere) in zip(lines, after, strict=True)
     ]
-    return [mask.bit_count() for mask in masks]
+    return [max(each, default=0) for each in ahead]
 
 
 # -- what no family explains -------------------------------------------------------------------------------------------
@@ -204,14 +204,14 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
         strange = {}
         for seen in shown:
             inner = np.nan_to_num(seen.first) > np.nan_to_num(seen.present) / 2
-            strange[seen.curve.name] = fit.unexplained(seen) & (inner if level == "l1" else ~inner)
+            strange[seen.curve.name] = fit.unexplained(seen, fit.model) & (inner if level == "l1" else ~inner)
         report = Report(f"{level}.other")
         number = sum(int(lines.sum()) for lines in strange.values())
         hidden = any(name[:2] == level and each.findings["present"].value is None for name, each in reports.items())
-        if number >= fit.params.other_lines and not hidden:
+        if number >= fit.params.other_lines * (1 + 2 * hidden):
             report.add("present", True)
             if any(strange[name].any() for name in RUNS):
-                _run_ahead(fit, report)
+                _run_ahead(fit, report, strange)
         elif number:
             report.open("present", f"{number} of all lines came by no rule" + "; " * hidden + HIDDEN * hidden)
         else:
@@ -219,17 +219,17 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
         yield report
 
 
-def _run_ahead(fit: Fit, report: Report) -> None:
-    """How many lines ahead of a run by one instruction are there, whatever brings them."""
+def _run_ahead(fit: Fit, report: Report, strange: Mapping[str, NDArray[np.bool_]]) -> None:
+    """How far the furthest line of the level, or of one behind, lies ahead of a run by one instruction after each
+    access, whatever brings it; and by which access the first one comes that no family explains."""
     seen = fit.curves[RUNS[0]]
-    share = np.nan_to_num(seen.present) > fit.params.came
-    lead, furthest = [], 0
+    share = np.nan_to_num(seen.first if report.identity.startswith("l1") else seen.present)
+    lead: list[int] = []
     for number in range(1, fit.params.lead_accesses + 1):
         row = int(np.searchsorted(seen.curve.counts, number, side="right")) - 1
-        ahead = share[row, fit.params.first_line + seen.curve.counts[row] :]
-        lead.append(int(np.argmin(ahead)))
-        furthest = max([furthest, *(np.flatnonzero(ahead) + 1).tolist()])
+        ahead = share[row, fit.params.first_line + seen.curve.counts[row] :] >= fit.params.lead_share
+        lead.append(int(max(np.flatnonzero(ahead) + 1, default=0)))
     report.add("lead", lead)
-    if any(lead):
-        report.add("trigger", next(number for number, ahead in enumerate(lead, 1) if ahead))
-        report.add("max_distance", furthest)
+    report.add("max_distance", max(lead))
+    rows = [(name, np.flatnonzero(strange[name].any(axis=1))) for name in RUNS]
+    report.add("trigger", min(fit.curves[name].curve.counts[found[0]] for name, found in rows if len(found)))

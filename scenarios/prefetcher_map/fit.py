@@ -31,7 +31,7 @@ RAMPS = ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
 STREAM: Space = {
     **KINDS, "trigger": TRIGGERS, "counts": ("run", "distinct"), "degree": DEGREES, "max_distance": DISTANCES,
     "leads_by": ("new_line", "batch", "access"), "ramp": RAMPS, "crosses_4k": FLAGS,
-    "directions": ("both", "up", "down"),
+    "directions": ("both", "up", "down"), "far": (0,),
 }  # fmt: skip
 STRIDE: Space = {
     **KINDS, "trigger": TRIGGERS[:7], "degree": DEGREES[:8], "max_distance": DISTANCES[:16], "crosses_4k": FLAGS,
@@ -58,17 +58,14 @@ FIXED: dict[str, Rules] = {
 }
 FIRST: Rules = {"store": True, "prefetch": True}
 """What a family is tried with at first: these, else each rule's first value, but for those that are tried in turn."""
-TRIED = {"trigger", "counts", "fills", "indexed_by", "directions", BY_PREFETCHER}
+TRIED = {"trigger", "counts", "indexed_by", "directions"}
 JOINT = ("degree", "leads_by", "max_distance")
 """Rules that only together explain anything, and so are changed together."""
 ORDERED = {"trigger", "degree", "max_distance"}
 """Rules whose values explain less the further they are from the right one."""
-SCREEN = (
-    "base", "one instruction", "every 5th line", "every 3rd line, one instruction", "descending, one instruction",
-    "lines held in level 2",
-)  # fmt: skip
 UNORDERED = ("ordered by address", "page end, not ordered")
 """Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know."""
+ASCENDING = ("base", "every 5th line", "gaps of two and three", "stores", "prefetches")
 ONLY_IN = {
     "store": ("stores",), "prefetch": ("prefetches",), "crosses_4k": ("page end",),
     "min_stride": ("a quarter of a line, one instruction",),
@@ -123,6 +120,20 @@ def _furthest(seen: Seen, line_size: int) -> int:
     return max((abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)), default=1)
 
 
+def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
+    """How far behind the first lines ahead of a run others begin, when there is a gap between them for the first time:
+    the commonest distance of several curves, 0 where there is none."""
+    gaps: list[int] = []
+    for seen in curves:
+        for count, row in zip(seen.curve.counts, np.nan_to_num(seen.present) > params.came, strict=True):
+            ahead = row[seen.curve.trial.accesses[count - 1].at // line_size + 1 :]
+            begins = np.flatnonzero(ahead & ~np.r_[False, ahead[:-1]])
+            if len(begins) == 2:
+                gaps.append(int(begins[1] - begins[0]))
+                break
+    return max(gaps, key=gaps.count, default=0)
+
+
 def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     """The costs of one curve."""
     share = seen.present
@@ -132,7 +143,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     if len(seen.names) < 3:
         inner = np.full(share.shape, np.nan)
     is_first, is_not = (
-        seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
+        params.level_weight * seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
     )
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
@@ -149,6 +160,7 @@ class Fit:
         self.curves = curves
         self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
         self.names = [name for name in curves if name not in UNORDERED]
+        self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self.model: dict[str, Rules] = {}
         self.costs = self._costs(self.model)
@@ -175,6 +187,11 @@ class Fit:
         """The model's cost."""
         return sum(self.costs.values())
 
+    @property
+    def as_good(self) -> float:
+        """The cost up to which a model is as good: the more is left unexplained, the less a small difference says."""
+        return self.params.as_good + (1 + self.params.as_good_part) * self.best
+
     def _take(self, model: dict[str, Rules]) -> None:
         self.model, self.costs = model, self._costs(model)
 
@@ -187,8 +204,8 @@ class Fit:
             if self.best <= self.params.least_gain:
                 break
             before = self.model, self.costs, self.best
-            _, _, model = next(self._additions(name, {}))
-            self._take(dict(model))
+            for _, _, model in sorted(self._additions(name, {}), key=lambda each: each[0])[:1]:
+                self._take(dict(model))
             self._climb()
             if self.best >= before[2] - self.params.least_gain:
                 self.model, self.costs, _ = before
@@ -234,31 +251,45 @@ class Fit:
         return True
 
     def _additions(self, name: str, to: dict[str, Rules]) -> Iterator[tuple[float, str, Model]]:
-        """The family's best first rules, of each way to count, by the curves in which most families show."""
-        for counts in SPACES[name].get("counts", ("",)):
-            space = {**SPACES[name], "counts": (counts,)}
-            stream = name.endswith("stream")
-            space |= {"degree": (2, 1, 4)} if stream else {}
+        """The family's best first rules, of each way to count, by the curves of which most is unexplained: none if no
+        rules promise anything."""
+        costs = self._costs(to)
+        screen = sorted({*self.names} - {"stores", "prefetches"}, key=lambda each: (-costs[each], each))
+        screen = screen[: self.params.screened]
+        stream, runs = name.endswith("stream"), name.endswith(("stream", "stride"))
+        starts = self._starts(screen, to)
+        triggers = [each for each in SPACES[name].get("trigger", ()) if not runs or each in starts]
+        if runs and not triggers:
+            return
+        for counts, far in product(SPACES[name]["counts"], {0, self.gap}) if stream else (("", 0),):
+            space = {**SPACES[name], **({"counts": (counts,), "degree": (2, 1, 4)} if stream else {})}
             tried = {key: values for key, values in space.items() if key in TRIED or (stream and key == "degree")}
-            first = {**first_rules(name), "counts": counts}
+            tried |= {"trigger": tuple(triggers)} if triggers else {}
+            first = {**first_rules(name), **({"counts": counts, "far": far} if stream else {})}
             options = [{**first, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
             models = [{**model, name: rules} for rules in options for model in self._hearing(name, to)]
-            best, found = np.inf, models[0]
+            best, found = self.best - self.params.least_gain / 2, None
             for model in models:
-                cost = self.total(model, best, SCREEN)
+                cost = self.total(model, best, screen)
                 best, found = (cost, model) if cost < best else (best, found)
-            yield best, name, found
+            if found is not None:
+                yield best, name, found
+
+    def _starts(self, names: Iterable[str], model: Model) -> set[int]:
+        """Numbers of accesses at which some curve's first unexplained line comes, and those before: a request of level
+        1's prefetchers may count as an access."""
+        starts = set()
+        for seen in (self.curves[name] for name in names if self.curves[name].distinct > self.params.usual_triggers):
+            rows = np.flatnonzero(self.unexplained(seen, model).any(axis=1))
+            starts |= {*range((0, *seen.curve.counts)[rows[0]], seen.curve.counts[rows[0]] + 1)} if len(rows) else set()
+        return starts | {each + 1 for each in starts}
 
     def _hearing(self, name: str, to: dict[str, Rules]) -> list[dict[str, Rules]]:
         """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
         outer = [other for other in to if other[1] == "2"]
         if name[1] == "2" or not outer:
             return [to]
-        models = [to]
-        for way in (1, 2):
-            ways = {other: {BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))} for other in outer}
-            models.append({**to, **{other: {**to[other], **ways[other]} for other in outer}})
-        return models
+        return [to, {**to, **{other: {**to[other], BY_PREFETCHER: 1} for other in outer}}]
 
     def _refine(self, name: str) -> None:
         """Change one rule after the other, those of streams' leads together, as long as that explains more."""
@@ -266,9 +297,13 @@ class Fit:
         while changed:
             changed = False
             for key, _ in SPACES[name].items():
-                joint = [each for each in JOINT if each in SPACES[name]]
+                joint = [each for each in JOINT if each in SPACES[name] and (each != "leads_by" or self._leads(name))]
                 keys = joint if key == "degree" else [key]
                 changed |= self._change(name, keys)
+
+    def _leads(self, name: str) -> bool:
+        """Whether it matters which accesses make a stream fetch more: each new line does where distinct ones count."""
+        return self.model[name].get("counts") != "distinct"
 
     def _change(self, name: str, keys: Sequence[str]) -> bool:
         before = self.best
@@ -289,13 +324,14 @@ class Fit:
         """Values of rules to try: of one that is ordered, those near the present one; distances that what was seen
         speaks for."""
         rules = self.model[name]
-        if len(keys) == 2:
+        if len(keys) > 1 and name.endswith("stride"):
             return product(DEGREES[:4], DISTANCES[:8])
-        if len(keys) > 2:
-            lead = self.furthest
-            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 12, 16, 20, 32}
+        if len(keys) > 1:
+            lead = self.furthest - rules["far"]
+            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 16, 32}
             distances = [each for each in DISTANCES if each in near]
-            return product(DEGREES[:8], SPACES[name]["leads_by"], distances)
+            ways = [SPACES[name][key] for key in keys[1:-1]]
+            return product(DEGREES[:8], *ways, distances)
         values = SPACES[name][keys[0]]
         if keys[0] in ORDERED:
             at = values.index(rules[keys[0]])
@@ -306,7 +342,7 @@ class Fit:
 
     def plausible(self, name: str, key: str) -> list[Any]:
         """Values of a rule that explain the curves about as well as the best."""
-        most, rules, values = self.best + self.params.as_good, self.model[name], SPACES[name][key]
+        most, rules, values = self.as_good, self.model[name], SPACES[name][key]
 
         def holds(value: Any) -> bool:
             if not consistent({**rules, key: value}):
@@ -341,27 +377,24 @@ class Fit:
         """What is left unexplained without a family."""
         return self.total({other: rules for other, rules in self.model.items() if other != name}) - self.best
 
-    def gain(self, name: str, rules: Rules) -> float:
-        """What a further family would explain, negative where its lines don't come."""
-        return self.best - self.total({**self.model, name: rules})
-
     def missing(self, name: str, rules: Rules) -> int:
         """How many lines that a family would bring by itself don't come, whatever else there is."""
         shares = [seen.present[self._brought(seen, {name: rules})] for seen in self.ordered()]
-        return int(sum(np.sum(each <= self.params.doubt) for each in shares))
+        return int(sum(np.sum(each <= self.params.lead_share) for each in shares))
 
-    def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
-        """Lines that come and that the model doesn't bring, shape (counts, lines)."""
-        return (np.nan_to_num(seen.present) > self.params.came) & ~self._brought(seen, self.model)
+    def unexplained(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
+        """Lines that come and that a model doesn't bring, shape (counts, lines)."""
+        return (np.nan_to_num(seen.present) > self.params.came) & ~self._brought(seen, model)
 
     def ordered(self) -> list[Seen]:
         """The curves that models are held against."""
         return [self.curves[name] for name in self.names]
 
-    def own(self, seen: Seen, name: str) -> NDArray[np.bool_]:
-        """Lines that come, and that one family alone brings, shape (counts, lines)."""
+    def own(self, seen: Seen, name: str, far: bool = True) -> NDArray[np.bool_]:
+        """Lines that come, and that one family alone brings, with or without those far ahead, shape (counts, lines)."""
         without = {other: rules for other, rules in self.model.items() if other != name}
-        mine = self._brought(seen, self.model) & ~self._brought(seen, without)
+        rules = self.model[name] if far else {**self.model[name], "far": 0}
+        mine = self._brought(seen, {**self.model, name: rules}) & ~self._brought(seen, without)
         return (np.nan_to_num(seen.present) > self.params.came) & mine
 
     def _brought(self, seen: Seen, model: Model, to_first: bool = False) -> NDArray[np.bool_]:

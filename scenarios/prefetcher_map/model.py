@@ -118,14 +118,16 @@ class Stride(Prefetcher):
 
 
 class Stream(Prefetcher):
-    """Streams, one a page."""
+    """Streams, one a page. With each line comes the one that lies `far` lines further on, where there is such a rule:
+    Intel's server cores bring some lines to level 2, and those beyond to the last level."""
 
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         page = step.line // self.page_lines
         if page not in self.state:
             self.state[page] = PageStream(self.rules, self.page_lines)
-        wanted: Iterable[int] = self.state[page].seen(step, misses)
-        return wanted
+        stream = self.state[page]
+        wanted, further = list(stream.seen(step, misses)), self.rules["far"] * stream.way
+        return wanted + [line + further for line in wanted if further and self.reaches(line, line + further)]
 
 
 class PageStream(Prefetcher):

@@ -21,7 +21,7 @@ METHOD = "a first access to a page after such accesses to others, and lines that
 def remembers(practised: Mapping[str, Seen], params: Params) -> bool:
     """Whether lines came that followed elsewhere, some of them at least."""
     present = np.nan_to_num(practised["practice"].present[0])
-    return any(bool(present[line] > params.slack * 3) for line in footprint(len(present), params)[1:])
+    return any(bool(present[line] > 1 - params.came) for line in footprint(len(present), params)[1:])
 
 
 def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:

@@ -19,7 +19,7 @@ from setebench.report.plots.prefetcher_map_plot import map_figure
 
 RUN = tuple(range(4, 28))
 STREAM: dict[str, Any] = {
-    "trigger": 4, "counts": "run", "degree": 2, "max_distance": 8, "leads_by": "new_line", "ramp": (),
+    "trigger": 4, "counts": "run", "degree": 2, "max_distance": 8, "leads_by": "new_line", "ramp": (), "far": 0,
     "directions": "both", "store": True, "prefetch": True, "crosses_4k": False, "l1_prefetcher": 1,
 }  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_what_no_rule_explains_is_counted() -> None:
     shown = curves({})
     shown["base"].present[3:, 60] = 1.0
     fit = Fit(shown, 64, Params())
-    assert sum(int(fit.unexplained(seen).sum()) for seen in fit.ordered()) == 5
+    assert sum(int(fit.unexplained(seen, fit.model).sum()) for seen in fit.ordered()) == 5
 
 
 def test_a_pattern_is_read_word_by_word() -> None:
