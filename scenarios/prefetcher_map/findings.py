@@ -220,16 +220,25 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
 
 
 def _run_ahead(fit: Fit, report: Report, strange: Mapping[str, NDArray[np.bool_]]) -> None:
-    """How far the furthest line of the level, or of one behind, lies ahead of a run by one instruction after each
-    access, whatever brings it; and by which access the first one comes that no family explains."""
-    seen = fit.curves[RUNS[0]]
-    share = np.nan_to_num(seen.first if report.identity.startswith("l1") else seen.present)
-    lead: list[int] = []
+    """How far the furthest line lies ahead of a run after each access, whatever brings it, if that is the same by one
+    instruction and by many; and by which access the first line comes that no family explains."""
+    own, one = (_leads(fit, report.identity, name) for name in ("base", "one instruction"))
+    if max(abs(each - other) for each, other in zip(own, one, strict=True)) <= 1:
+        report.add("lead", one)
+    else:
+        by_one, by_many = (" ".join(map(str, each)) for each in (one, own))
+        report.open("lead", f"by one instruction it is {by_one}, by many {by_many}")
+    report.add("max_distance", max(*own, *one))
+    rows = [(name, np.flatnonzero(strange[name].any(axis=1))) for name in RUNS]
+    report.add("trigger", min(fit.curves[name].curve.counts[found[0]] for name, found in rows if len(found)))
+
+
+def _leads(fit: Fit, identity: str, name: str) -> list[int]:
+    """Of one curve, the lines of level 1 alone, or of all levels."""
+    seen, leads = fit.curves[name], []
+    share = np.nan_to_num(seen.first if identity.startswith("l1") else seen.present)
     for number in range(1, fit.params.lead_accesses + 1):
         row = int(np.searchsorted(seen.curve.counts, number, side="right")) - 1
         ahead = share[row, fit.params.first_line + seen.curve.counts[row] :] >= fit.params.lead_share
-        lead.append(int(max(np.flatnonzero(ahead) + 1, default=0)))
-    report.add("lead", lead)
-    report.add("max_distance", max(lead))
-    rows = [(name, np.flatnonzero(strange[name].any(axis=1))) for name in RUNS]
-    report.add("trigger", min(fit.curves[name].curve.counts[found[0]] for name, found in rows if len(found)))
+        leads.append(int(max(np.flatnonzero(ahead) + 1, default=0)))
+    return leads
