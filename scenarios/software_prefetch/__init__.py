@@ -45,12 +45,12 @@ def answer(context: Context) -> Iterator[Finding]:
         if trials.hint:
             alone = found["blocking.prefetch"].value == "blocking"
             found |= _named(busy.when_full(trials, blocking=alone))
-            found |= _named(busy.trains_hardware(trials))
             fills.look(trials)
         else:
             found |= _named(_no_hint(trials))
         stores.time()
         yield from found.values()
+        yield decide.unavailable("software_prefetch.trains_hardware", "bool", "not measured since 0.2")
         yield from stores.findings()
         yield from fills.findings(trials)
 
@@ -61,7 +61,7 @@ def _named(findings: Iterator[Finding]) -> dict[str, Finding]:
 
 def _no_hint(trials: Trials) -> Iterator[Finding]:
     """What can't be asked without any hint that does something."""
-    names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full", "trains_hardware")
+    names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full")
     for name in names:
         parameter, unit = f"software_prefetch.{name}", "string" if name == "when_full" else "bool"
         if trials.fills:

@@ -1,4 +1,4 @@
-"""What misses hold up, what becomes of too many prefetches, and whether prefetches alone train hardware prefetchers."""
+"""What misses hold up, and what becomes of too many prefetches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.bursts.bursts import FLUSHED, GONE, LINE, LOADED, PAGE_BYTES, Addresses, Others, Times
-from setebench.probe import Base, Operand, Probe
+from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.stats import decide
 
 from .params import Params
 from .trials import QUIETER, Answer, Share, Trials
 
-BURST, AWAY, PATTERN, NEW = (Base(name) for name in ("burst", "flushed burst", "pattern", "new pages"))
+BURST, AWAY, PATTERN = (Base(name) for name in ("burst", "flushed burst", "pattern"))
 
 # -- work behind a miss ------------------------------------------------------------------------------------------------
 # After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it come on
@@ -168,82 +168,3 @@ def _places(trials: Trials) -> Others:
         }
 
     return others
-
-
-# -- prefetches that train prefetchers ---------------------------------------------------------------------------------
-
-
-def trains_hardware(trials: Trials) -> Iterator[Finding]:
-    """Whether patterns of prefetches alone have hardware prefetchers fetch further lines. In the repetitions that they
-    are compared with the pattern lies in another page."""
-    trials.context.progress("whether prefetches train hardware prefetchers")
-    bursts = trials.bursts
-
-    def others(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
-        away = np.array([bursts.base(trials.params.visited + 1, 1) for _ in drawn])
-        return {PATTERN: np.where(drawn == "pattern", places[LINE], away), NEW: np.roll(away, 1)}
-
-    probes = {"a run up": _run(trials, 1), "a run down": _run(trials, -1), "visits": _visits(trials)}
-    shares: dict[str, tuple[Share, Share]] = {}
-    for name, probe in probes.items():
-        times = trials.by_state(probe, ("pattern", "elsewhere"), others)
-        shares[name] = Share.beyond(trials.limit, times["pattern"]), Share.beyond(trials.limit, times["elsewhere"])
-    trials.context.evidence["training"] = {name: [each.value for each in pair] for name, pair in shares.items()}
-    method = f"patterns of prefetches {trials.hint} alone, then a load of a line that they point to"
-    found = trials.unless_ignored(trained(shares, trials.params))
-    yield found.finding("software_prefetch.trains_hardware", "bool", method, "training")
-
-
-def trained(shares: dict[str, tuple[Share, Share]], params: Params) -> Answer:
-    """Whether any pattern of prefetches had further lines fetched: shares far away with the pattern and without."""
-    quiet = []
-    for name, (pattern, elsewhere) in shares.items():
-        if elsewhere.ends[0] - pattern.ends[1] > params.trained:
-            remark = f"{name} brought {elsewhere.value - pattern.value:.0%} of lines that nobody had asked for"
-            return Answer(True, remark=remark)
-        quiet.append(elsewhere.value - pattern.value < params.untrained and elsewhere.ends[0] > params.quiet)
-    if all(quiet):
-        return Answer(False, remark="no pattern brought further lines")
-    return Answer(reason=f"further lines came hardly more often than without prefetches; {QUIETER}")
-
-
-def _run(trials: Trials, step: int) -> Probe:
-    """Prefetches of neighbouring lines up to the one line, the last three times over, always missing: next-line, pair,
-    stream and stride prefetchers would fetch it."""
-    params, bursts = trials.params, trials.bursts
-    after = bursts.near if step < 0 else bursts.near ^ bursts.size  # the other of the last one's pair
-    lines = [PATTERN + (after - step * (params.run_lines - n) * bursts.size) for n in range(params.run_lines)]
-    probe = Probe().flush(LINE + after)
-    for line in lines:
-        probe = probe.flush(line)
-    probe = bursts.settled(probe).load(PATTERN + bursts.beside).fence()
-    for line in lines:
-        probe = _spaced(trials, probe, line, str(step))
-    for _ in range(params.again):
-        probe = probe.flush(lines[-1]).fence().wait(params.space_cycles).fence().load(PATTERN + bursts.beside).fence()
-        probe = _spaced(trials, probe, lines[-1], str(step))
-    return bursts.settled(bursts.settled(probe).flush(LINE + bursts.beside)).start().load(LINE + after).stop()
-
-
-def _visits(trials: Trials) -> Probe:
-    """Two lines of many pages prefetched, then the first of a new page: a prefetcher that remembers regions would fetch
-    the second one there, which is timed."""
-    params, bursts = trials.params, trials.bursts
-    first, second = 8 * bursts.size, 13 * bursts.size
-    pages = [number * PAGE_BYTES for number in range(params.visited)]
-    probe = Probe().flush(LINE + first).flush(LINE + second)
-    for page in pages:
-        probe = probe.flush(NEW + (page + first)).flush(NEW + (page + second))
-    probe = bursts.settled(probe)
-    for page in pages:
-        probe = probe.load(NEW + (page + bursts.beside), ip="beside").fence()
-        for line in (first, second):
-            probe = _spaced(trials, probe, NEW + (page + line), str(line))
-    probe = probe.load(PATTERN + bursts.beside, ip="beside").fence()
-    probe = bursts.settled(_spaced(trials, probe, PATTERN + first, str(first)))
-    return bursts.settled(probe.flush(LINE + bursts.beside)).start().load(LINE + second).stop()
-
-
-def _spaced(trials: Trials, probe: Probe, line: Operand, ip: str) -> Probe:
-    """`probe`, then a prefetch with an instruction address of its kind, and time for a prefetcher to act."""
-    return probe.prefetch(line, trials.hint, ip=ip).wait(trials.params.space_cycles).fence()

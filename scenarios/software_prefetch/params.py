@@ -13,8 +13,6 @@ class Params:
     clear: float = 0.7  # what holds for more is the rule
     small: float = 0.3  # what holds for less is an exception: a line pushed out, a prefetch that found no entry
     quiet: float = 0.8  # lines that nobody prefetched must be in memory so often, or something else brings them
-    trained: float = 0.1  # lines that nobody asked for come so often by training
-    untrained: float = 0.05  # and so seldom without
     penalty: float = 2.0  # cycles that a TLB miss costs at least on any core
     errors: float = 4.0  # standard errors that it is clear by
     first_tlb: int = 192  # pages traversed: more than any first data TLB of an x86-64 CPU holds, 96 at most so far
@@ -30,12 +28,7 @@ class Params:
     per_page: int = 8  # of them: 28 pages fit any first TLB
     lost: float = 0.2  # of late lines of a burst: more did not come where prefetches are dropped
     held: float = 0.5  # memory latencies longer than a burst of present lines: it had to wait
-    run_lines: int = 8  # of a pattern of neighbouring lines
-    again: int = 2  # misses more of its last line, for prefetchers that wait for several
-    space_cycles: int = 700  # between two, in which a line arrives and a prefetcher may act
-    visited: int = 40  # pages whose two lines train what remembers regions: more than it keeps under observation
     store_rounds: int = 8  # of stores at one time of the run
-    most_holders: int = 8  # cores that hold a line at most
     vague: float = 0.15  # of a store's latency, half an interval that is too wide to report
     vague_cycles: float = 1.0  # or so many cycles
     least_cycles: float = 0.5  # half an interval is no less, as fence and store overlap

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAMES = {"loaded": "just loaded", "evicted": "pushed out of L1", "flushed": "flushed"}
-_KINDS = {"own": "own line", "none": "not prefetched"}
+_NAMES = {
+    "loaded": "just loaded", "evicted": "pushed out of L1", "flushed": "flushed", "own": "own line",
+    "none": "not prefetched",
+}  # fmt: skip
 
 
 def draw(evidence: Mapping[str, Any]) -> Figure:
     """Cycles of a load after each hint, between those of lines that were loaded, pushed out of level 1 and flushed,
-    from `evidence["prefetched"]`; beside it, where other cores were at hand, cycles per store over how many held the
-    line, from `evidence["store_after"]` (the paper's Figure 5). Raises `SetebenchError` where there is nothing."""
+    from `evidence["prefetched"]`; beside it, where another core was at hand, cycles of a store to a line that it held,
+    from `evidence["store_after"]` (the paper's Figure 5). Raises `SetebenchError` where there is nothing."""
     from matplotlib.figure import Figure  # only loaded for a plot
 
     prefetched = evidence.get("prefetched")
@@ -26,37 +28,20 @@ def draw(evidence: Mapping[str, Any]) -> Figure:
         raise SetebenchError("there is nothing to plot: the evidence holds no prefetched lines")
     stores = evidence.get("store_after")
     figure = Figure(figsize=(10.0 if stores else 7.2, 5.2), layout="constrained")
-    panels = figure.subplots(1, 2 if stores else 1, squeeze=False, width_ratios=[3, 2] if stores else None)[0]
-    _draw_lines(panels[0], prefetched)
+    panels = figure.subplots(1, 2 if stores else 1, squeeze=False)[0]
+    _draw(panels[0], prefetched, "A load after a prefetch, beside its controls", "cycles, with the clock's overhead")
+    panels[0].set_xscale("log")
     if stores:
-        _draw_stores(panels[1], stores["cycles_by_holders"])
+        means = {kind: sum(times) / len(times) for kind, times in stores["cycles_by_time"].items()}
+        _draw(panels[1], means, "Store to a line that another core holds", "cycles until the store is written")
     return figure
 
 
-def _draw_lines(axes: Axes, cycles: Mapping[str, float]) -> None:
+def _draw(axes: Axes, cycles: Mapping[str, float], title: str, label: str) -> None:
     """Bars from the fastest to the slowest, controls in grey."""
     rows = sorted(cycles.items(), key=lambda row: row[1])
     labels = [_NAMES.get(name, f"prefetched by {name}") for name, _ in rows]
     shades = ["0.75" if name in _NAMES else "0.25" for name, _ in rows]
     axes.barh(labels, [value for _, value in rows], color=shades, edgecolor="0.0", linewidth=0.5)
-    axes.set_xscale("log")
     axes.invert_yaxis()
-    axes.set(title="A load after a prefetch, beside its controls", xlabel="cycles, with the clock's overhead")
-
-
-def _draw_stores(axes: Axes, table: Mapping[str, Mapping[str, float]]) -> None:
-    from setebench.report.plots.plot import style
-
-    holders = [int(count) for count in table]
-    for number, kind in enumerate(next(iter(table.values()))):
-        cycles = [table[str(count)][kind] for count in holders]
-        axes.plot(holders, cycles, label=_KINDS.get(kind, f"after {kind}"), **style(number))
-    axes.set(
-        title="Store to a line that others hold",
-        xlabel="other cores that hold the line",
-        ylabel="cycles until the store is written",
-        xticks=holders,
-        ylim=(0, None),
-    )
-    axes.grid(True, color="0.9", linewidth=0.6)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=8, frameon=False)
+    axes.set(title=title, xlabel=label)

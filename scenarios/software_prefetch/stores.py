@@ -31,22 +31,20 @@ TARGETS = Base("stored lines")
 
 
 class Stores:
-    """What stores take, by how many other cores hold the line, by kind and by time."""
+    """What stores take to lines that another core holds, by kind and by time."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials, facts = trials, trials.context.machine.facts
         self._own = trials.context.own_cpu
         self._others = [min(cpus) for cpus in facts.siblings if self._own not in cpus]
-        self._cycles: dict[int, dict[str, list[float]]] = {}
+        self._cycles: dict[str, list[float]] = {}
 
     def time(self) -> None:
         """Measure at this time, after every hint that is known to fill level 1 by now, and after w."""
         hints = sorted(set(self._wanted().values()) | {"w"} & set(self._trials.fills))
-        holders = [2**n for n in range(self._trials.params.most_holders.bit_length()) if 2**n <= len(self._others)]
-        for count in holders if hints else ():
-            if count == 1 or count not in self._cycles:  # several are evidence only
-                for kind, cycles in self._rounds(count, (OWN, NONE, *hints)).items():
-                    self._cycles.setdefault(count, {}).setdefault(kind, []).append(cycles)
+        if hints and self._others:
+            for kind, cycles in self._rounds((OWN, NONE, *hints)).items():
+                self._cycles.setdefault(kind, []).append(cycles)
 
     def findings(self) -> Iterator[Finding]:
         """What all times together show."""
@@ -58,7 +56,7 @@ class Stores:
             if reason or not hints or (state == "exclusive" and "w" not in hints):
                 yield decide.unavailable(parameter, "cycles", reason or "this machine has no prefetch hint w")
                 continue
-            times = self._cycles.get(1, {}).get(wanted.get(state, ""), [])
+            times = self._cycles.get(wanted.get(state, ""), [])
             if len(times) < 2:
                 lacking = f"no {state} prefetch was seen to fill level 1 all the time"
                 yield Answer(reason=lacking).finding(parameter, "cycles", "store after a prefetch")
@@ -72,19 +70,19 @@ class Stores:
         shared = sorted((hint for hint in first if hint != "w"), key=lambda hint: len(set(self._trials.fills[hint])))
         return ({"shared": shared[0]} if shared else {}) | ({"exclusive": "w"} if "w" in first else {})
 
-    def _rounds(self, count: int, kinds: Sequence[str]) -> dict[str, float]:
-        """Cycles of a store with so many holders, over rounds of one time."""
+    def _rounds(self, kinds: Sequence[str]) -> dict[str, float]:
+        """Cycles of a store, over rounds of one time."""
         cycles: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(self._trials.params.store_rounds):
-            self._trials.context.progress(f"stores to lines that {count} other cores hold")
-            times = self._stores_after(self._others[:count], (ADDITIONS, *kinds))
+            self._trials.context.progress("stores to lines that another core holds")
+            times = self._stores_after((ADDITIONS, *kinds))
             levels = {kind: self._trials.mean(each) for kind, each in times.items()}
             for kind, found in cycles.items():
                 found.append(levels[kind] - levels[ADDITIONS] + BASELINE_ADDITIONS)
         return {kind: over_undisturbed_epochs(found).value for kind, found in cycles.items()}
 
-    def _stores_after(self, others: Sequence[int], kinds: Sequence[str]) -> dict[str, Times]:
-        """Cycles of stores to lines that all `others` have loaded, by kind, shapes (n,). A full fence behind the store
+    def _stores_after(self, kinds: Sequence[str]) -> dict[str, Times]:
+        """Cycles of stores to lines that another core has loaded, by kind, shapes (n,). A full fence behind the store
         waits until it is written."""
         bursts, context = self._trials.bursts, self._trials.context
         targets = bursts.targets(LINES)
@@ -100,7 +98,7 @@ class Stores:
         repetitions = 2 * bursts.params.line_repetitions
         bursts.refresh()
         placed = {TARGETS: np.array([bursts.base(LINES) for _ in range(repetitions + 2)])}
-        probes = {self._own: probe, **dict.fromkeys(others, holder.fence().barrier())}
+        probes = {self._own: probe, self._others[0]: holder.fence().barrier()}
         ticks = context.machine.run_together(probes, placed, warmup=2)[self._own]
         times = np.asarray(ticks * bursts.cycles_per_tick, dtype=np.float64)
         return {kind: times[:, [each == kind for each in dealt]].ravel() for kind in kinds}
@@ -118,14 +116,7 @@ class Stores:
 
     def _keep(self, wanted: dict[str, str]) -> None:
         if self._cycles:
-            self._trials.context.evidence["store_after"] = {
-                "hints": wanted,
-                "cycles_by_holders": {
-                    str(count): {kind: sum(own) / len(own) for kind, own in kinds.items()}
-                    for count, kinds in self._cycles.items()
-                },
-                "cycles_by_time": self._cycles.get(1, {}),
-            }
+            self._trials.context.evidence["store_after"] = {"hints": wanted, "cycles_by_time": self._cycles}
 
 
 def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:

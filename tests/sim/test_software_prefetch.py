@@ -41,16 +41,11 @@ def _in_order() -> spec.Machine:
     return msgspec.structs.replace(plain, core=core)
 
 
-def _trained() -> spec.Machine:
-    stream = spec.Streamer(level=2, trained_by=("load", "prefetch"), trigger=3)
-    return msgspec.structs.replace(_changed(on_l1_tlb_miss=False, on_l2_tlb_miss=False), prefetchers=(stream,))
-
-
 MACHINES = {
     "maps pages": lambda: _changed(on_page_fault=True),
     "drops": lambda: _changed(when_full="drops", on_l2_tlb_miss=False),
     "in order": _in_order,
-    "trained": _trained,
+    "no walks": lambda: _changed(on_l1_tlb_miss=False, on_l2_tlb_miss=False),
 }
 
 
@@ -83,7 +78,7 @@ def test_special_machines_are_distinguished_from_plain_ones() -> None:
         "maps pages": {"when_full": "stalls", "on_page_fault": True},
         "drops": {"when_full": "drops", "on_tlb_miss.l1": True, "on_tlb_miss.l2": False, "on_page_fault": False},
         "in order": {"across_page": False, "fills.nta": None},  # it may only be silent for now
-        "trained": {"trains_hardware": True, "on_tlb_miss.l1": False},
+        "no walks": {"on_tlb_miss.l1": False},
     }
     for machine, answers in special.items():
         found = _reported(machine)[0]

@@ -14,7 +14,6 @@ import msgspec
 
 from setebench.sim.spec.pmu import Fault as Fault
 from setebench.sim.spec.pmu import Pmu as Pmu
-from setebench.sim.spec.prefetchers import SHORT_RUNS_UNSURE as SHORT_RUNS_UNSURE
 from setebench.sim.spec.prefetchers import AnyPrefetcher as AnyPrefetcher
 from setebench.sim.spec.prefetchers import BestOffset as BestOffset
 from setebench.sim.spec.prefetchers import FeedbackStream as FeedbackStream

@@ -222,6 +222,3 @@ Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 
 Published = StreamBuffer | BestOffset | SpatialPattern | ReferencePrediction | FeedbackStream | InstructionClasses
 AnyPrefetcher = Known | Published | LineTable
-
-SHORT_RUNS_UNSURE = (SpatialPattern, BestOffset)
-"""Kinds of which a short run shows nothing, or what was learned elsewhere."""

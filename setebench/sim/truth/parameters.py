@@ -23,7 +23,7 @@ from setebench.sim.truth.bandwidth import bandwidth_parameters, bandwidths, memo
 from setebench.sim.truth.counters import counters, events_left_open
 from setebench.sim.truth.finding import between, count, exact, hidden
 from setebench.sim.truth.pace import Pace, machine_pace
-from setebench.sim.truth.prefetchers import prefetchers, prefetches_train, unjudged
+from setebench.sim.truth.prefetchers import prefetchers, unjudged
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is reported for every ordered pair; beyond, for reads by core 0 (the paper's Figure
@@ -31,8 +31,6 @@ MOST_CORES_IN_PAIRS = 8
 
 REPLACEMENT_NAMES = {name: name for name in ("lru", "tree_plru", "bit_plru", "random", "srrip", "qlru")}
 """Replacement policies as findings name them; all others are `other`."""
-
-TRAINS = "software_prefetch.trains_hardware"
 
 OUTER = 3  # the first level that all cores share
 
@@ -63,11 +61,10 @@ def truth(machine: spec.Machine, pace: Pace | None = None) -> list[Finding]:
 def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
     prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
-    software prefetches have lines fetched, and events count prefetched lines, where that depends on what was learned.
+    events count prefetched lines, where that depends on what was learned.
     And what names say already, and whether threads share entries that they can't run out of."""
-    unsure = {TRAINS} if prefetches_train(machine) is None else set()
-    unsure |= _pools_unseen(machine)
-    return frozenset(bandwidth_parameters(machine)) | unjudged(machine) | unsure | events_left_open(machine)
+    open_ = unjudged(machine) | _pools_unseen(machine) | events_left_open(machine)
+    return frozenset(bandwidth_parameters(machine)) | open_
 
 
 def _clock(machine: spec.Machine, pace: Pace) -> Iterator[Finding]:
@@ -211,9 +208,6 @@ def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
     yield exact("software_prefetch.across_page", prefetch.across_page, "bool")
     if not machine.core.blocking_prefetch:  # else one is in flight at most, and nothing is ever full
         yield exact("software_prefetch.when_full", prefetch.when_full, "string")
-    trained = prefetches_train(machine)
-    if trained is not None:
-        yield exact(TRAINS, trained, "bool")
 
 
 def _store_after(machine: spec.Machine) -> Iterator[Finding]:

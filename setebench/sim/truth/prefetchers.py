@@ -65,14 +65,6 @@ def unjudged(machine: spec.Machine) -> frozenset[str]:
     return frozenset(names)
 
 
-def prefetches_train(machine: spec.Machine) -> bool | None:
-    """Whether software prefetches alone have a hardware prefetcher fetch lines; None where that depends on what it
-    learned before."""
-    trained = [each for each in machine.prefetchers if "prefetch" in each.trained_by]
-    sure = [each for each in trained if not isinstance(each, spec.SHORT_RUNS_UNSURE)]
-    return None if trained and not sure else bool(sure)
-
-
 def _present(name: str, facts: Facts) -> Iterator[Finding]:
     yield exact(f"{name}.present", True, "bool")
     for parameter, value in facts:
