@@ -22,7 +22,9 @@ class Params:
     outgrow: float = 2.8  # times L1, of a working set for a second level that hides among others: none stays with LRU
     beyond: float = 5.0  # times L2, of a working set that none of its lines stays in: exp(-5) at random
     loss: float = 0.04  # part of events lost beside a sibling, or of a stream's lines, that is a fault: twice `trust`
-    stall_fraction: float = 0.25  # of the cycles that multiplications add: 0 where they are not counted, else over 1/2
+    stall_fraction: float = (
+        0.25  # error of the part of the cycles that multiplications add: over half of them count, or 0
+    )
     background: float = 0.01  # events while nothing happens, as a part of those of a line: half of `trust`
     line_cycles: float = 200.0  # about what a line from memory takes: in that time background is counted
 

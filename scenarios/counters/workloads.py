@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +58,8 @@ HOT, CHASE, RING_STEPS, STREAM_LINES = 24, 8, 256, 512
 lines of a stream, beside which a prefetcher's overshoot is nothing."""
 BURSTS = (1, 2, 3, 4, 6, 8)
 """Misses at once, around the 4 where a floor of quarters begins."""
-FULL_LINES, FULL_PAGES = 240, 8
-"""Misses at once, twice the largest queue known, and pages of these in turn: half of what the smallest first TLB
+FULL_LINES, FULL_PAGES = 480, 8
+"""Misses at once, four times the largest queue known, and pages of these in turn: half of what the smallest first TLB
 holds."""
 IDLE_CYCLES = 2000
 
@@ -91,9 +93,28 @@ class Workload:
         return {*self.expected, *self.timed}
 
 
-def _sized(probe: Callable[[int], Probe], placements: Callable[[int], Placements], repetitions: int) -> Make:
+def sized(
+    name: str,
+    probe: Callable[[int], Probe],
+    size: int,
+    placements: Callable[[int], Placements],
+    repetitions: int,
+    **known: Any,
+) -> Workload:
     """A probe of so much work, repeated: nothing of the loop around it is in the slope over amounts."""
-    return lambda amount: (probe(amount), placements(repetitions))
+    return Workload(
+        name=name,
+        make=lambda amount: (probe(amount * size), placements(repetitions)),
+        unit=size * repetitions,
+        **known,
+    )
+
+
+def repeated(
+    name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, pieces: int = 1, **known: Any
+) -> Workload:
+    """A probe of so many pieces of work, repeated so often for each unit of amount."""
+    return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **known)
 
 
 @dataclass(frozen=True)
@@ -104,16 +125,11 @@ class Targets:
     lines: NDArray[np.int64]
     rng: np.random.Generator
 
-    def repeated(self, probe: Probe, unit: int) -> Make:
-        """The probe on so many of the lines in random order, each as often as the others: what a prefetcher brings
-        along beside a line comes with its first use, so all of them must have been used before anything is counted."""
-
-        def make(amount: int) -> tuple[Probe, Placements]:
-            rounds = -(-amount * unit // len(self.lines))
-            order = np.concatenate([self.rng.permutation(self.lines) for _ in range(rounds)])
-            return probe, {TARGET: order[: amount * unit]}
-
-        return make
+    def drawn(self, count: int) -> Placements:
+        """So many of the lines in random order, each as often as the others: what a prefetcher brings along beside a
+        line comes with its first use, so all of them must have been used before anything is counted."""
+        order = [self.rng.permutation(self.lines) for _ in range(-(-count // len(self.lines)))]
+        return {TARGET: np.concatenate(order)[:count]}
 
     def first(self, count: int) -> Placements:
         """The first line, `count` times."""
@@ -146,11 +162,11 @@ class Ring:
         self.order = order
         self._next = 0
 
-    def starts(self, count: int, steps: int) -> NDArray[np.int64]:
+    def placed(self, steps: int, count: int) -> Placements:
         """Where `count` pieces of so many steps begin, one behind the other."""
         at = (self._next + np.arange(count) * steps) % len(self.order)
         self._next = int(self._next + count * steps) % len(self.order)
-        return self.order[at]
+        return {TARGET: self.order[at]}
 
     def chased(self) -> Runs:
         """A chase around all of it, twice, from where the next run begins: each line was last used a round ago then."""
@@ -158,11 +174,7 @@ class Ring:
 
     def stored(self) -> Runs:
         """A store to each line, so that each is modified when it leaves a cache."""
-        return ((STORE, {TARGET: self.starts(len(self.order), 1)}),)
-
-
-def _on(ring: Ring, probe: Probe, steps: int, unit: int) -> Make:
-    return lambda amount: (probe, {TARGET: ring.starts(amount * unit, steps)})
+        return ((STORE, self.placed(1, len(self.order))),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +190,17 @@ class Levels:
     second_bytes: float | None = None
     third_ticks: float = 0.0
     numbered: bool = False
+
+
+def _count(repetitions: int) -> Placements:
+    """Of probes that touch no memory."""
+    return repetitions
+
+
+def _timed(operation: str, count: int) -> Probe:
+    """So many operations of a kind, one behind the other."""
+    found: Probe = getattr(Probe().start(), operation)(count)
+    return found.stop()
 
 
 class Battery:
@@ -260,64 +283,46 @@ class Battery:
         # a flush is no write-back of one level to the next, but a core may count it as one
         owned = {role: read[role] for role in read if role not in GIVEN_AWAY}
         owned |= {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
-        targets = self._targets(18)
-        for name, probe, expected in (
-            ("far_load", ready.load(TARGET), read),
-            ("far_pair", ready.load(TARGET).load(TARGET + 8), read | {"load_fb_hit": 1.0}),
-            ("far_store", ready + STORE, owned),
-        ):
-            make = targets.repeated(probe.fence(), unit)
-            yield Workload(name=name, make=make, unit=unit, expected=expected, beside=True)
+        drawn = self._targets(18).drawn
+        pair = ready.load(TARGET).load(TARGET + 8)
+        yield repeated("far_load", ready.load(TARGET).fence(), drawn, unit, expected=read, beside=True)
+        yield repeated("far_pair", pair.fence(), drawn, unit, expected=read | {"load_fb_hit": 1.0}, beside=True)
+        yield repeated("far_store", (ready + STORE).fence(), drawn, unit, expected=owned, beside=True)
 
     def _hot(self) -> Iterator[Workload]:
         """What touches no memory, or one line that stays in L1."""
         none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
-        idle = Probe().start().wait(IDLE_CYCLES).stop()
-        yield Workload(name="idle", make=lambda amount: (idle, HOT * amount), unit=HOT, expected=none)
-        line = self._targets(19).first
-
-        def count(repetitions: int) -> Placements:
-            return repetitions
-
-        made: tuple[tuple[str, int, Callable[[int], Probe], Callable[[int], Placements], dict[str, float]], ...] = (
-            ("hot_load", 64, lambda n: Probe().repeat(n, Probe().load(TARGET)), line, {"load": 1.0}),
-            ("hot_store", 64, lambda n: Probe().repeat(n, STORE), line, {"store": 1.0}),
-            ("nops", 640, lambda n: Probe().start().nop(n).stop(), count, {"instructions": 1.0}),
-            ("multiplications", 640, lambda n: Probe().start().multiply(n).stop(), count, {"instructions": 1.0}),
-            ("additions", 640, lambda n: Probe().start().add(n).stop(), count, {"cycles": 1.0, "no_execute": 0.0}),
-        )
-        for name, size, probe, placements, expected in made:
-            make = _sized(lambda amount, probe=probe, size=size: probe(amount * size), placements, HOT)  # type: ignore[misc]
-            yield Workload(name=name, make=make, unit=size * HOT, expected=expected, beside=True)
+        yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), _count, HOT, expected=none)
+        for kind, operation in (("load", Probe().load(TARGET)), ("store", STORE)):
+            probe, line = partial(Probe().repeat, body=operation), self._targets(19).first
+            yield sized(f"hot_{kind}", probe, 64, line, HOT, expected={kind: 1.0}, beside=True)
+        for name, operation, expected in (
+            ("nops", "nop", {"instructions": 1.0}),
+            ("multiplications", "multiply", {"instructions": 1.0}),
+            ("additions", "add", {"cycles": 1.0, "no_execute": 0.0}),
+        ):
+            yield sized(name, partial(_timed, operation), 640, _count, HOT, expected=expected, beside=True)
 
     def _chase(self, count: int, work: str = "") -> Probe:
         return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
 
     def _misses(self) -> Iterator[Workload]:
         """Chases and bursts over flushed lines."""
-        for name, work in (("far_chase", ""), ("far_chase_chained", "chained")):
-            make = _sized(lambda n, work=work: self._chase(n * CHASE, work), self._chased.first, HOT)  # type: ignore[misc]
-            yield Workload(name=name, make=make, unit=CHASE * HOT, timed=STALLS, beside=not work)
+        first, chained = self._chased.first, partial(self._chase, work="chained")
+        yield sized("far_chase", self._chase, CHASE, first, HOT, timed=STALLS, beside=True)
+        yield sized("far_chase_chained", chained, CHASE, first, HOT, timed=STALLS)
         for count in BURSTS:
-            burst = self._chased.burst(count)
-            make = self._repeat(burst, self._chased.first, 8)
-            yield Workload(name=f"burst_{count}", make=make, unit=8, timed=("l1d_inflight_sum",))
+            yield repeated(f"burst_{count}", self._chased.burst(count), first, 8, timed=("l1d_inflight_sum",))
         full = self._full()
-        for name, stores, roles in (
-            ("full_load", False, ("fb_full", "sq_full")),
-            ("full_store", True, ("stall_store_buffer",)),
-        ):
-            make = _sized(lambda n, s=stores: full.burst(n * FULL_LINES, stores=s), full.first, 8)  # type: ignore[misc]
-            yield Workload(name=name, make=make, unit=8 * FULL_LINES, timed=roles, beside=True)
-
-    @staticmethod
-    def _repeat(probe: Probe, placements: Callable[[int], Placements], unit: int) -> Make:
-        return lambda amount: (probe, placements(amount * unit))
+        for name, timed in (("full_load", ("fb_full", "sq_full")), ("full_store", ("stall_store_buffer",))):
+            for end, lines in (("", 2 * FULL_LINES), ("_half", FULL_LINES)):
+                burst = full.burst(lines, stores="store" in name)
+                yield repeated(f"{name}{end}", burst, full.first, 8, timed=timed, beside=True)
 
     def _full(self) -> Targets:
         """Every second line of some pages in turn, then of some others: no prefetcher brings a line that is still to
         come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
-        rng, most = self._context.rng(23), FULL_LINES * self._params.amounts[-1]
+        rng, most = self._context.rng(23), 2 * FULL_LINES
         stride = 2 * self._context.line_size
         turns = -(-most // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
         region = self._allocate(turns * FULL_PAGES * PAGE_BYTES)
@@ -338,24 +343,19 @@ class Battery:
         def at(count: int) -> Placements:
             return {TARGET: np.full(count, region.address)}
 
-        chase, unit = away.start().chase(TARGET, STREAM_LINES).stop(), 2 * STREAM_LINES
         # how long a step takes says how near prefetchers bring its lines
-        yield Workload(
-            name="far_ascending", make=self._repeat(chase, at, 2), unit=unit, expected=dict.fromkeys(FILLS, 1.0)
-        )
+        chase, expected = away.start().chase(TARGET, STREAM_LINES).stop(), dict.fromkeys(FILLS, 1.0)
+        yield repeated("far_ascending", chase, at, 2, STREAM_LINES, expected=expected)
         if "store_nt" in facts.kernels:
             probe = away.stream(TARGET, "store_nt", size, max(facts.access_sizes)).fence()
             expected = dict.fromkeys(IN_MEMORY, 1.0) | dict.fromkeys(GIVEN_AWAY, 0.0)
-            yield Workload(
-                name="stream_store_nt", make=self._repeat(probe, at, 1), unit=STREAM_LINES, expected=expected
-            )
-        small, passes, kernel = 1024, 8, KERNELS["triad"]
+            yield repeated("stream_store_nt", probe, at, 1, STREAM_LINES, expected=expected)
+        small, kernel = 1024, KERNELS["triad"]
         widths = {min(facts.access_sizes), max(facts.access_sizes)} if "triad" in facts.kernels else set()
         for width in sorted(widths):
-            probe = Probe().repeat(passes, Probe().stream(TARGET, kernel.name, small, width))
-            unit = int(8 * passes * small / BLOCK_BYTES * kernel.block_flops)
-            make = self._repeat(probe, at, 8)
-            yield Workload(name=f"arithmetic_{width}", make=make, unit=unit, expected={"fp_op": 1.0}, beside=True)
+            probe = Probe().repeat(8, Probe().stream(TARGET, kernel.name, small, width))
+            pieces = int(8 * small / BLOCK_BYTES * kernel.block_flops)
+            yield repeated(f"arithmetic_{width}", probe, at, 8, pieces, expected={"fp_op": 1.0}, beside=True)
 
     def _served(self) -> Iterator[Workload]:
         """Chases around a working set that the second level serves and around one that it can't hold, and stores to
@@ -381,41 +381,26 @@ class Battery:
 
     def _part(self, ring: Ring, before: float, own: float) -> float:
         """The part of a step's lines that a level serves; none or all of them where that is as good."""
-        part, loose = (
-            float(np.clip((self._step_ticks(ring) - before) / (own - before), 0.0, 1.0)),
-            self._params.looseness,
-        )
-        return part if loose < part < 1 - loose else float(round(part))
+        part, loose = (self._step_ticks(ring) - before) / (own - before), self._params.looseness
+        return part if loose < part < 1 - loose else float(part >= 0.5)
 
     def _around(self, level: str, ring: Ring, expected: Mapping[str, float]) -> Iterator[Workload]:
-        """A chase around a working set, without and with multiplications."""
-        loose, unit = self._params.looseness, 12 * RING_STEPS
+        """A chase around a working set; around the one in the second level with multiplications, too."""
         expected = {"load_fb_hit": 0.0, "hitm_local": 0.0, **expected}
-        tolerance = {role: max(loose, min(volume, 1 - volume)) for role, volume in expected.items()}
-        for work in ("", "chained") if level == "l2" else ("",):
-            probe = Probe().start().chase(TARGET, RING_STEPS, work=work).stop()
-            yield Workload(
-                name=f"{level}_chase" + (f"_{work}" if work else ""),
-                make=_on(ring, probe, RING_STEPS, 12),
-                unit=unit,
-                expected={} if work else expected,
-                tolerance=tolerance,
-                timed=STALLS if level == "l2" else (),
-                warm=ring.chased,
-                beside=level == "l2",
-            )
+        tolerance = {role: max(self._params.looseness, min(n, 1 - n)) for role, n in expected.items()}
+        near, starts = level == "l2", partial(ring.placed, RING_STEPS)
+        known = {"timed": STALLS if near else (), "warm": ring.chased, "beside": near}
+        chase = partial(Probe().start().chase, TARGET, RING_STEPS)
+        yield repeated(
+            f"{level}_chase", chase().stop(), starts, 12, RING_STEPS, expected=expected, tolerance=tolerance, **known
+        )
+        if near:
+            yield repeated("l2_chase_chained", chase(work="chained").stop(), starts, 12, RING_STEPS, **known)
 
     @staticmethod
     def _stored(level: str, ring: Ring, expected: Mapping[str, float], tolerance: Mapping[str, float]) -> Workload:
-        return Workload(
-            name=f"{level}_store",
-            make=_on(ring, STORE, 1, 1024),
-            unit=1024,
-            expected=expected,
-            tolerance=tolerance,
-            warm=ring.stored,
-            beside=not tolerance,
-        )
+        known = {"expected": expected, "tolerance": tolerance, "warm": ring.stored, "beside": not tolerance}
+        return repeated(f"{level}_store", STORE, partial(ring.placed, 1), 1024, **known)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
@@ -432,22 +417,16 @@ class Battery:
         for probe, placements in ring.chased():
             self._context.machine.run(probe, placements, cpu=self._context.cpu)
         chase = Probe().start().chase(TARGET, RING_STEPS).stop()
-        return self._ticks(chase, {TARGET: ring.starts(32, RING_STEPS)}) / RING_STEPS
+        return self._ticks(chase, ring.placed(RING_STEPS, 32)) / RING_STEPS
 
     def _handed_over(self) -> Iterator[Workload]:
         """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
         facts, own = self._context.machine.facts, self._context.own_cpu
         elsewhere = set(facts.cpus) - {own, *self._siblings()}
         if elsewhere:
-            unit = self._params.repetitions
-            yield Workload(
-                name="handed_over",
-                make=self._targets(20).repeated(Probe().barrier().load(TARGET).fence().barrier(), unit),
-                unit=unit,
-                partners={min(elsewhere): STORE.fence().barrier().barrier()},
-                expected={"hitm_local": 1.0},
-                beside=True,
-            )
+            probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
+            known = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}, "beside": True}
+            yield repeated("handed_over", probe, self._targets(20).drawn, self._params.repetitions, **known)
 
     # -- beside others ------------------------------------------------------------------------------------------------
 
@@ -480,7 +459,7 @@ class Battery:
 def _with_busy(make: Make, spare: int) -> Make:
     def made(amount: int) -> tuple[Probe, Placements]:
         probe, placed = make(amount)
-        count = placed if isinstance(placed, int) else len(next(iter(placed.values())))
+        count = placed if isinstance(placed, int) else len(np.asarray(next(iter(placed.values()))))
         return probe, {**({} if isinstance(placed, int) else placed), BUSY: np.full(count, spare)}
 
     return made

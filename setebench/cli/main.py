@@ -19,7 +19,7 @@ TOOLS = {
     "characterize": ("characterize:characterize", "Run every scenario and print one table."),
     "compare": ("documents:compare_command", "Compare results, or published values."),
     "counters": ("counters:counters", "Check event counters, and count events of programs."),
-    "diagnose": ("commands.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
+    "diagnose": ("diagnose:diagnose", "Run a program and say what limits it, and what to try."),
     "doctor": ("doctor:doctor", "Say what would disturb a measurement here, and what to do."),
     "export": ("documents:export_command", "Write a result as configuration for compilers, libraries or simulators."),
     "fit": ("simulated:fit_command", "Improve a result's twin where the machine contradicts it."),

@@ -37,7 +37,7 @@ class Quantity(StrEnum):
 class Role(msgspec.Struct, frozen=True, kw_only=True):
     """One role. `level` is where the counted traffic comes from or goes to ("" for none): a line that level 2 gives to
     level 1 is traffic of l2, whichever side counts it. `writes`: lines that move outwards. `prefetch`: lines that
-    prefetchers ask for belong to it. `unit` is that of one count."""
+    prefetchers request belong to it. `unit` is that of one count."""
 
     name: str
     meaning: str
@@ -80,8 +80,8 @@ _TABLE: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("offcore_mem_read", _LINES, "memory", "lines that the core gets from memory"),
     ("mem_read", _MEMORY, "memory", "lines read from memory, at its controllers"),
     ("mem_write", _WRITTEN | _SOCKET, "memory", "lines written to memory, at its controllers"),
-    ("home_read", _MEMORY, "memory", "lines read from memory, at the agents that keep it coherent"),
-    ("home_write", _WRITTEN | _SOCKET, "memory", "lines written to memory, at the agents that keep it coherent"),
+    ("home_read", _MEMORY, "memory", "lines read from memory, at its coherence agents"),
+    ("home_write", _WRITTEN | _SOCKET, "memory", "lines written to memory, at its coherence agents"),
     ("remote_read", _LINES, "memory", "lines that the core gets from another memory node"),
     ("link_flit", _MEMORY | {"unit": "flits"}, "memory", "data flits received between sockets, eight a line"),
     ("hitm_local", _DEMAND, "l3", "loads of a line that another core of the socket holds modified"),

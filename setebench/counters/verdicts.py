@@ -65,7 +65,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if self.trusted:
             return ""
         if not self.kinds:
-            return f"{self.role} was not validated: {self.reason or 'no reason was kept'}"
+            return f"{self.role} was not validated: {self.reason or 'no reason was stored'}"
         said = ", ".join(kind.replace("_", " ") for kind in self.kinds)
         return f"{self.role} is not trusted on this machine: {said}" + (f" ({self.reason})" if self.reason else "")
 
@@ -86,7 +86,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdicts of one machine, as kept in a file. `machine` is its name, for people."""
+    """Verdicts of one machine, as stored in a file. `machine` is its name, for people."""
 
     key: Key
     machine: str
@@ -129,13 +129,13 @@ def unvalidated(key: Key, machine: str) -> Verdicts:
 
 
 def folder() -> Path:
-    """Where verdicts are kept: below the user's XDG data folder."""
+    """Where verdicts are stored: below the user's XDG data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
     return base / "setebench" / "verdicts"
 
 
-def keep(verdicts: Verdicts, path: Path | None = None) -> Path:
+def save(verdicts: Verdicts, path: Path | None = None) -> Path:
     """Write verdicts to their place in `folder`, or to `path`, replacing older ones; returns where.
 
     Raises `UsageError` where it can't be written."""
@@ -143,13 +143,13 @@ def keep(verdicts: Verdicts, path: Path | None = None) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"verdicts can't be kept in {str(target.parent)!r}: {error.strerror}") from error
+        raise UsageError(f"verdicts can't be stored in {str(target.parent)!r}: {error.strerror}") from error
     store.write(target, msgspec.json.format(msgspec.json.encode(verdicts), indent=1) + b"\n", force=True)
     return target
 
 
-def kept(key: Key, machine: str, path: Path | None = None) -> Verdicts:
-    """The verdicts kept for this key, none where there are none; with `path` those of that file.
+def stored(key: Key, machine: str, path: Path | None = None) -> Verdicts:
+    """The verdicts stored for this key, none where there are none; with `path` those of that file.
 
     Raises `SetebenchError` for a named file that can't be read or was made for another key: they expired."""
     target = path or folder() / key.file_name

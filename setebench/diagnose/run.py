@@ -120,7 +120,7 @@ def _document_of(observe: Observe, options: Options) -> tuple[Document, Run]:
     }
     frame = Frame(machine=machine, settings=settings, started=datetime.now(UTC))
     # before the program runs: verdicts may have expired
-    basis = options.basis or Basis(verdicts=verdicts.kept(this_key(), machine.name))
+    basis = options.basis or Basis(verdicts=verdicts.stored(this_key(), machine.name))
     timeline, run = _probed(observe, options) if options.probe_latency else observe()
     return diagnosed(timeline, basis, frame), run
 

@@ -76,7 +76,7 @@ def _table(elf: ELFFile, section: str) -> list[tuple[int, int, str]]:
     data = b"" if found is None else found.data()
     table = np.frombuffer(data, _SYMBOL, len(data) // _SYMBOL.itemsize)
     table = table[np.isin(table["info"] & 15, _FUNCTIONS) & (table["section"] != 0)]
-    texts = elf.get_section(found["sh_link"]).data() if len(table) else b""
+    texts = b"" if found is None else elf.get_section(found["sh_link"]).data()
     names = (texts[at : texts.find(b"\0", at)].decode("utf-8", "replace").partition("@")[0] for at in table["name"])
     ends = table["at"] + np.maximum(table["size"], 1)
     return list(zip(table["at"].tolist(), ends.tolist(), names, strict=True))

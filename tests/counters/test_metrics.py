@@ -28,7 +28,6 @@ from setebench.counters.metrics import (
 from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES, Scope
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, unvalidated
-from setebench.kernels import KERNELS
 from setebench.report.counted import COLUMNS, as_csv, as_json, table
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
@@ -132,27 +131,7 @@ def test_a_level_is_as_busy_as_its_busiest_path() -> None:
 # -- our formulas give the papers' figures ---------------------------------------------------------------------------
 
 
-ROUNDED = 0.015
 """Bandwidths are printed to one decimal."""
-
-
-def rate(metric: str, role: str, events: float) -> float:
-    """What a metric says, in GB/s, of so many events in a second."""
-    counts = {role: Count(role=role, value=round(events), enabled=1, running=1)}
-    found = DEFINITIONS[metric].of(Measurement(counts=counts, seconds=1.0)).value
-    assert found is not None
-    return found
-
-
-def test_stream_reads_what_helm_and_taura_state() -> None:
-    """Helm and Taura 2019, 5.2: 21.974 GB for arrays of 610.4 MB, each read or allocated once a pass. Their text says
-    11 passes; only 12 give that volume."""
-    triad = KERNELS["triad"]
-    arrays = (triad.read_bytes + triad.allocated_bytes) / (triad.program_bytes / triad.arrays)
-    assert arrays == 3
-    volume = {passes: passes * arrays * 610.4e6 for passes in (11, 12)}
-    assert rate("memory_read.controllers", "mem_read", volume[12] / 64) == pytest.approx(21.974, abs=0.001)
-    assert rate("memory_read.controllers", "mem_read", volume[11] / 64) == pytest.approx(20.143, abs=0.001)
 
 
 # -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------

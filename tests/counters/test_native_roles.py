@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from recorded_pmus import pmus, tree
 
 from setebench.counters.roles import ROLES
@@ -77,37 +73,3 @@ def test_every_table_fits_in_few_sets() -> None:
         assert sorted(role for group in found for role in group) == sorted(table.roles)
         assert all(fits([table.roles[role] for role in group]) for group in found if len(group) > 1)
         assert len(found) <= 9
-
-
-# -- against trying everything ---------------------------------------------------------------------------------------
-
-SLOTS = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]
-SPECS = st.builds(
-    lambda counters, fixed, offcore, pmu: spec(counters, fixed=fixed, offcore_rsp=offcore, pmu=pmu),
-    st.sampled_from(SLOTS),
-    st.sampled_from([None, None, 0, 1]),
-    st.sampled_from([0, 0, 1, 2, 3]),
-    st.sampled_from(["cpu", "cpu", "uncore_imc"]),
-)
-WIDE = st.builds(lambda counters: spec(counters, width=2), st.sampled_from([(0,), (0, 2), (2,)]))
-
-
-def tried(specs: list[EventSpec]) -> bool:
-    """Whether they fit, by all assignments."""
-    offcore = {one.offcore_rsp for one in specs if one.offcore_rsp}
-    ways = [
-        [*((first, one.width) for first in one.counters), *([] if one.fixed is None else [(100 + one.fixed, 1)])]
-        for one in specs
-    ]
-    for choice in product(*ways):
-        used = [
-            (one.pmu, first + step) for one, (first, width) in zip(specs, choice, strict=True) for step in range(width)
-        ]
-        if len(set(used)) == len(used):
-            return len(offcore) <= 2
-    return False
-
-
-@given(st.lists(st.one_of(SPECS, WIDE), max_size=5))
-def test_what_fits_is_what_some_assignment_allows(specs: list[EventSpec]) -> None:
-    assert fits(specs) == tried(specs)

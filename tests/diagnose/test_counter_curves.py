@@ -78,7 +78,7 @@ def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, 
     assert all(point["l1d_fill"] == pytest.approx([0], abs=0.01) for point in smallest)
 
 
-def test_the_scenario_reports_the_threshold_and_is_asked_by_name_only(
+def test_the_scenario_reports_the_threshold_and_is_run_by_name_only(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Params, "within", lambda self, _: SMALL)

@@ -13,7 +13,7 @@ from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.metrics import Peak
 from setebench.counters.protocol import Count
-from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep, kept
+from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, save, stored
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.figures import Basis, Calibration, findings, measured_on
 from setebench.diagnose.records import Thread, Timeline
@@ -167,6 +167,6 @@ def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
 
 def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
     other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", verdicts={})
-    keep(other, tmp_path / "verdicts.json")
+    save(other, tmp_path / "verdicts.json")
     with pytest.raises(SetebenchError, match="another kernel"):
-        kept(KEY, "any", tmp_path / "verdicts.json")
+        stored(KEY, "any", tmp_path / "verdicts.json")

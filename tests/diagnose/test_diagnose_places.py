@@ -135,7 +135,7 @@ def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
 # -- the plot -----------------------------------------------------------------------------------------------------
 
 
-def kept(observed: Timeline) -> dict[str, object]:
+def shown(observed: Timeline) -> dict[str, object]:
     basis = Basis(calibration=Calibration(saturation_cycles=300.0))
     each = [Figures([row], basis) for row in observed.intervals]
     return {"diagnose": msgspec.to_builtins(evidence(observed, each, basis))}
@@ -156,7 +156,7 @@ def kept(observed: Timeline) -> dict[str, object]:
 def test_the_plot_has_a_panel_for_each_thing_known_with_units_and_no_colours(
     observed: Timeline, panels: list[str]
 ) -> None:
-    figure = timeline_figure(kept(observed))
+    figure = timeline_figure(shown(observed))
     assert [axes.get_ylabel() for axes in figure.axes] == panels
     assert figure.axes[-1].get_xlabel().endswith("(s)") and all(axes.get_legend() for axes in figure.axes)
     for axes in figure.axes:

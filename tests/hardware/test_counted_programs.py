@@ -71,7 +71,7 @@ def test_a_process_that_runs_is_counted_with_all_its_threads(program: str) -> No
 
 
 def _wait_for_counters(process: int, number: int) -> None:
-    """Until a process has so many open events, and a moment more for them to be switched on."""
+    """Until a process has so many open events, and some time more for them to be enabled."""
     folder = Path(f"/proc/{process}/fd")
     deadline = time.monotonic() + 20
     while sum("perf_event" in _link(entry) for entry in folder.iterdir()) < number:

@@ -6,9 +6,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import resource
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,6 @@ from setebench.native.perf import _perf
 from setebench.native.perf._perf import PerfError
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
-from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.perf.sampling import Sampler, SampleRecord
 from setebench.native.perf.sysfs import core_pmus, read_pmus
 from setebench.probe import Base, Probe
@@ -108,22 +105,6 @@ def test_the_machine_counts_by_the_protocol(native: NativeMachine) -> None:
 
 
 # -- the kernel's interface -------------------------------------------------------------------------------------------
-
-
-def switches() -> int:
-    usage = resource.getrusage(resource.RUSAGE_THREAD)
-    return usage.ru_nvcsw + usage.ru_nivcsw
-
-
-def test_the_form_that_reads_zero_is_seen_for_what_it_is() -> None:
-    """What `countable` relies on: without the kernel's part, switches open and read 0 while they happen."""
-    with counted(software(Software.CONTEXT_SWITCHES)) as read:
-        before = switches()
-        for _ in range(20):
-            time.sleep(0.0005)
-        assert switches() - before >= 20 and read().values == (0,)
-    roles = NativeCounters().event_roles()
-    assert all(not roles[role] or "reads 0" in roles[role] for role in ("context_switch", "cpu_migration"))
 
 
 def test_where_the_kernel_allows_no_rdpmc_its_page_says_so_and_reading_works() -> None:

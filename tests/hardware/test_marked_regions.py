@@ -141,40 +141,6 @@ def test_the_header_is_clean_in_other_languages(tmp_path: Path, language: tuple[
     assert subprocess.run([built(tmp_path, *flags, compiler=language, one=source)], timeout=30).returncode == 0
 
 
-STORES = """#include <setebench.h>
-volatile long watched;
-static void store(int times)
-{
-    for (int i = 0; i < times; i++)
-        watched = i;
-}
-int main(void)
-{
-    store(400);
-    setebench_region_begin("stores");
-    store(600);
-    setebench_region_end("stores");
-    return 0;
-}
-"""
-
-
-def test_stores_to_an_address_are_counted_one_by_one(tmp_path: Path) -> None:
-    """By the CPU's breakpoints, which are no software events: each is read by itself. What loads the program may write
-    there, too, before it begins."""
-    skip_without_events()
-    program = built(tmp_path, "-no-pie", stores=STORES)
-    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
-    address = int(next(line for line in symbols.splitlines() if line.endswith(" watched")).split()[0], 16)
-    event = f"mem:{address:#x}/8:w"
-    run = stat("-e", f"{event},page_fault", "--format", "json", "--", program).run
-    (region,) = run["regions"]
-    if run["counts"][event]["reason"] or region["counts"][event]["reason"]:
-        pytest.skip(run["counts"][event]["reason"] or region["counts"][event]["reason"])
-    assert region["counts"][event]["value"] == 600
-    assert 1000 <= run["counts"][event]["value"] < 1100
-
-
 # -- from Python ------------------------------------------------------------------------------------------------------
 
 TOUCH = """

@@ -30,9 +30,9 @@ def _store(document: Document, values: dict[str, Any]) -> None:
         other = verdicts.Key(processor=name, microcode="", kernel="", version=document.tool.version)
         key = this_key() if native else other
         if native and path is None and document.settings["options"].get("role"):
-            found = {**verdicts.kept(key, name).verdicts, **found}
-        stored = verdicts.Verdicts(key=key, machine=name, date=document.started, verdicts=found)
-        click.echo(f"stored the verdicts in {verdicts.keep(stored, path)}", err=True)
+            found = {**verdicts.stored(key, name).verdicts, **found}
+        new = verdicts.Verdicts(key=key, machine=name, date=document.started, verdicts=found)
+        click.echo(f"stored the verdicts in {verdicts.save(new, path)}", err=True)
 
 
 validate = scenario_command("validate", registry.scenario("counters"), Further((_VERDICTS,), _store))

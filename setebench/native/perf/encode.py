@@ -1,4 +1,4 @@
-"""From what an event is called to what the kernel is asked for.
+"""From what an event is called to the request that the kernel gets.
 
     mem_read                          a role, by the table of this processor
     page-faults  cycles               the kernel's own events
@@ -33,7 +33,7 @@ from setebench.native.perf.tables import EventSpec, events_for, why_none
 
 FIELDS = ("config", "config1", "config2", "config3")
 MOST_EVENTS = 16
-"""Asked for at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
+"""Wanted at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
 REFUSALS = (errno.EACCES, errno.EPERM)
 
 _KERNEL_WORDS: dict[str, tuple[Type, int]] = {
@@ -70,7 +70,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         return self.attributes.type == Type.SOFTWARE and self.attributes.config in events
 
     def request(self, cpu: int | None) -> Request:
-        """What is asked of the kernel: for the calling thread, or for everybody on a CPU."""
+        """The request of the kernel: for the calling thread, or for everybody on a CPU."""
         if cpu is None:
             return Request(attributes=self.attributes)
         return Request(attributes=self.attributes, pid=EVERYBODY, cpu=cpu)
@@ -160,7 +160,7 @@ class Resolver:
         if not once:
             raise UsageError("no event is named; see 'setebench counters list'")
         if len(once) > MOST_EVENTS:
-            raise UsageError(f"{len(once)} events are asked for at once; at most {MOST_EVENTS} can be")
+            raise UsageError(f"{len(once)} events are named at once; at most {MOST_EVENTS} can be")
         return tuple(self.of_role(name) if name in ROLES else self.of_text(name) for name in once)
 
     def of_role(self, name: str) -> Wanted:

@@ -34,7 +34,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as the kernel was asked for it: of thread `pid` (-1: everybody) on `cpu` (-1: any)."""
+    """An event as it is requested of the kernel: of thread `pid` (-1: everybody) on `cpu` (-1: any)."""
 
     attributes: Attributes
     pid: int = 0
@@ -148,7 +148,7 @@ def _absent(request: Request, situation: Situation) -> str:
 _TAKEN = "another profiler, the NMI watchdog or a debugger has the counters or breakpoints for itself: end it"
 _EXPLANATIONS = {
     errno.EINVAL: "{2} does not know these bits, this combination or one thread's part; see its 'format' folder",
-    errno.EOPNOTSUPP: "{2} does not support what was asked for (precise samples, interrupts): leave options out",
+    errno.EOPNOTSUPP: "{2} does not support what was requested (precise samples, interrupts): leave options out",
     errno.EBUSY: _TAKEN,
     errno.ENOSPC: _TAKEN,
     errno.ENODEV: "CPU {0} is offline or its PMU lacks what the event needs; see lscpu",

@@ -1,7 +1,7 @@
 """Events that are open, and what they counted: in pinned groups around probes, or one by one for programs and threads
 and everything that these start, or for whole CPUs.
 
-Where each event has a descriptor of its own, one that finds no free counter keeps no other from counting; the times
+Where each event has a descriptor of its own, one that finds no free counter stops no other; the times
 enabled and running of each are reported with its count. A read of an inherited event is the sum over all threads and
 processes that inherited it, those that have ended too (perf_event_open(2), `inherit`).
 """
@@ -21,7 +21,7 @@ from setebench.native.perf.attributes import EVERYBODY, THIS_THREAD, Flag, Type
 from setebench.native.perf.encode import Term, Wanted, countable
 from setebench.native.perf.messages import Request, Situation, explain, no_counter
 
-FOR_REGIONS = "it was counted for regions only, as asked by --regions-only"
+FOR_REGIONS = "it was counted for regions only, as by --regions-only"
 
 
 class Member(NamedTuple):

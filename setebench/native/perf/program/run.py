@@ -69,7 +69,7 @@ class Programs:
         self._situation, self._observers = situation, observers
 
     def run(self, job: Job, command: Sequence[str]) -> tuple[Run, list[Event]]:
-        """Start `command`, count it and everything that it starts, until it ends or a signal asks us to end it.
+        """Start `command`, count it and everything that it starts, until it ends or a signal says to end it.
 
         Raises `NotStarted` for what can't be started, `UnsupportedError` where nothing wanted can be counted."""
         # the child gets the file's name with its environment, before anything can be opened for the child

@@ -118,7 +118,7 @@ def _check(values: dict[str, Any]) -> None:
 def _demonstrated(values: dict[str, Any]) -> Document:
     """Diagnose the demonstration: by the verdicts that are named, or else by counts as they are, as none are stored for
     other machines."""
-    from setebench.counters.verdicts import Key, kept
+    from setebench.counters.verdicts import Key, stored
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
     from setebench.diagnose.figures import Basis, measured_on
@@ -129,7 +129,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     with closing(open_machine(name)) as machine:
         facts = machine.facts
         key = Key(processor=facts.name, microcode="", kernel="", version=store.this_tool().version)
-        verdicts = None if file is None else kept(key, name, file)
+        verdicts = None if file is None else stored(key, name, file)
         measured = measured_on(facts.name, values["calibration"])
         settings = {"machine": name, "verdicts": None if file is None else str(file)}
         frame = Frame(machine=machine_record(facts), settings=settings, started=started)
@@ -138,7 +138,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
 
 
 def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
-    from setebench.counters.verdicts import kept
+    from setebench.counters.verdicts import stored
     from setebench.diagnose.figures import Basis, measured_on
     from setebench.diagnose.run import Options, diagnose_process, diagnose_program, this_machine
     from setebench.native.perf.program.start import NotStarted
@@ -146,7 +146,7 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
 
     name = this_machine().name
     measured = measured_on(name, values["calibration"])
-    basis = Basis(verdicts=kept(this_key(), name, values["verdicts"]), calibration=measured)
+    basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), calibration=measured)
     options = Options(
         interval=values["interval"] / 1e3,
         samples_hz=values["samples"],
