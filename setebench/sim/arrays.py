@@ -44,6 +44,12 @@ class Space:
         return begin
 
 
+def virtual_pages(machine: spec.Machine) -> int:
+    """Pages of address space: somewhat more than there is memory, as regions leave gaps."""
+    remote = machine.remote_memory.bytes if machine.remote_memory else 0
+    return SYSTEM_PAGES + ((machine.memory.bytes + remote) * 5 // 4 >> at.PAGE_BITS)
+
+
 def units(cycles: float) -> int:
     """Cycles in the kernel's fixed-point time."""
     return round(cycles * at.UNIT)

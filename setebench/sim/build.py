@@ -9,7 +9,7 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units, virtual_pages
 from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
 from setebench.sim.frames import Frames
 from setebench.sim.recordings import recording
@@ -54,8 +54,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     lay_out_prefetchers(c, machine, space)
     _coherence(c, machine)
     pages = machine.memory.bytes >> at.PAGE_BITS
-    # last, as most of it is never used; a first block for pages without links
-    c[at.C_LINKS] = space.take(pages + _remote_pages(machine) + 1 << int(c[at.C_PAGE_LINES_BITS]))
+    c[at.C_LINKS] = space.take(virtual_pages(machine) << int(c[at.C_PAGE_LINES_BITS]))  # last, as most is never used
     s = _state(c, machine, space, rng)
     small = Frames(SYSTEM_PAGES, pages, 1, rng)
     huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
@@ -96,12 +95,11 @@ def _remote_pages(machine: spec.Machine) -> int:
 
 def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     near = _near_pages(machine)
-    total = near + _remote_pages(machine)
+    total = max(near + _remote_pages(machine), virtual_pages(machine))
     c[at.C_PAGES] = total
     c[at.C_PAGE_TABLE] = space.take(total)
     c[at.C_FRAME_TABLE] = space.take(total)
     c[at.C_TLB_HINT] = space.take(2 * total)
-    c[at.C_LINK_BLOCK] = space.take(total)
     fill(c, "C_MEMORY_", machine.memory)
     c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
     if machine.remote_memory is not None:

@@ -84,22 +84,22 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_SHARED_CYCLES,
     C_INVALIDATE_CYCLES,
     C_INVALIDATE_PER_SHARER_CYCLES,
-    C_INTERRUPT_INTERVAL_CYCLES,
+    C_INTERRUPT_INTERVAL_CYCLES,  # mean times between disturbances, in the order of T_INTERRUPT to T_LOSS
+    C_STALL_INTERVAL_CYCLES,
+    C_CO_RUNNER_INTERVAL_CYCLES,
+    C_STEAL_INTERVAL_CYCLES,
+    C_LOSS_INTERVAL_CYCLES,
     C_INTERRUPT_CYCLES,
     C_INTERRUPT_LINES,
-    C_STALL_INTERVAL_CYCLES,
     C_STALL_CYCLES,
-    C_CO_RUNNER_INTERVAL_CYCLES,
     C_CO_RUNNER_CYCLES,
     C_CO_RUNNER_ENTRIES,
     C_CO_RUNNER_ISSUE,  # what each instruction takes longer meanwhile
     C_CO_RUNNER_LINES,  # time between two batches of CO_RUNNER_BATCH lines that it brings
-    C_STEAL_INTERVAL_CYCLES,
     C_STEAL_CYCLES,
     C_STEAL_LINES,
     C_EPISODE_INTERVAL_CYCLES,
     C_EPISODE_CYCLES,
-    C_LOSS_INTERVAL_CYCLES,
     C_LOSS_SHARE,  # of a core's private lines that leave at once, in LOSS_PARTS
     C_JITTER_CYCLES,
     C_CPUID,
@@ -120,14 +120,13 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_PAGE_TABLE,
     C_FRAME_TABLE,
     C_TLB_HINT,
-    C_LINK_BLOCK,
-    C_LINKS,
+    C_LINKS,  # an address for every line
     # offsets into c
     C_DISTANCE,
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(85)
+) = range(84)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -252,10 +251,10 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_INTERRUPT,
     T_STALL,
     T_CO_RUNNER,  # when a co-runner comes to another thread of the core, or brings lines there
-    T_CO_RUNNER_LEAVES,
     T_STEAL,  # when the hypervisor takes the thread's time, or an episode of that begins
-    T_EPISODE_ENDS,
     T_LOSS,  # when lines leave the private caches by themselves
+    T_CO_RUNNER_LEAVES,
+    T_EPISODE_ENDS,
     T_WAITING,
     T_RUNNING,
     T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others

@@ -9,7 +9,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, lines_of
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, lines_of, virtual_pages
 
 Ints = NDArray[np.int64]
 
@@ -28,12 +28,10 @@ class MemoryMap:
     def __init__(self, machine: spec.Machine, arrays: Arrays) -> None:
         self._machine = machine
         self._arrays = arrays
-        total = int(arrays.c[at.C_PAGES])
-        self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
+        self._free = [(SYSTEM_PAGES, virtual_pages(machine) - SYSTEM_PAGES)]
         self._left = [machine.memory.bytes, machine.remote_memory.bytes if machine.remote_memory else 0]
         self._regions: dict[int, Region] = {}
-        self._free_blocks: list[int] = []  # of links, for pages that get some
-        self._used_blocks = 1  # the first one is that of all pages without
+        self._linked: set[int] = set()  # addresses of regions
 
     def allocate(self, size: int, page_size: int, populate: bool, *, remote: bool = False) -> Region:
         """Map a region, of another socket's memory if `remote`; see `setebench.machine.Machine.allocate`."""
@@ -62,6 +60,11 @@ class MemoryMap:
         remote = self.is_remote(region.address)
         self._forget(first, pages)
         self._unmap(first, pages, region.page_size, remote)
+        if region.address in self._linked:
+            self._linked.remove(region.address)
+            bits = int(self._arrays.c[at.C_PAGE_LINES_BITS])
+            begin = int(self._arrays.c[at.C_LINKS])
+            self._arrays.s[begin + (first << bits) : begin + (first + pages << bits)] = 0
         self._left[remote] += _room(region.size, remote)
         self._give_back(first, pages)
 
@@ -78,21 +81,8 @@ class MemoryMap:
         if not inside.all():
             raise UsageError("an address to link lies outside of the region")
         lines = (addresses - at.BASE_ADDRESS) >> int(self._arrays.c[at.C_LINE_BITS])
-        bits = int(self._arrays.c[at.C_PAGE_LINES_BITS])
-        self._links()[self._blocks(lines >> bits), lines & ((1 << bits) - 1)] = np.roll(addresses, -1)
-
-    def _blocks(self, pages: Ints) -> Ints:
-        """Where the links of pages lie, which get room where they have none."""
-        table = int(self._arrays.c[at.C_LINK_BLOCK])
-        s = self._arrays.s
-        new = np.unique(pages[s[table + pages] == 0])
-        lacking = max(0, len(new) - len(self._free_blocks))
-        self._free_blocks += range(self._used_blocks, self._used_blocks + lacking)
-        self._used_blocks += lacking
-        left = len(self._free_blocks) - len(new)
-        s[table + new] = self._free_blocks[left:]
-        del self._free_blocks[left:]
-        return s[table + pages]
+        self._arrays.s[int(self._arrays.c[at.C_LINKS]) + lines] = np.roll(addresses, -1)
+        self._linked.add(region.address)
 
     def _take_pages(self, pages: int, alignment: int) -> int:
         for index, (begin, length) in enumerate(self._free):
@@ -141,28 +131,12 @@ class MemoryMap:
         frames = words >> at.FRAME_BITS
         s[int(c[at.C_FRAME_TABLE]) + frames] = 0
         words[:] = 0
-        self._unlink(first, pages)
         if remote:
             self._arrays.remote_frames.give_back(frames[::PARTS])
         elif self._scattered(page_size):
             self._arrays.small_frames.give_back(frames)
         else:
             self._arrays.huge_frames.give_back(frames[::PARTS])
-
-    def _unlink(self, first: int, pages: int) -> None:
-        """Take the links out of pages."""
-        c, s = self._arrays.c, self._arrays.s
-        begin = int(c[at.C_LINK_BLOCK]) + first
-        used = s[begin : begin + pages]
-        blocks = used[used > 0]
-        used[:] = 0
-        self._links()[blocks] = 0
-        self._free_blocks.extend(blocks.tolist())
-
-    def _links(self) -> Ints:
-        """Addresses that lines point to, a view of shape (blocks, lines of a page)."""
-        begin, bits = int(self._arrays.c[at.C_LINKS]), int(self._arrays.c[at.C_PAGE_LINES_BITS])
-        return self._arrays.s[begin:].reshape(-1, 1 << bits)
 
     def _forget(self, first: int, pages: int) -> None:
         c, s = self._arrays.c, self._arrays.s

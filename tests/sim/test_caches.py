@@ -159,18 +159,6 @@ def test_software_prefetch_and_page_faults(allowed: bool) -> None:
     assert (time == L1) == allowed
 
 
-@pytest.mark.parametrize("allowed", [False, True])
-def test_software_prefetch_and_tlb_misses(allowed: bool) -> None:
-    machine = quiet(
-        tlb=spec.Tlb(l1_4k=spec.TlbTable(entries=8)), software_prefetch=spec.SoftwarePrefetch(on_l1_tlb_miss=allowed)
-    )
-    region = machine.allocate(64 * PAGE, PAGE)
-    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: pages_of(region, 64)})
-    probe = Probe().prefetch(PAGE_BASE + LINE).wait(2000).fence().load(PAGE_BASE + 2 * LINE) + timed(PAGE_BASE + LINE)
-    time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
-    assert (time == L1) == allowed
-
-
 # -- TLBs of simulated machines --------------------------------------------------------------------------------------
 
 
@@ -204,13 +192,3 @@ def test_pages_a_number_of_sets_apart_conflict_only_where_the_set_is_bits(index:
     region = machine.allocate(16 * 16 * PAGE, PAGE)
     found = penalties(machine, every(region, 16, 8))
     assert set(found) == ({SECOND} if conflict else {HIT})
-
-
-@pytest.mark.parametrize("index", ["linear", "hashed"])
-def test_a_table_of_sets_holds_as_many_pages_as_it_has_entries(index: str) -> None:
-    """Pages in a row: exactly as many by bits and by a hash of each 256."""
-    machine = machine_with({"entries": 64, "ways": 4, "index": index})
-    region = machine.allocate(4 << 20, PAGE)
-    begin = (-(region.address // PAGE)) % 256 * PAGE
-    full, many = (penalties(machine, region.address + begin + np.arange(n) * PAGE).count(HIT) for n in (64, 128))
-    assert many < full == 64

@@ -26,14 +26,6 @@ def test_dither_makes_the_mean_of_coarse_ticks_unbiased(step: float) -> None:
     assert load == pytest.approx((70 + L1) * 0.61, abs=error)
 
 
-def test_each_bracket_has_its_overhead() -> None:
-    machine = quiet(clock=spec.Clock(brackets={"rdtscp": 33.0, "lfence": 21.0}))
-    assert machine.facts.brackets == ("rdtscp", "lfence")
-    for bracket, expected in ((None, 33), ("rdtscp", 33), ("lfence", 21)):
-        probe = Probe().start(dither=False, bracket=bracket).stop(bracket=bracket)
-        assert machine.run(probe, 3)[:, 0].tolist() == [expected] * 3
-
-
 def test_drift_moves_the_ratio_slowly_and_keeps_its_mean() -> None:
     clock = spec.Clock(drift=0.05, drift_period_cycles=200_000, brackets={"lfence": 0.0})
     machine = quiet(clock=clock)
@@ -86,18 +78,6 @@ def test_steal_comes_in_episodes_and_takes_long() -> None:
     assert np.diff(np.flatnonzero(always > 100)).max() < 60
 
 
-def test_steal_costs_the_core_its_lines() -> None:
-    left = {}
-    for lines in (0, 4096):
-        machine = quiet(noise=spec.Noise(steal_interval_cycles=3e5, steal_cycles=1e6, steal_lines=lines))
-        region = machine.allocate(HUGE, HUGE)
-        where = region.address + np.arange(256) * LINE
-        machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
-        samples(machine, 30)
-        left[lines] = cycles(machine, timed(LINE_BASE), {LINE_BASE: where}).count(L1)
-    assert left[0] == 256 and left[4096] < 40
-
-
 @pytest.mark.parametrize("interval", [0.0, 200.0])
 def test_a_co_runner_brings_lines(interval: float) -> None:
     noise = spec.Noise(
@@ -115,19 +95,6 @@ def test_a_co_runner_brings_lines(interval: float) -> None:
     machine.run(Probe().wait(1000), 300)
     left = cycles(machine, timed(LINE_BASE), {LINE_BASE: where}).count(L1)
     assert left == 64 if interval == 0 else left < 20
-
-
-def test_frequency_goes_up_and_down_in_steps_around_its_mean() -> None:
-    jump, moments = 0.08, 10
-    clock = spec.Clock(brackets={"lfence": 20.0}, jump=jump, jump_period_cycles=moments * MOMENT)
-    ratios = samples(quiet(clock=clock), 2000) / MOMENT
-    low, high = (np.isclose(ratios, 1 + sign * jump, atol=0.002) for sign in (-1, 1))
-    assert np.mean(low | high) > 0.85, "but for samples amid a jump"
-    assert ratios.mean() == pytest.approx(1.0, abs=0.002)
-    first = np.flatnonzero(low)[0]
-    # of every two periods one is fast and one slow, in any order: never more than two alike in a row
-    runs = np.diff(np.flatnonzero(np.diff(np.where(low[first:], 0, 1)[::moments]) != 0))
-    assert set(runs.tolist()) == {1, 2}
 
 
 # -- a recording that the clock replays ------------------------------------------------------------------------------

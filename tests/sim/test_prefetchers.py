@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from quiet_machines import HUGE, L2, LINE, MEMORY, PAGE, PAGE_BASE, cycles, fetched, quiet, timed
+from quiet_machines import HUGE, LINE, MEMORY, PAGE, PAGE_BASE, cycles, fetched, quiet, timed
 
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
@@ -65,15 +65,6 @@ def test_streamer_reproduces_figure_7() -> None:
     assert triggering == [0, 1, 2, 3, 4, 5, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47]
     assert [batches[line] for line in triggering] == [2, 3, *[4] * 14, 2]
     assert counters(machine)["l2_misses"] == 1
-
-
-def test_streamer_needs_one_miss_and_sixteen_hits_for_a_page() -> None:
-    machine = with_prefetchers(PAPER)
-    region = machine.allocate(PAGE, PAGE)
-    stepwise(machine, region, [0, 1, 2, 3, 4, 5, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47])
-    probe = Probe()
-    for line in range(48, 64):
-        assert cycles(machine, probe + timed(PAGE_BASE + line * LINE), {PAGE_BASE: [region.address]}) == [L2]
 
 
 BOTH_WAYS = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=32, streams_per_page=2)
@@ -134,21 +125,6 @@ def test_lines_that_accesses_bring(
     assert near(with_prefetchers(*prefetchers), loads(lines, ip="A"), lines) == expected
 
 
-def test_streamer_follows_as_many_streams_as_it_has() -> None:
-    """Train m pages, then one access each to continue: with more streams than entries the first is lost."""
-    for count, alive in ((16, True), (17, False)):
-        machine = with_prefetchers(PAPER)
-        region = machine.allocate((count + 1) * HUGE, HUGE)
-        bases = [Base(f"b{k}") for k in range(count)]
-        train = Probe()
-        for base in bases:
-            for line in (20, 21, 22):
-                train = train.load(base + line * LINE).fence()
-        probe = train.wait(2000).fence().load(bases[0] + 23 * LINE).fence().wait(2000) + timed(bases[0] + 27 * LINE)
-        where = {base: [region.address + k * HUGE + k * PAGE] for k, base in enumerate(bases)}
-        assert (cycles(machine, probe, where)[0] < MEMORY) == alive
-
-
 @pytest.mark.parametrize(
     ("page_size", "in_2m", "expected"), [(PAGE, True, False), (HUGE, True, True), (HUGE, False, False)]
 )
@@ -158,18 +134,6 @@ def test_streamer_at_the_page_boundary(page_size: int, in_2m: bool, expected: bo
     region = machine.allocate(HUGE, page_size)
     probe = loads([60, 61, 62]).fence() + timed(PAGE_BASE + 65 * LINE)
     assert (cycles(machine, probe, {PAGE_BASE: [region.address + 5 * PAGE]})[0] < MEMORY) == expected
-
-
-def test_stride_table_holds_so_many_instructions() -> None:
-    for count, alive in ((8, True), (9, False)):
-        machine = with_prefetchers(STRIDE)
-        region = machine.allocate(HUGE, HUGE)
-        probe = Probe()
-        for k in range(count):
-            for line in (10, 15):
-                probe = probe.load(PAGE_BASE + k * PAGE + line * LINE, ip_bits=k).fence()
-        probe = probe.load(PAGE_BASE + 20 * LINE, ip_bits=0).fence().wait(2000) + timed(PAGE_BASE + 25 * LINE)
-        assert (cycles(machine, probe, {PAGE_BASE: [region.address]})[0] < MEMORY) == alive
 
 
 def test_region_repeats_what_earlier_visits_touched() -> None:
@@ -232,8 +196,3 @@ def _lines(streamer: spec.Streamer, prefetched: int | None) -> set[int]:
 @pytest.mark.parametrize("line", [14, 16, 24])
 def test_a_prefetch_of_lines_that_the_stream_wants_ends_it(line: int) -> None:
     assert _lines(SILENCED, line) | {line} == {14, 15, 16, line}
-
-
-@pytest.mark.parametrize("line", [2, 50])
-def test_a_prefetch_of_other_lines_does_not(line: int) -> None:
-    assert _lines(SILENCED, line) == set(range(14, 21))

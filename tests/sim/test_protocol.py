@@ -11,7 +11,7 @@ import types
 import msgspec
 import numpy as np
 import pytest
-from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, PAGE_BASE, quiet
+from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, quiet
 
 from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
 from setebench.machine import BindsMemory, Machine, Region
@@ -106,17 +106,6 @@ def test_a_machine_that_nobody_holds_any_more_is_forgotten() -> None:
         simulation(number)
 
 
-def test_a_loop_runs_its_body_and_moves_on() -> None:
-    machine = quiet()
-    region = machine.allocate(PAGE, PAGE)
-    looped = Probe().repeat(8, Probe().load(PAGE_BASE), advance=2 * LINE).fence()
-    machine.run(looped, {PAGE_BASE: [region.address]})
-    for line, cached in ((0, True), (14, True), (1, False), (16, False)):
-        probe = Probe().load(PAGE_BASE + 63 * LINE).fence().start(dither=False).load(PAGE_BASE + line * LINE).stop()
-        assert (machine.run(probe, {PAGE_BASE: [region.address]})[0, 0] < 100) == cached
-        machine.run(Probe().flush(PAGE_BASE + line * LINE).fence(), {PAGE_BASE: [region.address]})
-
-
 def test_the_kernel_loads_from_its_file() -> None:
     """A second process compiles nothing, which it would say."""
     quiet()
@@ -142,17 +131,6 @@ def test_a_chase_through_far_pages_of_many_gigabytes() -> None:
     machine.run(Probe().chase(RING, 1200), {RING: ring[:1]})
     machine.release(region)
     assert machine.allocate(32 << 30, HUGE, populate=False).size == 32 << 30
-
-
-def test_links_go_with_their_region() -> None:
-    machine = quiet()
-    region = machine.allocate(4 * PAGE, PAGE)
-    machine.link(region, region.address + np.arange(4) * PAGE)
-    machine.release(region)
-    again = machine.allocate(4 * PAGE, PAGE)
-    assert again.address == region.address
-    with pytest.raises(ProbeFault):
-        machine.run(Probe().chase(RING, 2), {RING: [again.address]})
 
 
 # -- another socket's memory -----------------------------------------------------------------------------------------
@@ -186,13 +164,6 @@ def test_pages_lie_where_they_were_bound() -> None:
     assert [node.number for node in machine.facts.nodes] == [0, 1]
 
 
-def test_a_machine_of_one_node_has_none_to_choose() -> None:
-    machine = open_machine_file(load("plain"), 5)
-    assert machine.facts.nodes == ()
-    with pytest.raises(UsageError, match="no memory node 1"):
-        machine.allocate_on(4096, 4096, 1)
-
-
 def test_remote_lines_take_longer_and_are_counted_line_by_line() -> None:
     machine = _machine()
     ticks, counts = [], []
@@ -204,14 +175,3 @@ def test_remote_lines_take_longer_and_are_counted_line_by_line() -> None:
             counts.append([count.value for count in counting.read().values()])
     assert counts == [[PAGES, 0, 0], [PAGES, PAGES, 8 * PAGES]]
     assert ticks[1] - ticks[0] == pytest.approx(FURTHER, rel=0.05)
-
-
-def test_the_link_has_a_time_of_its_own_between_lines() -> None:
-    probe = Probe().repeat(PAGES, Probe().flush(TARGET), advance=4096).fence().start()
-    probe = probe.repeat(PAGES, Probe().load(TARGET), advance=4096).stop()
-    taken = []
-    for interval in (0.0, 200.0):
-        machine = _machine(link_interval_cycles=interval)
-        _, remote = _regions(machine)
-        taken.append(machine.run(probe, {TARGET: [remote.address + 640] * 4}).mean())
-    assert taken[1] > 0.9 * 200 * PAGES > taken[0]

@@ -54,11 +54,6 @@ def test_a_stream_that_counts_lines_in_any_order() -> None:
     assert came(alone(any_order), [24, 23, 22, 21]) == [[], [], [], [19, 20]]
 
 
-def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
-    ramps = streamer(ramp=(1, 2), degree=3, max_distance=20, leads_by="new_line")
-    assert [len(each) for each in came(ramps, [*range(4, 12)])] == [0, 0, 1, 2, 3, 3, 3, 3]
-
-
 def test_a_stream_buffer_is_kept_full_from_its_head() -> None:
     watched = alone(spec.StreamBuffer(level=2, buffers=4, depth=4))
     assert came(watched, [20, 21, 22]) == [[21, 22, 23, 24], [25], [26]]

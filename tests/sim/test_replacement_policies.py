@@ -176,15 +176,6 @@ def test_nru_gives_up_a_random_line_of_those_not_used() -> None:
     assert gone == {3, 4, 5, 6}
 
 
-def test_replacement_of_outer_levels_is_their_own() -> None:
-    """Lines of one set of the second cache, seen past a first one of one line."""
-    machine = quiet(l1={"sets": 1, "ways": 1}, l2={"sets": 64, "ways": 4, "replacement": "fifo"}, l3=None)
-    region = machine.allocate(HUGE, HUGE)
-    lines = region.address + np.array([0, 1, 2, 3, 0, 4, 0]) * 64 * LINE
-    times = cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})
-    assert times[4] < times[3] == times[6], "a hit doesn't keep a line that came first"
-
-
 @pytest.mark.parametrize("third", [{}, {"hashed_index": True}, {"sets": 160}, {"sets": 96, "hashed_index": True}])
 def test_every_set_of_a_third_cache_is_used_alike(third: dict[str, Any]) -> None:
     """Lines of one page of 2 MiB, which is twenty times the cache: each set holds as many as it has ways."""
@@ -192,13 +183,6 @@ def test_every_set_of_a_third_cache_is_used_alike(third: dict[str, Any]) -> None
     region = machine.allocate(HUGE, HUGE)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(HUGE // LINE) * LINE})
     assert len(cached_lines(machine, 3)) == third.get("sets", 256) * 6
-
-
-def test_slices_are_as_many_times_the_sets() -> None:
-    machine = quiet(l1={"sets": 1, "ways": 1}, l2={"sets": 1, "ways": 2}, l3={"sets": 64, "ways": 6, "slices": 3})
-    region = machine.allocate(HUGE, HUGE)
-    machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(HUGE // LINE) * LINE})
-    assert len(cached_lines(machine, 3)) == 3 * 64 * 6
 
 
 def test_ways_larger_than_a_page_are_indexed_by_virtual_or_physical_bits() -> None:

@@ -4,16 +4,14 @@ limits."""
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from quiet_machines import LINE, MEMORY, quiet
 from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase, Reading, Step
 
 from setebench.errors import ProbeFault
 from setebench.experiments.streams.budget import Budget
-from setebench.kernels import BLOCK_BYTES, KERNELS, RANDOM_FACTOR, RANDOM_STEP, Kernel, stream_bytes
+from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -76,18 +74,6 @@ FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8
 """Follows six instructions at once: those of a rolled triad, but not those of an unrolled one."""
 
 
-def test_few_followed_instructions_bring_the_lines_of_a_rolled_loop_alone() -> None:
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=1.0), prefetchers=(FOLLOWING,))
-    size = 1 << 16
-    region = machine.allocate(stream_bytes(KERNELS["triad"], size), 4096)
-    ticks = {}
-    for rolled in (False, True):
-        cold(machine, region)
-        probe = Probe().start().stream(ARRAYS, "triad", size, 64, rolled=rolled).stop()
-        ticks[rolled] = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
-    assert ticks[False] > 1.5 * ticks[True]
-
-
 def test_memory_gives_no_more_than_its_interval_allows() -> None:
     interval = 12.0
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
@@ -99,36 +85,12 @@ def test_memory_gives_no_more_than_its_interval_allows() -> None:
     assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
 
 
-def test_threads_that_stream_at_once_share_memory() -> None:
-    interval = 30.0
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), core=spec.Core(cores=2))
-    regions = [machine.allocate(1 << 16, 4096) for _ in range(2)]
-    bases = [Base("first"), Base("second")]
-    for region in regions:
-        cold(machine, region)
-    probes = {cpu: Probe().start().stream(bases[cpu], "load", 1 << 16).stop() for cpu in (0, 1)}
-    placements = {base: [region.address] for base, region in zip(bases, regions, strict=True)}
-    found = machine.run_together(probes, placements)
-    lines = 2 * (1 << 16) // LINE
-    for ticks in found.values():
-        assert 0.95 * interval * lines < ticks[0, 0] < 1.1 * interval * lines + 2 * MEMORY
-
-
 def test_a_page_that_is_not_there_stops_the_stream_at_its_first_byte(machine: SimulatedMachine) -> None:
     region = machine.allocate(8192, 4096)
     beyond = region.address + region.size
     with pytest.raises(ProbeFault) as fault:
         machine.run(Probe().stream(ARRAYS, "load", 1 << 16), {ARRAYS: [region.address]})
     assert (fault.value.operation, fault.value.address) == (0, beyond)
-
-
-def test_random_order_visits_every_chunk_once() -> None:
-    chunks, seen, at = 64, [], 0
-    for _ in range(chunks):
-        at = (at * RANDOM_FACTOR + RANDOM_STEP) % chunks
-        seen.append(at)
-    assert sorted(seen) == list(range(chunks))
-    assert max(np.bincount([(b - a) % chunks for a, b in pairwise(seen)])) < chunks / 4
 
 
 # -- mixes of reads and writes on simulated machines -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from setebench.results import Finding, Outcome
 from setebench.sim import spec
 from setebench.sim.files import loader
 from setebench.sim.random.machine import random_machine
-from setebench.sim.truth.parameters import left_open, truth
+from setebench.sim.truth.parameters import truth
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/parameters.md"
 
@@ -156,19 +156,6 @@ def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, 
     assert not any(crossing)
 
 
-def test_how_many_requests_of_level_one_start_a_stream_is_known_where_something_asks() -> None:
-    name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
-    streamer = spec.Streamer(level=2, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=1)
-    asking = spec.NextLine(level=1, fills="l1", trigger=1)
-    plain = loader.load("plain")
-    like_loads = msgspec.structs.replace(streamer, trigger_by_l1_prefetcher=0)
-    reported = [
-        values(msgspec.structs.replace(plain, prefetchers=each)).get(name)
-        for each in ((asking, streamer), (streamer,), (asking, like_loads))
-    ]
-    assert reported == [1, None, streamer.trigger]
-
-
 def test_where_the_core_s_clock_drifts_ticks_are_reported_as_a_range() -> None:
     """Of a clock 2 % to either side: an interval of 40 cycles takes 39.2 to 40.8 ticks, a tick is 1 / 1.02 to 1 / 0.98
     cycles."""
@@ -238,28 +225,6 @@ def test_misses_in_flight_follow_from_the_narrowest_queue() -> None:
     assert unlimited["mshr.l1.prefetch"].outcome is Outcome.ABSENT
     assert unlimited["mshr.l1.demand"].value == plain.core.load_queue
     assert unlimited["mshr.l2.demand"].value == 16
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "first_is_shared", "passes_by", "known"),
-    [(8, 16, True, False, False), (16, 8, True, False, True), (8, 16, True, True, True), (12, 16, False, False, True)],
-)
-def test_that_threads_share_a_queue_is_known_where_they_can_fill_it(
-    first: int, second: int, first_is_shared: bool, passes_by: bool, known: bool
-) -> None:
-    """What comes to level 2 by way of shared entries of level 1 is no more than there are of those."""
-    name, machine = "mshr.l2.shared_by_smt", loader.load("plain")
-    changes = ({"mshr_entries": first, "mshr_shared_by_smt": first_is_shared}, {"mshr_entries": second})
-    levels = [msgspec.structs.replace(level, **own) for level, own in zip(machine.levels, changes, strict=False)]
-    hints = {"t1": spec.Hint(fills="l2")}
-    machine = msgspec.structs.replace(
-        machine,
-        core=msgspec.structs.replace(machine.core, threads_per_core=2),
-        levels=(*levels, *machine.levels[2:]),
-        software_prefetch=spec.SoftwarePrefetch(hints=hints, lower_hint_takes_l1_entry=not passes_by),
-    )
-    assert (name in {finding.parameter for finding in truth(machine)}) is known
-    assert (name in left_open(machine)) is not known
 
 
 def test_reading_from_other_cores() -> None:

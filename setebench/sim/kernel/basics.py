@@ -102,22 +102,6 @@ def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
 
 
 @inlined
-def _gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
-    """As `_next_gap`, which is not asked where t itself is free."""
-    begin = slot * interval
-    before = s[port + ((slot - 1) & lay.PORT_MASK)]
-    own = s[port + (slot & lay.PORT_MASK)] - begin
-    behind = s[port + ((slot + 1) & lay.PORT_MASK)] - begin
-    if (
-        (before > t and before < begin + interval)
-        or (own >= interval and own < 2 * interval)
-        or (behind >= 2 * interval and behind < 3 * interval and behind + begin < t + 2 * interval)
-    ):
-        return _next_gap(s, port, t, slot, interval)
-    return t
-
-
-@inlined
 def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
     """Note that no use of the port can begin from `start` until `end`, where a use just noted ends.
 
@@ -159,7 +143,7 @@ def reserve(s: Ints, port: int, t: int, interval: int) -> int:
         t = s[port + lay.PORT_FULL_TO]
     slot = _slot(s, port, t, interval)
     if t < s[port + lay.PORT_LATEST]:
-        gap = _gap(s, port, t, slot, interval)
+        gap = _next_gap(s, port, t, slot, interval)
         if gap != t:
             t = gap
             slot = _slot(s, port, t, interval)

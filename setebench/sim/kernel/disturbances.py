@@ -11,6 +11,7 @@ from setebench.sim.kernel.memory.caches import find, first_way, purge, put_l1, p
 HANDLER_PAGES, OTHERS_PAGES = 16, 512
 """Pages of the simulated system whose lines an interrupt's handler brings, and anybody else."""
 
+KINDS = lay.T_LOSS + 1 - lay.T_INTERRUPT
 MOST_DRAWS = 3
 """Times the lines of a cache that are drawn at most when a burst takes some: it leaves one in twenty."""
 
@@ -42,8 +43,10 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 @compiled
 def _note_next(s: Ints, th: int) -> None:
     """Note when the next disturbance is due."""
-    first = min(min(s[th + lay.T_INTERRUPT], s[th + lay.T_STALL]), min(s[th + lay.T_CO_RUNNER], s[th + lay.T_STEAL]))
-    s[th + lay.T_DISTURBED] = min(first, s[th + lay.T_LOSS])
+    first = s[th + lay.T_INTERRUPT]
+    for kind in range(1, KINDS):
+        first = min(first, s[th + lay.T_INTERRUPT + kind])
+    s[th + lay.T_DISTURBED] = first
 
 
 @compiled
@@ -129,20 +132,7 @@ def _pollute(c: Ints, s: Ints, core: int, lines: int, pages: int) -> None:
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
     """Set a thread's first interrupt, stall, co-runner, steal and loss of lines, NEVER where there are none."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    s[th + lay.T_INTERRUPT] = lay.NEVER
-    s[th + lay.T_STALL] = lay.NEVER
-    s[th + lay.T_CO_RUNNER] = lay.NEVER
-    s[th + lay.T_STEAL] = lay.NEVER
-    s[th + lay.T_LOSS] = lay.NEVER
-    now = s[th + lay.T_CLOCK]
-    if c[lay.C_INTERRUPT_INTERVAL_CYCLES]:
-        s[th + lay.T_INTERRUPT] = now + random_exponential(s, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
-    if c[lay.C_STALL_INTERVAL_CYCLES]:
-        s[th + lay.T_STALL] = now + random_exponential(s, c[lay.C_STALL_INTERVAL_CYCLES])
-    if c[lay.C_CO_RUNNER_INTERVAL_CYCLES]:
-        s[th + lay.T_CO_RUNNER] = now + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
-    if c[lay.C_STEAL_INTERVAL_CYCLES]:
-        s[th + lay.T_STEAL] = now + 1
-    if c[lay.C_LOSS_INTERVAL_CYCLES]:
-        s[th + lay.T_LOSS] = now + random_exponential(s, c[lay.C_LOSS_INTERVAL_CYCLES])
+    for kind in range(KINDS):
+        mean = c[lay.C_INTERRUPT_INTERVAL_CYCLES + kind]
+        s[th + lay.T_INTERRUPT + kind] = s[th + lay.T_CLOCK] + random_exponential(s, mean) if mean else lay.NEVER
     _note_next(s, th)

@@ -47,12 +47,9 @@ def _fault(s: Ints, th: int, address: int) -> None:
 
 
 @inlined
-def _link(c: Ints, s: Ints, address: int) -> int:
+def _link(c: Ints, address: int) -> int:
     """Where in the state the address lies that the line at this one points to."""
-    bits = c[lay.C_PAGE_LINES_BITS]
-    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    block = s[c[lay.C_LINK_BLOCK] + (line >> bits)]
-    return c[lay.C_LINKS] + (block << bits) + (line & ((1 << bits) - 1))
+    return c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])
 
 
 @compiled
@@ -75,11 +72,11 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int) -> bool
     left = s[lay.S_QUANTUM]
     while True:
         address = s[th + lay.T_CHASE_ADDRESS]
-        following = s[_link(c, s, address)]
+        following = s[_link(c, address)]
         mapped = page_state(c, s, following) != UNMAPPED
         if mapped and s[lay.S_SERVED] > 2:
             fetch_sets(c, s, core_of(c, cpu), following)
-            fetch(s, _link(c, s, following))
+            fetch(s, _link(c, following))
         enter(c, s, cpu)
         done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + lay.T_CHASE_READY])
         if program[row + SIZE] > 8:

@@ -34,10 +34,10 @@ from setebench.sim.prefetchers.common import (
 
 (
     M_TRIGGER,
-    M_EDGE_FIRST,
-    M_EDGE_SECOND,
-    M_EDGE_LAST_BUT_ONE,
-    M_EDGE_LAST,
+    M_EDGES,  # four words: of lines 0, 1, last but one and last of a page
+    _,
+    _,
+    _,
     M_BY_PREFETCHER,
     M_DEGREE,
     M_DISTANCE,
@@ -74,15 +74,9 @@ def _needed(c: Ints, p: int, line: int) -> int:
     """Misses that a run starting at this line needs."""
     lines = 1 << c[C_PAGE_LINES_BITS]
     at = line & (lines - 1)
-    if at == 0:
-        return c[p + M_EDGE_FIRST]
-    if at == 1:
-        return c[p + M_EDGE_SECOND]
-    if at == lines - 2:
-        return c[p + M_EDGE_LAST_BUT_ONE]
-    if at == lines - 1:
-        return c[p + M_EDGE_LAST]
-    return c[p + M_TRIGGER]
+    if min(at, lines - 1 - at) > 1:
+        return c[p + M_TRIGGER]
+    return c[p + M_EDGES + (at if at < 2 else at + 4 - lines)]
 
 
 @compiled
@@ -298,10 +292,6 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     _note_use(c, s, p, record)
     if s[S_SEEN_SOURCE] == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
-    if first:
-        if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:
-            n = _activate(c, s, p, record, line, n)
-        return n
     return _extend(c, s, p, record, line, n)
 
 
