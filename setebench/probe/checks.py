@@ -41,7 +41,7 @@ def bracket_variant(bracket: str | None) -> int:
 
 
 def stream_bytes(kernel: kernels.Kernel, array_bytes: int) -> int:
-    """Bytes of each array of a stream. Raises `ProbeError` for a size that the kernel can't walk over."""
+    """Bytes of each array of a stream. Raises `ProbeError` for a size that the kernel can't pass."""
     if array_bytes % kernels.BLOCK_BYTES or not 0 < array_bytes <= kernels.MOST_ARRAY_BYTES:
         most = kernels.MOST_ARRAY_BYTES
         raise ProbeError(f"arrays of a stream have a multiple of 256 bytes, at most {most}, not {array_bytes}")

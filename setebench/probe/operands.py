@@ -50,13 +50,13 @@ class InstructionAddress:
 
 def merge_address(addresses: list[InstructionAddress], new: InstructionAddress) -> int:
     """Index of `new` in `addresses`, appended if its label is not there yet."""
-    for index, known in enumerate(addresses):
-        if known.label == new.label:
-            if known.bits is None and new.bits is not None:
+    for index, earlier in enumerate(addresses):
+        if earlier.label == new.label:
+            if earlier.bits is None and new.bits is not None:
                 addresses[index] = new
-            elif new.bits is not None and new.bits != known.bits:
+            elif new.bits is not None and new.bits != earlier.bits:
                 raise ProbeError(
-                    f"instruction address {new.label!r} is placed twice, at {known.bits:#x} and {new.bits:#x}"
+                    f"instruction address {new.label!r} is placed twice, at {earlier.bits:#x} and {new.bits:#x}"
                 )
             return index
     addresses.append(new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setebench import kernels
@@ -26,36 +27,27 @@ class Operation:
     advance: int
 
 
-def named(
-    bases: tuple[Base, ...],
-    addresses: tuple[InstructionAddress, ...],
-    kind: int,
-    base: int,
-    offset: int,
-    size: int,
-    variant: int,
-    count: int,
-    ip: int,
-    after: int,
-    interval: int,
-    dither: int,
-) -> Operation:
-    """The operation of a row whose columns follow the probe's bases and instruction addresses."""
-    names = {
-        Kind.PREFETCH: HINTS,
-        Kind.FLUSH: FLUSHES,
-        Kind.FENCE: FENCES,
-        Kind.START: BRACKETS,
-        Kind.STOP: BRACKETS,
-        Kind.MULTIPLY: ("free", "chained"),
-        Kind.STREAM: kernels.NAMES,
-        Kind.CHASE: WORKS,
-    }
+_VARIANTS = {
+    Kind.PREFETCH: HINTS,
+    Kind.FLUSH: FLUSHES,
+    Kind.FENCE: FENCES,
+    Kind.START: BRACKETS,
+    Kind.STOP: BRACKETS,
+    Kind.MULTIPLY: ("free", "chained"),
+    Kind.STREAM: kernels.NAMES,
+    Kind.CHASE: WORKS,
+}
+
+
+def named(bases: Sequence[Base], addresses: Sequence[InstructionAddress], row: Sequence[int]) -> Operation:
+    """The operation of a row, whose numbers count the probe's bases and instruction addresses."""
+    number, base, offset, size, variant, count, ip, after, interval, dither = row
+    kind = Kind(number)
     return Operation(
-        kind=Kind(kind),
+        kind=kind,
         operand=Operand(bases[base], offset) if base >= 0 else None,
         size=size,
-        variant=names[Kind(kind)][variant] if Kind(kind) in names and variant >= 0 else "",
+        variant=_VARIANTS[kind][variant] if kind in _VARIANTS and variant >= 0 else "",
         count=count,
         ip=addresses[ip] if ip >= 0 else None,
         after=after if after >= 0 else None,

@@ -129,11 +129,11 @@ class Probe:
         the size of each access; kernels that only prefetch have none. A `rolled` loop makes one access to each array a
         round (`kernels.round_bytes`); all but random order have one."""
         variant = choice("kernel", kernel, kernels.NAMES)
-        known = kernels.KERNELS[kernel]
-        if rolled not in known.forms:
+        chosen = kernels.KERNELS[kernel]
+        if rolled not in chosen.forms:
             raise ProbeError(f"the streaming kernel {kernel} has no rolled loop")
-        size = access_size(width) if known.accesses else 0
-        count = stream_bytes(known, array_bytes)
+        size = access_size(width) if chosen.accesses else 0
+        count = stream_bytes(chosen, array_bytes)
         return self._access(Kind.STREAM, where, size=size, variant=variant, count=count, dither=int(rolled))
 
     # -- order and time ---------------------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ class Probe:
     @property
     def operations(self) -> Iterator[Operation]:
         """The operations one by one, with names."""
-        for row in self.rows:
-            yield named(self.bases, self.instruction_addresses, *(int(value) for value in row))
+        for row in self.rows.tolist():
+            yield named(self.bases, self.instruction_addresses, row)
 
     def __str__(self) -> str:
         from setebench.notation import render  # notation builds on this module

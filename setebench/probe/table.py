@@ -69,21 +69,12 @@ class Kind(IntEnum):
 ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.PREFETCH, Kind.FLUSH, Kind.CHASE, Kind.STREAM})
 
 
-def pack(
-    kind: Kind,
-    *,
-    base: int = -1,
-    offset: int = 0,
-    size: int = 0,
-    variant: int = 0,
-    count: int = 0,
-    ip: int = -1,
-    after: int = -1,
-    interval: int = -1,
-    dither: int = 0,
-) -> bytes:
-    """One row; columns that an operation has no use for keep these values."""
-    return _ROW.pack(kind, base, offset, size, variant, count, ip, after, interval, dither)
+_UNUSED = {name: -1 if name in ("base", "ip", "after", "interval") else 0 for name in COLUMNS}
+
+
+def pack(kind: Kind, **columns: int) -> bytes:
+    """One row; columns that an operation has no use for hold -1 where they are numbers of something, else 0."""
+    return _ROW.pack(*{**_UNUSED, "kind": kind, **columns}.values())
 
 
 def load_row(rows: NDArray[np.int64], after: int) -> int:
