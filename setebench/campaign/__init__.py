@@ -33,7 +33,8 @@ EVIDENCE = "scenario."
 AGAIN = ".again_"
 PATIENCE_SECONDS = 60.0  # of the machine's own clock, for all repeats: a run then ends in five minutes
 FRUITLESS = 2  # repeats in a row that may answer nothing: one may fall into the same episode of a co-runner
-FAST_PACE = 0.4  # what --fast leaves of a scenario's time
+FAST_PACE = 0.4  # what --fast leaves of a scenario's time, until others have shown it
+FIRST_GUESS_SECONDS = 20.0  # declared time that the first guess of the pace counts like
 INFORMATION = {Outcome.AT_LEAST: 1, Outcome.ABSENT: 2, Outcome.MEASURED: 2}
 """Which outcome says more than which; the others say nothing."""
 
@@ -480,11 +481,14 @@ def reason(error: BaseException) -> str:
 
 
 def _remaining(run: _Run, current: str) -> str:
-    """About how long the run still takes, by what the scenarios declare."""
-    pace = FAST_PACE if run.plan.fast else 1.0
-    declared = {name: pace * each.seconds for name in run.steps if (each := _loadable(name))}
+    """About how long the run still takes: what the scenarios declare, at the pace of those that are done."""
+    declared = {name: each.seconds for name in run.steps if (each := _loadable(name))}
+    done = [step for step in run.steps.values() if step.state == "done" and step.scenario in declared]
+    expected = FIRST_GUESS_SECONDS + sum(declared[step.scenario] for step in done)
+    guess = FIRST_GUESS_SECONDS * (FAST_PACE if run.plan.fast else 1.0)
+    pace = (guess + sum(step.elapsed_seconds for step in done)) / expected
     waiting = sum(declared.get(name, 0.0) for name, step in run.steps.items() if step.state == "pending")
-    seconds = waiting - min(declared.get(current, 0.0), time.monotonic() - run.begun)
+    seconds = pace * waiting - min(pace * declared.get(current, 0.0), time.monotonic() - run.begun)
     if seconds < 1:
         return "nearly done"
     return f"about {seconds:.0f} s left" if seconds < 100 else f"about {seconds / 60:.0f} min left"

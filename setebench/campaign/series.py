@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from setebench import files, store
+from setebench import store
 from setebench.campaign import NAME, steps_of
 from setebench.compare import Agreement, agreement
 from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 
 SCHEMA = 1
-PLAN, CONDITIONS = "plan.json", "conditions.jsonl"
+PLAN = "plan.json"
 _Z = NormalDist().inv_cdf(0.975)
 
 DISJOINT = 2 * (1 - NormalDist().cdf(math.sqrt(2) * _Z))
@@ -51,20 +51,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return store.kept(folder / PLAN, SeriesPlan)
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """How busy the computer was during a run, or a part of one: seconds that passed, its CPUs, and of their time the
-    seconds that a hypervisor gave to others (steal) and that other programs of this computer took; None where nobody
-    counts."""
-
-    run: int
-    seconds: float
-    cpus: int
-    steal_seconds: float | None
-    others_seconds: float | None
-
-
 class Series:
-    """Runs in a folder: `plan.json`, `run-01.json` and so on, and a line a run in `conditions.jsonl`."""
+    """Runs in a folder: `plan.json`, `run-01.json` and so on."""
 
     def __init__(self, folder: Path, plan: SeriesPlan) -> None:
         """Makes the folder if it isn't there. Raises `UsageError` where it can't be used, or where it holds something
@@ -89,30 +77,20 @@ class Series:
         path = self.file(run)
         return path.exists() and all(step.state != "pending" for step in steps_of(store.load(path)))
 
-    def note(self, conditions: Conditions) -> None:
-        """Append a line about the computer."""
-        path = self.folder / CONDITIONS
-        try:
-            with open(path, "ab") as file:
-                file.write(msgspec.json.encode(conditions) + b"\n")
-        except OSError as error:
-            raise UsageError(f"can't write {str(path)!r}: {error.strerror or error}") from error
-
     def document(self, runs: int) -> dict[str, Any]:
         """What the first `runs` runs say together: the document of `setebench repeat --format json`, schema 1."""
         documents = [store.load(self.file(run)) for run in range(1, runs + 1)]
-        found, noted = parameters(documents), self._noted()
+        found = parameters(documents)
         return {
             "schema": SCHEMA,
             "plan": msgspec.to_builtins(self.plan),
-            "runs": [self._run(run, each, noted) for run, each in enumerate(documents, 1)],
+            "runs": [self._run(run, each) for run, each in enumerate(documents, 1)],
             "parameters": msgspec.to_builtins(found),
             "totals": totals(found),
         }
 
-    def _run(self, run: int, document: Document, noted: list[Conditions]) -> dict[str, Any]:
-        own = [each for each in noted if each.run == run]
-        cpu_seconds = sum(each.seconds * each.cpus for each in own)
+    def _run(self, run: int, document: Document) -> dict[str, Any]:
+        unmeasured = dict.fromkeys(("steal_fraction", "others_fraction", "co_runner_fraction"))  # since 0.2
         return {
             "file": self.file(run).name,
             "seed": self.plan.seed + run - 1,
@@ -120,24 +98,8 @@ class Series:
             "elapsed_seconds": document.elapsed_seconds,
             "answered": sum(finding.value is not None for finding in document.findings),
             "reported": len(document.findings),
-            "steal_fraction": _fraction([each.steal_seconds for each in own], cpu_seconds),
-            "others_fraction": _fraction([each.others_seconds for each in own], cpu_seconds),
-            "co_runner_fraction": None,  # not measured since 0.2
+            **unmeasured,
         }
-
-    def _noted(self) -> list[Conditions]:
-        path = self.folder / CONDITIONS
-        lines = files.read_bytes(path).split(b"\n")[:-1] if path.exists() else []
-        try:
-            return [msgspec.json.decode(line, type=Conditions) for line in lines]
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{str(path)!r} is damaged: {error}") from error
-
-
-def _fraction(seconds: list[float | None], cpu_seconds: float) -> float | None:
-    """Of all CPUs' time; None where some of it was not counted."""
-    counted = [each for each in seconds if each is not None]
-    return sum(counted) / cpu_seconds if counted and len(counted) == len(seconds) and cpu_seconds else None
 
 
 # -- what runs say together -------------------------------------------------------------------------------------------

@@ -5,12 +5,9 @@ Each run is a process of its own: it gets other pages of memory, and one that di
 
 from __future__ import annotations
 
-import math
 import os
-import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ import click
 import msgspec
 
 from setebench import campaign, registry
-from setebench.campaign.series import Conditions, Series, SeriesPlan
+from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli.options import (
     PATH,
     file_options,
@@ -30,8 +27,6 @@ from setebench.cli.options import (
 )
 from setebench.cli.output import target_of, terminal_width
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
-from setebench.host.activity import wanted_and_stolen_ticks
-from setebench.host.tree import Tree
 from setebench.report.accuracy import repeated
 
 
@@ -106,11 +101,7 @@ def _run(series: Series, run: int, values: dict[str, Any], go_on: str) -> None:
     """Raises `SetebenchError` where it couldn't be carried out."""
     if not values["quiet"]:
         click.echo(f"run {run} of {values['runs']}", err=True)
-    before = _counted()
-    try:
-        status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
-    finally:  # also of a part, which an interrupt ends
-        series.note(_since(before, run))
+    status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if not series.is_done(run):
@@ -136,25 +127,3 @@ def _command(series: Series, run: int) -> list[str]:
     settings += ["--cpu", str(plan.cpu)] if plan.cpu is not None else []
     settings += [] if plan.scenario == campaign.NAME else ["--format", "json", "--raw"]
     return [plan.scenario, "-o", file, *settings]
-
-
-def _counted() -> list[float]:
-    """Up to now, in seconds: the clock, what the kernel counted of all CPUs' work and of time that a hypervisor gave to
-    others (NaN where it doesn't), and the work of this process's children."""
-    ticks = Tree(Path("/")).value("proc/stat", wanted_and_stolen_ticks) or (math.nan, math.nan)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    counted = [each / os.sysconf("SC_CLK_TCK") for each in ticks]
-    return [time.monotonic(), *counted, children.ru_utime + children.ru_stime]
-
-
-def _since(before: list[float], run: int) -> Conditions:
-    """What has happened from `_counted` then to now."""
-    seconds, wanted, stolen, own = (now - then for now, then in zip(_counted(), before, strict=True))
-    return Conditions(
-        run=run,
-        seconds=seconds,
-        cpus=os.cpu_count() or 1,
-        steal_seconds=None if math.isnan(stolen) else stolen,
-        # the kernel counts in steps of 10 ms
-        others_seconds=None if math.isnan(wanted) else max(wanted - stolen - own, 0.0),
-    )

@@ -1,9 +1,9 @@
-"""What many results say, kept by parameter: a row a run, in flat arrays."""
+"""What many results say, by parameter: a row a run."""
 
 from __future__ import annotations
 
 import json
-from array import array
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -47,26 +47,19 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+@dataclass
 class _Gathered:
-    """What is known of one parameter while results come in."""
+    """What is said of one parameter while results come in: rows as `ROW`, and codes by answers and reasons."""
 
-    def __init__(self) -> None:
-        self.last_run = 0
-        self.unit: str | None = None
-        self.codes: dict[str, int] = {}
-        self.fields: dict[str, array[Any]] = {
-            "node": array("I"),
-            "kind": array("B"),
-            "value": array("d"),
-            "error": array("d"),
-        }
+    unit: str | None = None
+    codes: dict[str, int] = field(default_factory=dict)
+    rows: list[tuple[int, int, float, float]] = field(default_factory=list)
 
     def add(self, node: int, finding: Reported) -> None:
-        for field, value in zip(self.fields.values(), (node, *self._row(finding)), strict=True):
-            field.append(value)
+        kind, value, error = self._row(finding)
+        self.rows.append((node, kind, value, error))
 
     def _row(self, finding: Reported) -> tuple[int, float, float]:
-        """Kind, value and stated standard error."""
         value = finding.value
         if value is None or finding.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
             return self._coded(Kind.OPEN, f"{finding.outcome}: {finding.reason or 'no reason given'}")
@@ -86,12 +79,6 @@ class _Gathered:
 
     def _coded(self, kind: Kind, text: str) -> tuple[int, float, float]:
         return kind, self.codes.setdefault(text, len(self.codes)), 0.0
-
-    def column(self, parameter: str) -> Column:
-        rows = np.empty(len(self.fields["node"]), ROW)
-        for name, values in self.fields.items():
-            rows[name] = values
-        return Column(parameter=parameter, unit=self.unit or "", rows=rows, texts=list(self.codes))
 
 
 class Columns:
@@ -115,19 +102,18 @@ class Columns:
         node = self.nodes.setdefault(result.node, len(self.nodes))
         self.seen.add(result.node)
         self.runs += 1
+        first: dict[str, Reported] = {}
         for finding in result.findings:
-            known = self._parameters.get(finding.parameter)
-            if known is None:
-                if len(self._parameters) >= MOST_PARAMETERS:
-                    continue
-                known = self._parameters[finding.parameter] = _Gathered()
-            if known.last_run != self.runs:
-                known.last_run = self.runs
-                known.add(node, finding)
+            first.setdefault(finding.parameter, finding)
+        for parameter, finding in first.items():
+            if parameter in self._parameters or len(self._parameters) < MOST_PARAMETERS:
+                self._parameters.setdefault(parameter, _Gathered()).add(node, finding)
 
     def column(self, parameter: str) -> Column:
         """What all results so far say of that parameter. Raises KeyError."""
-        return self._parameters[parameter].column(parameter)
+        found = self._parameters[parameter]
+        rows = np.array(found.rows, ROW)
+        return Column(parameter=parameter, unit=found.unit or "", rows=rows, texts=list(found.codes))
 
 
 def _error(low: float | None, high: float | None) -> float:

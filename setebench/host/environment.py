@@ -8,9 +8,9 @@ address or a serial number: result files are made to be passed on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from setebench.host.processor import Processor, Topology, read_processor, read_t
 from setebench.host.tree import Tree, parse_choice, parse_cpu_list, parse_number, parse_size, shown
 
 CPU = "sys/devices/system/cpu"
+T = TypeVar("T")
 MITIGATIONS = (
     "gather_data_sampling",  # gathers are serialised
     "l1tf",  # a host flushes L1 data before it enters a guest
@@ -206,48 +207,40 @@ def _hertz(text: str) -> int:
 
 def _frequency(tree: Tree) -> Frequency:
     policies = [f"{CPU}/{name}/cpufreq" for name in tree.names(CPU, r"cpu\d+") or ()]
-    governors = {text for policy in policies if (text := tree.text(f"{policy}/scaling_governor"))}
-    lowest = [hz for policy in policies if (hz := tree.value(f"{policy}/cpuinfo_min_freq", _hertz)) is not None]
-    highest = [hz for policy in policies if (hz := tree.value(f"{policy}/cpuinfo_max_freq", _hertz)) is not None]
-    drivers = (text for policy in policies if (text := tree.text(f"{policy}/scaling_driver")))
-    return Frequency(
-        driver=next(drivers, None),
-        governors=tuple(sorted(governors)) or None,
-        boost=_boost(tree),
-        min_hz=min(lowest, default=None),
-        max_hz=max(highest, default=None),
-    )
 
+    def every(name: str, parse: Callable[[str], T]) -> list[T]:
+        found = (tree.value(f"{policy}/{name}", parse) for policy in policies)
+        return [each for each in found if each is not None]
 
-def _boost(tree: Tree) -> bool | None:
     boost = tree.value(f"{CPU}/cpufreq/boost", parse_number)
-    if boost is not None:
-        return bool(boost)
-    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", parse_number)
-    return None if no_turbo is None else not no_turbo
+    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", parse_number) if boost is None else not boost
+    return Frequency(
+        driver=next(iter(every("scaling_driver", str)), None) or None,
+        governors=tuple(sorted(set(filter(None, every("scaling_governor", str))))) or None,
+        boost=None if no_turbo is None else not no_turbo,
+        min_hz=min(every("cpuinfo_min_freq", _hertz), default=None),
+        max_hz=max(every("cpuinfo_max_freq", _hertz), default=None),
+    )
 
 
 def _memory(tree: Tree) -> Memory:
     fields = parse_fields(tree.text("proc/meminfo") or "")
-    total, available = (
-        tree.parsed(f"proc/meminfo {name}", fields[name], parse_size) if name in fields else None
+    sizes = {
+        name: tree.parsed(f"proc/meminfo {name}", fields[name], parse_size) if name in fields else None
         for name in ("MemTotal", "MemAvailable")
-    )
+    }
+    locked = re.search(r"^Max locked memory\s+(\S+)", tree.text("proc/self/limits") or "", re.MULTILINE)
+    limit: int | Unlimited | None = None
+    if locked:
+        limit = "unlimited" if locked[1] == "unlimited" else tree.parsed("proc/self/limits", locked[1], parse_number)
     return Memory(
-        total_bytes=total,
-        available_bytes=available,
-        locked_limit_bytes=_locked_limit(tree),
+        total_bytes=sizes["MemTotal"],
+        available_bytes=sizes["MemAvailable"],
+        locked_limit_bytes=limit,
         transparent=tree.value("sys/kernel/mm/transparent_hugepage/enabled", parse_choice),
         huge_pages=_huge_pages(tree),
         numa_nodes=tree.value("sys/devices/system/node/online", parse_cpu_list),
     )
-
-
-def _locked_limit(tree: Tree) -> int | Unlimited | None:
-    match = re.search(r"^Max locked memory\s+(\S+)", tree.text("proc/self/limits") or "", re.MULTILINE)
-    if not match:
-        return None
-    return "unlimited" if match[1] == "unlimited" else tree.parsed("proc/self/limits", match[1], parse_number)
 
 
 def _huge_pages(tree: Tree) -> tuple[HugePages, ...] | None:
@@ -273,14 +266,8 @@ def _first_number(text: str) -> float:
     return float(word)
 
 
-def _stolen(text: str) -> float | None:
-    """Stolen time as a share of the time that some process of this machine wanted to run, from proc/stat."""
-    ticks = wanted_and_stolen_ticks(text)
-    if ticks is None:
-        return None
-    wanted, stolen = ticks
-    return stolen / wanted if wanted > 0 and stolen >= 0 else None
-
-
 def _activity(tree: Tree) -> Activity:
-    return Activity(load=tree.value("proc/loadavg", _first_number), stolen=tree.value("proc/stat", _stolen))
+    ticks: tuple[int, int] | None = tree.value("proc/stat", wanted_and_stolen_ticks)  # type: ignore[arg-type]
+    wanted, stolen = ticks or (0, 0)
+    load = tree.value("proc/loadavg", _first_number)
+    return Activity(load=load, stolen=stolen / wanted if wanted > 0 and stolen >= 0 else None)

@@ -13,7 +13,6 @@ from fake_command_line import FAKE_MACHINE, FakeMachine, fake_scenarios, run, sa
 from scenario_files import Run
 
 from setebench import store
-from setebench.cli import output
 from setebench.cli.progress import Progress
 
 __all__ = ["fake_scenarios", "run"]  # fixtures
@@ -111,21 +110,6 @@ def test_a_log_gets_a_line_for_what_begins_and_then_one_in_ten_seconds(capsys: p
     assert capsys.readouterr().err == "[1/2] latency: 0\n[2/2] stream: 0\ndone\n"
 
 
-def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Coloured(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "xterm")
-    document = store.load(_written(run))
-    for encoding, sign in (("utf-8", "─"), ("ascii", "-")):
-        written = io.BytesIO()
-        monkeypatch.setattr(sys, "stdout", Coloured(written, encoding=encoding))
-        output.Output("table", None).deliver(document)
-        text = written.getvalue().decode(encoding)
-        assert "\x1b[" in text and sign in text
-
-
 def _written(run: Run) -> Path:
     assert run("fake", "-o", "written.json").exit_code == 0
     return Path("written.json")
@@ -189,8 +173,3 @@ def test_errors_are_one_line_and_a_status(run: Run, tmp_path: Path, name: str, s
     result = run(name) if name in ("clash", "no-scenario", "missing", "broken") else run(name, "-o", "a.json")
     assert result.exit_code == status and message in said(result) and len(said(result).splitlines()) == 1
     assert os.listdir(tmp_path) == [] and all(machine.closed for machine in FakeMachine.opened)
-
-
-def test_a_bug_shows_itself(run: Run) -> None:
-    result = run("bug")
-    assert isinstance(result.exception, ZeroDivisionError) and FakeMachine.opened[0].closed

@@ -101,14 +101,3 @@ def gone(process: int) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Path, tmp_path: Path) -> None:
-    forking = write(folder, "forking", "import os, sys; os.fork() or sys.exit(0); os.wait()")
-    cancelled = write(folder, "cancelled", "raise __import__('asyncio').CancelledError", order=35)
-    process = start(folder, tmp_path, *CHOSEN, *forking, *cancelled, "-o", "out.json")
-    printed, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    assert printed.count("clock.step") == 1 and said.count("wrote ") == 1
-    reported = {"early": "done", "forking": "done", "cancelled": "failed", "late": "done"}
-    assert states(tmp_path / "out.json") == reported

@@ -10,7 +10,7 @@ from bare_machine import BareMachine
 from scenario_files import EARLY, FAILING, LATE, MACHINE, Run, Write, runs
 
 from setebench import registry, store
-from setebench.campaign import choose, steps_of
+from setebench.campaign import choose
 from setebench.errors import UsageError
 from setebench.results import Document
 
@@ -19,17 +19,6 @@ from setebench.results import Document
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     return runs("characterize", machine=MACHINE)
-
-
-def test_results_are_saved_after_each_scenario(run: Run, scenario_folder: Write) -> None:
-    check = "print('seen', len(__import__('json').load(open('out.json'))['findings']), file=__import__('sys').stderr)"
-    scenario_folder(early=EARLY, failing=FAILING.format(what=check), late=LATE)
-    result = run("-o", "out.json")
-    assert result.exit_code == 0 and "seen 3\n" in result.stderr
-    document = store.load("out.json")
-    assert [step.state for step in steps_of(document)] == ["done", "done", "done"]
-    assert "wrote 4 findings to out.json" in result.stderr
-    assert "latency.l1" in result.stdout, "the table is printed all the same"
 
 
 def test_a_failure_is_one_line_and_a_traceback_only_when_asked_for(run: Run, scenario_folder: Write) -> None:
@@ -54,16 +43,6 @@ def test_only_and_skip(run: Run, scenario_folder: Write) -> None:
     assert run("--only", "nothing").exit_code == 2
     settings = json.loads(run("--only", "early", "--format", "json").stdout)["settings"]
     assert (settings["scenario"], settings["scenarios"]) == ("characterize", ["early"])
-
-
-def test_a_reference_is_put_beside(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(early=EARLY, late=LATE)
-    text = run("-q", "--reference", "sandybridge").stdout
-    rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
-    assert "= 4 cycles" in rows["latency.l1"] and "≠ 10 entries" in rows["mshr.l1.demand"]
-    assert "undocumented" not in rows["clock.step"]
-    result = run("--reference", "unheard-of")
-    assert result.exit_code == 2 and "one of goldencove, knc" in result.stderr
 
 
 @pytest.mark.parametrize(

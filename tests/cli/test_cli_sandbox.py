@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from sandbox import error_of, refused, setebench
@@ -43,20 +41,6 @@ def test_the_doctor_shows_that_code_is_refused() -> None:
         checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
         assert checks["machine code"]["status"] == status
         assert "latency" not in done.stderr
-
-
-def test_a_simulated_machine_is_compiled_when_it_is_first_run() -> None:
-    code = """
-import sys
-from setebench.probe import Probe
-from setebench.sim import open_simulated
-machine = open_simulated("plain")
-print(machine.facts.name, "numba" in sys.modules)
-machine.run(Probe().start().stop(), 1)
-print("numba" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["plain", "False", "True"]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="linear algebra begins no threads on one CPU")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -66,16 +65,3 @@ def test_says_what_is_wrong_in_one_line(arguments: list[str], said: str) -> None
     assert result.stdout == ""
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_says_which_cpu_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from setebench.host.processor import Processor, read_processor
-    from setebench.host.tree import Tree
-    from setebench.native import _engine, disassemble
-
-    with monkeypatch.context() as patch:
-        patch.setattr(disassemble, "read_processor", lambda tree: Processor(flags=("sse2",)))
-        result = show_asm("load a size=32")
-    _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
-    assert result.exit_code == 1
-    assert result.stderr == "Error: this CPU has no avx, which 'load 32 bytes' needs\n"

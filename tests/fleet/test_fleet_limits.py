@@ -13,7 +13,6 @@ import pytest
 from fleets import absent, answer, number, put
 
 from setebench import store
-from setebench.errors import UsageError
 from setebench.fleet import limits
 from setebench.fleet.comparison import compare
 from setebench.report.fleet import render
@@ -57,14 +56,6 @@ def test_what_lies_outside_is_said(tmp_path: Path) -> None:
     lines = limits.outside(store.load(tmp_path / "sick.json"), usual)
     assert [line.split()[0] for line in lines] == ["latency.l2", "mshr.l1.demand", "p.present"]
     assert lines[1:] == ["mshr.l1.demand is 11 instead of 12", "p.present is true instead of absent"]
-
-
-def test_anything_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(UsageError, match="no comparison of a fleet"):
-        limits.read(tmp_path / "x.json")
-    with pytest.raises(UsageError, match="can't read"):
-        limits.read(tmp_path / "y.json")
 
 
 # -- ReFrame ----------------------------------------------------------------------------------------------------------

@@ -66,6 +66,25 @@ def test_the_degraded_one_of_four_nodes_is_named(ssh: Path) -> None:
     assert document["settings"]["node"] == "n3" and document["settings"]["seed"] == 1
 
 
+FAKE_SRUN = """#!/bin/sh
+# in place of srun: its options have one dash or two, and the command follows them
+while case "$1" in -*) true ;; *) false ;; esac; do case "$1" in --partition) shift ;; esac; shift; done
+exec "$@"
+"""
+FAKE_SINFO = "#!/bin/sh\nprintf 'n1 idle all*\\nn2 down all*\\nn3 mixed all*\\nn4 idle spare\\n'\n"
+
+
+def test_slurm_runs_a_job_on_each_node_of_the_default_partition_that_is_up(ssh: Path) -> None:
+    prepare()
+    for name, text in (("srun", FAKE_SRUN), ("sinfo", FAKE_SINFO)):
+        (ssh / "bin" / name).write_text(text)
+        (ssh / "bin" / name).chmod(0o755)
+    (ssh / "tiny.toml").write_text(dump(tiny(250.0)))
+    result = run(ssh, "--slurm", "--machine", f"sim:{ssh}/tiny.toml")
+    assert result.exit_code == 0 and "2 answers of 2 nodes" in result.stderr, result.output
+    assert sorted(path.name for path in (ssh / "out").iterdir()) == ["n1", "n3", "plan.json"]
+
+
 def test_a_host_that_refuses_costs_a_line_at_once(ssh: Path) -> None:
     (ssh / "bin/ssh").write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2; exit 255\n")
     result = run(ssh, "--hosts", str(ssh / "hosts.txt"))
@@ -199,12 +218,6 @@ def test_a_worker_that_is_killed_costs_itself_and_ends_its_measurement(
     while Path(f"/proc/{measured}").exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not Path(f"/proc/{measured}").exists()
-
-
-def test_a_folder_of_something_else_is_refused(cluster: Any, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/file").write_text("x")
-    assert "holds other files" in str(on(cluster, tmp_path).exception)
 
 
 def test_no_scheduler_is_one_line(tmp_path: Path) -> None:

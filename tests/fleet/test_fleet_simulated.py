@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from fleets import RECORDED, number, put, tiny
+from fleets import RECORDED, number, put
 
 from setebench.cli.fleet import fleet
 from setebench.errors import UsageError
 from setebench.fleet.comparison import compare
 from setebench.score import fleet as made
-from setebench.sim.files.dump import dump
-from setebench.sim.files.loader import parse
 
 PLAN = made.Plan(nodes=60, odd=2, seed=5)
 
@@ -39,56 +36,7 @@ def test_odd_nodes_and_their_parameters_are_named_and_nothing_else(recording: ma
     assert set(truth["odd"]) == set(odd)
 
 
-def test_equal_nodes_raise_no_alarm(recording: made.Recording, tmp_path: Path) -> None:
-    for seed in range(5):
-        made.write(tmp_path / str(seed), recording, made.Plan(nodes=30, odd=0, seed=seed))
-        assert compare([tmp_path / str(seed)]).alarms == []
-
-
-def test_an_odd_nodes_runs_are_moved_as_its_truth_is(recording: made.Recording) -> None:
-    machine = parse(recording.machine, "recorded")
-    node = next(node for node in made.nodes(recording, PLAN) if node.change is not None)
-    assert node.change is not None
-    usual, odd = node.change.parameters[next(iter(node.change.parameters))]
-    assert isinstance(usual, float) and isinstance(odd, float) and odd == pytest.approx(1.1 * usual)
-    latencies = [*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles]
-    assert usual in latencies
-    for run in node.runs:
-        moved = {finding.parameter: finding for finding in run}
-        for parameter, (_, value) in node.change.parameters.items():
-            finding = moved[parameter]
-            assert finding.value == pytest.approx(value, rel=0.03)
-            assert finding.low is not None and finding.high is not None and finding.low < finding.value < finding.high
-
-
-def test_recorded_runs_are_those_of_equal_machines_with_other_seeds(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(dump(tiny(250.0)))
-    name = str(tmp_path / "tiny.toml")
-    wanted = made.Wanted(machine=name, noise="quiet", scenarios=("latency",), fast=True, seed=7, count=2)
-    done: list[int] = []
-    recording = made.record(wanted, done.append)
-    assert done == [1, 2] and [run.seed for run in recording.runs] == [7, 8]
-    made.save_recording(recording, tmp_path / "recorded.json")
-    assert made.read_recording(tmp_path / "recorded.json") == recording
-    for run in recording.runs:
-        values = {finding.parameter: finding.value for finding in run.findings}
-        assert values["latency.memory"] == pytest.approx(250, rel=0.01)
-
-
 # -- the command line -------------------------------------------------------------------------------------------------
-
-
-class _Reader(HTMLParser):
-    """Rows of the heat map: node, and the classes of its cells."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cells: list[str] = []
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.cells += [value or "" for name, value in attrs if name == "class" and tag == "td"]
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +72,7 @@ def test_forms(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "map.html"
     assert run.invoke(fleet, ["compare", str(folder), "-o", str(target)]).exit_code == 0
     page = target.read_text()
-    reader = _Reader()
-    reader.feed(page)
-    assert "script" not in reader.tags and page.index(_odd(folder)) < page.index("Nodes that stand out")
-    strong = [cell for cell in reader.cells if cell in ("up3", "up4", "down3", "down4")]
-    assert len(strong) == len(document["marks"])
+    assert "<script" not in page and page.index(_odd(folder)) < page.index("Nodes that stand out")
     again = run.invoke(fleet, ["compare", str(folder), "-o", str(target)])
     assert isinstance(again.exception, UsageError) and "exists" in str(again.exception)
 

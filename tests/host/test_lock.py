@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
 import time
@@ -111,10 +110,3 @@ with socket.socket(socket.AF_UNIX) as unusable:
         out, err = process.communicate(timeout=60)
     assert out == "measures\n"
     assert err.startswith("other measurements can't be kept away") and err.count("\n") == 1
-
-
-def test_every_user_may_lock_and_none_may_put_something_else_there() -> None:
-    here = Path(lock.PLACE).resolve()
-    for each in (here, *here.parents):
-        mode = each.stat().st_mode
-        assert mode & stat.S_IROTH and not mode & stat.S_IWOTH

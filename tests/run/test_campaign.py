@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from bare_machine import BareMachine, facts_of
+from bare_machine import BareMachine
 from scenario_files import EARLY, FAILING, LATE, MACHINE, Write
 
 from setebench import campaign, store
 from setebench.campaign import Listener, Plan, characterize
-from setebench.errors import UsageError
 from setebench.results import Document
 
 
@@ -62,12 +61,6 @@ def test_a_failing_scenario_costs_its_own_rows_alone(scenario_folder: Write, wha
     assert b"failing" in store.dumps(document)
 
 
-@pytest.mark.parametrize("text", ["import nothing_like_this\nSCENARIO = 1", "SCENARIO = (", "SCENARIO = 3"])
-def test_a_scenario_that_cannot_be_loaded_fails_alone(scenario_folder: Write, text: str) -> None:
-    scenario_folder(early=EARLY, broken=text)
-    assert _steps(characterize(MACHINE)) == {"early": "done", "broken": "failed"}
-
-
 # -- going on -------------------------------------------------------------------------------------------------------
 
 
@@ -94,15 +87,6 @@ def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
     assert document["clock.step"] == earlier["clock.step"]
     assert document.started == earlier.started
     assert document.evidence["scenario.late"]["step_ticks"] is None, "what was known went with the process"
-
-
-def test_another_machine_is_refused(scenario_folder: Write) -> None:
-    earlier = _interrupted(scenario_folder)
-    other = BareMachine()
-    other.facts = facts_of("another")
-    plan = Plan(scenarios=("early", "late"), machine=MACHINE, seed=7, fast=True)
-    with pytest.raises(UsageError, match="begun on another machine, 'bare'; this is 'another'"):
-        campaign.carry_out(plan, other, Listener(), earlier)
 
 
 # -- time left ------------------------------------------------------------------------------------------------------

@@ -5,18 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from bare_machine import BareMachine
-from documents import make_document
 from scenario_files import HEAD, MACHINE, Write, runs
 
 import setebench
-from setebench import registry, session, store
-from setebench.results import Finding
-from setebench.scenario import Scenario
+from setebench import registry
 
 OWN = """
 def answer(context):
@@ -51,20 +47,6 @@ def test_importing_is_light_and_every_public_name_is_there() -> None:
     assert ended.returncode == 0, ended.stderr
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         setebench.nothing  # noqa: B018
-
-
-def test_a_document_shows_itself_in_a_notebook_without_results_importing_a_report(tmp_path: Path) -> None:
-    store.save(make_document(), tmp_path / "file.json")
-    code = (
-        "import sys, setebench\n"
-        "from pathlib import Path\n"
-        "document = setebench.load(Path(sys.argv[1]))\n"
-        "assert 'jinja2' not in sys.modules\n"
-        "assert 'latency.l1' in document._repr_html_() and '<table' in document._repr_html_()\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "file.json")]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_question_is_asked_by_name(scenario_folder: Write, tmp_path: Path) -> None:
@@ -134,19 +116,3 @@ def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: 
         assert missing.exit_code == 2 and "'nowhere' is no directory" in missing.stderr
     finally:
         registry.catalogue.cache_clear()
-
-
-def test_what_was_measured_stays_though_the_machine_can_not_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stuck(BareMachine):
-        def close(self) -> None:
-            raise ValueError("it is stuck")
-
-    module = ModuleType("stuck")
-    module.machine = Stuck  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stuck", module)
-    finding = Finding(parameter="stuck.answer", value=1, unit="lines")
-    asked = Scenario(name="stuck", summary="an answer", answer=lambda _: [finding], parameters=("stuck.",))
-    noted: list[str] = []
-    document = session.measure(asked, "stuck:machine", {}, session.Settings(noted=noted.append))
-    assert document.findings == [finding]
-    assert [line for line in noted if "it is stuck" in line]

@@ -10,7 +10,7 @@ from bare_machine import BareMachine
 from scenario_files import Write
 
 from setebench import campaign
-from setebench.campaign import Listener, Plan, characterize, combined, repeats_of, steps_of
+from setebench.campaign import characterize, combined, repeats_of, steps_of
 from setebench.machine import BusyTime
 from setebench.results import Document, Finding, Outcome
 
@@ -93,31 +93,6 @@ def test_a_question_that_asking_does_not_help_is_left_alone(scenario_folder: Wri
     assert document["cheap.size"].outcome is Outcome.UNRESOLVED
 
 
-def test_an_asking_that_fails_costs_nothing_that_was_known(scenario_folder: Write) -> None:
-    more = 'if context.seed != 1: raise SetebenchError("no memory is left")'
-    scenario_folder(failing=question("failing", 5, 10, more), cheap=question("cheap", 5, 20))
-    failures: list[str] = []
-    listener = Listener(failed=lambda name, _error: failures.append(name))
-    document = characterize(SharedMachine((0, 11)), patience=60, listener=listener)
-    assert asked(document)[0] == "failing" and repeats_of(document)[0].reason == "no memory is left"
-    assert failures == ["failing"], "and it is asked no more"
-    assert {step.scenario: step.state for step in steps_of(document)} == {"failing": "done", "cheap": "done"}
-    assert document["failing.sure"].value == 5 and document["cheap.size"].value == 5
-
-
-def test_a_run_goes_on_with_patience_of_its_own(scenario_folder: Write) -> None:
-    scenario_folder(costly=question("costly", 20, 10), cheap=question("cheap", 5, 20))
-    machine = SharedMachine((0, 60))
-    earlier = characterize(machine, patience=5)
-    assert asked(earlier) == ["cheap"]
-    plan = Plan(scenarios=("costly", "cheap"), machine="bare", patience=60)
-    machine.now = 100
-    document = campaign.carry_out(plan, machine, Listener(), earlier)
-    assert asked(document) == ["cheap", "cheap", "costly"]
-    assert [each.number for each in repeats_of(document)] == [1, 2, 1]
-    assert document["costly.size"].value == 20 and document["cheap.size"].value == 5
-
-
 def test_all_askings_are_inferred_again(scenario_folder: Write) -> None:
     scenario_folder(costly=question("costly", 20, 10), cheap=question("cheap", 5, 20))
     document = characterize(SharedMachine((0, 40)), patience=60, raw=True)
@@ -145,18 +120,3 @@ def test_an_answer_stays_and_only_more_information_replaces_none() -> None:
     assert both == (bounded, ["b"], []), "the largest bound is one that noise has raised"
     assert combined(again, known)[0] == again
     assert combined(known, [finding("c", 16)])[0][2].value == 16, "a value says more than a bound"
-
-
-def test_what_belongs_to_a_contradiction_is_not_taken_over() -> None:
-    """A cache of another size is another cache, or one of the two is wrong: its ways don't belong to the first one. Two
-    rates that differ are two rates."""
-    known = [finding("cache.l2.size", 1 << 20), finding("cache.l2.ways"), finding("rate.copy", 9.0, low=8, high=10)]
-    again = [
-        finding("cache.l2.size", 2 << 20),
-        finding("cache.l2.ways", 16),
-        finding("cache.l2.index", "linear"),
-        finding("rate.copy", 12.0, low=11, high=13),
-        finding("rate.add", 3.0, low=2, high=4),
-    ]
-    both = combined(known, again)
-    assert both == ([*known, again[-1]], ["rate.add"], ["cache.l2.size", "rate.copy"])

@@ -12,7 +12,6 @@ import pytest
 from setebench import registry
 from setebench.campaign import choose
 from setebench.errors import SetebenchError
-from setebench.scenario import Scenario
 
 GOOD = '''"""Docstring line.
 
@@ -52,17 +51,6 @@ def test_modules_with_a_scenario_are_listed_without_being_imported(folder: Path)
     assert "setebench.scenarios.good_one" not in sys.modules
 
 
-def test_a_folder_with_a_scenario_is_one_too(folder: Path) -> None:
-    (folder / "good_one").mkdir()
-    (folder / "good_one" / "__init__.py").write_text(GOOD)
-    (folder / "helpers").mkdir()
-    (folder / "helpers" / "__init__.py").write_text('"""No scenario."""\n')
-    assert {name: entry.summary for name, entry in registry.catalogue().items()} == {
-        "good-one": "The declared summary."
-    }
-    assert isinstance(registry.scenario("good-one"), Scenario)
-
-
 def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -> None:
     (folder / "good_one.py").write_text(GOOD)
     (folder / "rare.py").write_text(GOOD.replace("parameters=()", "parameters=(), on_request=True"))
@@ -78,22 +66,3 @@ def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.Monke
     assert registry.catalogue()["good-one"].entry_point is None
     with pytest.raises(SetebenchError, match="'elsewhere' can't be loaded: ModuleNotFoundError"):
         registry.scenario("elsewhere.good-one")
-
-
-def test_what_a_module_raises_while_imported_is_one_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "exploding_plugin.py").write_text("1 / 0")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("boom", "exploding_plugin", group)])
-    with pytest.raises(
-        SetebenchError, match="'boom' of the package 'exploding_plugin' can't be loaded: ZeroDivisionError"
-    ):
-        registry.scenario("boom")
-
-
-def test_a_checkout_serves_its_scenarios_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    found = registry.own_folder()
-    checkout = Path(registry.__file__).parents[1] / "scenarios"
-    assert found == (checkout if checkout.is_dir() else None)

@@ -15,7 +15,7 @@ from scenario_files import EARLY, LATE, MACHINE, Run, Write, runs, write_files
 from setebench import registry, store
 from setebench.campaign import steps_of
 from setebench.campaign.series import DISJOINT, Series, SeriesPlan, parameters, totals
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document, Finding
 
 
 def documents(*findings: Finding) -> list[Document]:
@@ -25,29 +25,6 @@ def documents(*findings: Finding) -> list[Document]:
 def number(value: float, half: float | None = None, **more: Any) -> Finding:
     bounds = {} if half is None else {"low": value - half, "high": value + half}
     return Finding(parameter="p", value=value, unit="cycles", **bounds, **more)
-
-
-BOUND = Finding(parameter="p", value=6.0, unit="cycles", outcome=Outcome.AT_LEAST)
-NONE = Finding(parameter="p", value=False, outcome=Outcome.ABSENT)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "contradict"),
-    [
-        (number(5.0, 0.5), number(5.9, 0.5), 0),
-        (number(5.0, 0.5), number(6.1, 0.5), 1),
-        (number(5.0), number(5.0), 0),
-        (number(5.0), number(6.0), 1),
-        (number(5.0, 0.5), BOUND, 1),
-        (number(7.0, 0.5), BOUND, 0),
-        (BOUND, BOUND, 0),
-        (number(5.0), NONE, 1),
-        (NONE, NONE, 0),
-    ],
-)
-def test_what_contradicts(one: Finding, other: Finding, contradict: int) -> None:
-    found = parameters(documents(one, other))["p"]
-    assert (found.pairs, found.contradictions, found.answered) == (1, contradict, 2)
 
 
 def test_honest_intervals_are_apart_as_often_as_promised() -> None:
@@ -125,15 +102,4 @@ def test_runs_are_processes_of_their_own(run: Run, tmp_path: Path, monkeypatch: 
     assert rows["clock.step"][1:8] == ["2", "of", "2", "0", "1", "of", "1"]
     assert rows["latency.l1"][5:8] == ["0", "of", "1"]
     assert rows["mshr.l1.demand"][1:4] == ["0", "of", "2"]
-    noted = (tmp_path / "kept/conditions.jsonl").read_text().splitlines()
-    assert [json.loads(line)["run"] for line in noted] == [1, 2]
     assert "1 of 2 pairs" not in done.stdout and "1 of 1 pairs of other answers contradict" in done.stdout
-
-
-def test_a_run_that_can_not_be_carried_out_stops_the_series(run: Run, scenario_folder: Write, monkeypatch: Any) -> None:
-    scenario_folder(early=EARLY)
-    monkeypatch.setattr("setebench.cli.repeat._performed", lambda _arguments: 1)
-    done = run("--dir", "kept")
-    assert done.exit_code == 1 and "run 1 ended with exit status 1; go on with" in done.stderr
-    unknown = run("--dir", "other", "--scenario", "unheard-of")
-    assert unknown.exit_code == 2 and not Path("other").exists()

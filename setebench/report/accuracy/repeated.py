@@ -13,20 +13,17 @@ from setebench.results import Finding
 MOST_VALUES = 3
 """Different values of a parameter that a row shows, the most frequent first."""
 
-LOAD = {"steal": "steal_fraction", "other programs": "others_fraction", "co-runner": "co_runner_fraction"}
-
 
 def render(document: Mapping[str, Any], width: int | None = None) -> str:
     """A row for each run and one for each parameter, those that contradict themselves first; then the totals."""
     runs = [
         [run["file"], str(run["answered"]), str(run["reported"]), f"{run['elapsed_seconds']:.0f}"]
-        + ["unknown" if run[key] is None else f"{run[key]:.1%}" for key in LOAD.values()]
         for run in document["runs"]
     ]
     ordered = sorted(document["parameters"].items(), key=lambda entry: -entry[1]["contradictions"])
     parameters = [[name, *_cells(each)] for name, each in ordered]
     heads = ["parameter", "answered", "bounds", "contradict", "spread", "values"]
-    tables = printed([(["run", "answered", "reported", "seconds", *LOAD], runs), (heads, parameters)], width)
+    tables = printed([(["run", "answered", "reported", "seconds"], runs), (heads, parameters)], width)
     totals = document["totals"]
     fraction = "" if totals["answered_fraction"] is None else f" ({totals['answered_fraction']:.1%})"
     exact = totals["contradictions"] - totals["interval_contradictions"]
