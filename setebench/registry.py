@@ -45,31 +45,24 @@ class Entry:
 
     def load(self) -> Scenario:
         """Import it. Raises `SetebenchError` in one line where another author's can't be loaded or is no scenario."""
-        found = self._import()
         from setebench.scenario import Scenario
 
-        if not isinstance(found, Scenario):
-            kind = type(found).__name__
-            raise SetebenchError(f"scenario {self.name!r} of {self._origin()} is no setebench Scenario but a {kind}")
-        return found
-
-    def _import(self) -> object:
-        if self.file is None and self.entry_point is None:
-            return importlib.import_module(self.module).SCENARIO
+        if self.module:
+            own: Scenario = importlib.import_module(self.module).SCENARIO
+            return own
+        package = f"the package {_distribution(self.entry_point)!r}" if self.entry_point is not None else ""
+        origin = package or f"the file {str(self.file)!r}"
         try:
-            found: object = _run_file(self.file) if self.file is not None else self.entry_point.load()  # type: ignore[union-attr]
+            found: object = self.entry_point.load() if self.entry_point is not None else _run_file(self.file)
         except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
             raise SetebenchError(
-                f"scenario {self.name!r} of {self._origin()} can't be loaded: {type(error).__name__}: {error}"
+                f"scenario {self.name!r} of {origin} can't be loaded: {type(error).__name__}: {error}"
             ) from error
-        return getattr(found, "SCENARIO", found)
-
-    def _origin(self) -> str:
-        if self.file is not None:
-            return f"the file {str(self.file)!r}"
-        if self.entry_point is None:
-            return self.module
-        return f"the package {_distribution(self.entry_point)!r}"
+        scenario = getattr(found, "SCENARIO", found)
+        if not isinstance(scenario, Scenario):
+            kind = type(scenario).__name__
+            raise SetebenchError(f"scenario {self.name!r} of {origin} is no setebench Scenario but a {kind}")
+        return scenario
 
 
 def command_name(module: str) -> str:
@@ -117,30 +110,26 @@ def foundations(scenario: Scenario, context: Context) -> list[Finding]:
     return found
 
 
-# -- the project's own --------------------------------------------------------------------------------------------
+# -- files ------------------------------------------------------------------------------------------------------------
 
 
 def _own() -> list[Entry]:
     folder = own_folder()
-    if folder is None:
-        return []
-    files = {path.stem: path for path in folder.glob("*.py")}
-    files |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
-    read = ((name, _declared_summary(files[name])) for name in sorted(files))
+    paths = {path.stem: path for path in folder.glob("*.py")} if folder else {}
+    paths |= {path.parent.name: path for path in folder.glob("*/__init__.py")} if folder else {}
+    summaries = {name: _declared_summary(paths[name]) for name in sorted(paths)}
     return [
-        Entry(command_name(name), summary, module=f"{PACKAGE}.{name}") for name, summary in read if summary is not None
+        Entry(command_name(name), summary, module=f"{PACKAGE}.{name}")
+        for name, summary in summaries.items()
+        if summary is not None
     ]
 
 
 def _files() -> list[Path]:
     """Scenario files in the folders of the environment variable, folder by folder."""
     folders = [Path(name) for name in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if name]
-    return [
-        file.resolve()
-        for folder in folders
-        for file in sorted(folder.glob("*.py"))
-        if not file.name.startswith("_") and _declared_summary(file) is not None
-    ]
+    paths = [path.resolve() for folder in folders for path in sorted(folder.glob("[!_]*.py"))]
+    return [path for path in paths if _declared_summary(path) is not None]
 
 
 @cache
@@ -199,17 +188,13 @@ def _declared_summary(path: Path) -> str | None:
         return None
     try:
         declaration = ast.parse(text[begin.start() :]).body[0]
-        return _summary_argument(declaration) or (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+        calls = [each for each in ast.walk(declaration) if isinstance(each, ast.keyword) and each.arg == "summary"]
+        for value in (each.value for each in calls[:1]):
+            if isinstance(value, ast.Constant):
+                return str(value.value)
+        return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
     except SyntaxError:
         return "(has a syntax error; it says where when it is used)"
-
-
-def _summary_argument(declaration: ast.stmt) -> str:
-    value = declaration.value if isinstance(declaration, (ast.Assign, ast.AnnAssign)) else None
-    for keyword in value.keywords if isinstance(value, ast.Call) else []:
-        if keyword.arg == "summary" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value)
-    return ""
 
 
 def _distribution(point: EntryPoint) -> str:

@@ -31,22 +31,18 @@ from setebench.cli.progress import Progress
 from setebench.cli.run import report_finding, warn_of_kinds
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.recording import without_recordings
-from setebench.results import Document
+from setebench.results import Document, Finding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user wants. `earlier` is what to go on from, without the scenarios to `skip`."""
+    """What the user wants: options by name (`values`); `earlier` is what to go on from, without scenarios to `skip`."""
 
     plan: Plan
     earlier: Document | None
     skip: frozenset[str]
     saved: Path | None
-    report: Path | None
-    reference: str | None
-    form: str
-    force: bool
-    verify: float | None = None
+    values: dict[str, Any]
 
 
 @click.command()
@@ -161,7 +157,7 @@ def _request(values: dict[str, Any]) -> Request:
         earlier=earlier,
         skip=_skipped(earlier, values["skip"]) if earlier else frozenset(),
         saved=saved,
-        **{name: values[name] for name in ("report", "reference", "form", "force", "verify")},
+        values=values,
     )
 
 
@@ -206,48 +202,57 @@ def _skipped(earlier: Document, skipped: tuple[str, ...]) -> frozenset[str]:
 
 
 def _measure(request: Request, child: Child, progress: Progress) -> Document:
-    saver = _Saver(request, progress)
+    plan, values, saved = request.plan, request.values, request.saved
+    written = [] if request.earlier is None and not values["force"] else [saved]
+
+    def save(document: Document) -> None:
+        if saved is not None:
+            store.save(document, saved, force=bool(written))
+            written.append(saved)  # from now on it replaces what is its own
+
+    def try_to_save(document: Document) -> None:
+        try:
+            save(document)
+        except SetebenchError as error:  # a full disk need not be full at the end, and the table can still be printed
+            progress.result(f"not saved yet: {error}")
 
     def fail(scenario: str, error: BaseException) -> None:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
         progress.detail("".join(traceback.format_exception(error)).replace("\n", " | "))
 
-    listener = Listener(
-        begun=child.begin,
-        progress=progress,
-        on_finding=lambda finding: report_finding(finding, progress),
-        saved=saver.try_to_save,
-        failed=fail,
-    )
-    plan = request.plan
+    def report(finding: Finding) -> None:
+        report_finding(finding, progress)
+
+    listener = Listener(begun=child.begin, progress=progress, on_finding=report, saved=try_to_save, failed=fail)
     settings = session.Settings(cpu=plan.cpu, seed=plan.seed, msr=plan.msr, noted=progress.detail)
     with session.opened(plan.machine, settings) as machine:
         document = campaign.carry_out(plan, machine, listener, request.earlier, request.skip)
     document = _verified(request, document, progress)
     progress.close()
     warn_of_kinds(document, progress)
-    if request.saved is not None:
-        saver.save(document)  # first: standard output may take no more
-        progress.result(f"wrote {len(document.findings)} findings to {request.saved}")
+    if saved is not None:
+        save(document)  # first: standard output may take no more
+        progress.result(f"wrote {len(document.findings)} findings to {saved}")
     shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
-    Output(request.form, None).deliver(shown, beside.chosen_references(document, request.reference))
-    if request.report is not None:
-        name = request.saved.name if request.saved is not None else document.machine.name
-        store.write(request.report, beside.report({name: shown}, request.reference), request.force)
-        progress.result(f"wrote the report to {request.report}")
+    Output(values["form"], None).deliver(shown, beside.chosen_references(document, values["reference"]))
+    if values["report"] is not None:
+        name = saved.name if saved is not None else document.machine.name
+        store.write(values["report"], beside.report({name: shown}, values["reference"]), values["force"])
+        progress.result(f"wrote the report to {values['report']}")
     return document
 
 
 def _verified(request: Request, document: Document, progress: Progress) -> Document:
     """The document with what its twin is worth on this machine, where that is wanted. What keeps a twin from being made
     costs that alone."""
-    if request.verify is None:
+    minutes = request.values["verify"]
+    if minutes is None:
         return document
     from setebench.truth import verify
     from setebench.truth.twin import make_twin
 
     plan = request.plan
-    wanted = verify.Request(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=request.verify)
+    wanted = verify.Request(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=minutes)
     try:
         reported = references.of_the_system(document.machine.environment)
         made = verify.as_document(verify.verify(make_twin(document), wanted, progress), document, reported)
@@ -256,24 +261,3 @@ def _verified(request: Request, document: Document, progress: Progress) -> Docum
         return document
     evidence = {**document.evidence, **made.evidence}
     return msgspec.structs.replace(document, findings=[*document.findings, *made.findings], evidence=evidence)
-
-
-class _Saver:
-    """Writes a document to the file again and again; after the first time it replaces what is its own."""
-
-    def __init__(self, request: Request, progress: Progress) -> None:
-        self._path, self._force = request.saved, request.force or request.earlier is not None
-        self._progress = progress
-
-    def save(self, document: Document) -> None:
-        """Raises `UsageError` where the file can't be written."""
-        if self._path is not None:
-            store.save(document, self._path, self._force)
-            self._force = True
-
-    def try_to_save(self, document: Document) -> None:
-        """As `save`; a full disk need not be full at the end, and the table can still be printed."""
-        try:
-            self.save(document)
-        except SetebenchError as error:
-            self._progress.result(f"not saved yet: {error}")

@@ -76,19 +76,19 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     "without host names, paths and command lines.",
 )
 @quiet_option
-def doctor(machine: str, cpu: int | None, form: str, root: Path, bundle: Path | None, quiet: bool) -> None:
+def doctor(machine: str, cpu: int | None, root: Path, bundle: Path | None, **values: Any) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
-    progress = Progress(quiet=quiet)
+    progress = Progress(quiet=values["quiet"])
     if bundle is not None:
         store.check_target(bundle, force=False)
     if root != LIVE and (bundle is not None or machine != "native"):
         what = "--bundle measures" if bundle is not None else f"{machine!r} has no system files"
         raise UsageError(f"--root is for the machine 'native', and nothing is measured below it; {what}")
     found = examine(root, cpu, progress) if machine == "native" else examine_other(machine, cpu)
-    if form == "json":
+    if values["form"] == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         print_checks(found.checks, sys.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -84,27 +85,26 @@ def _named(results: tuple[str, ...]) -> dict[str, Document]:
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
 @click.option("--format", "form", type=click.Choice(COMPARISONS), help="Form of the comparison.  [default: table]")
 @file_options
-def compare_command(
-    results: tuple[str, ...], list_references: bool, exit_code: bool, form: str | None, output: Path | None, force: bool
-) -> None:
+def compare_command(results: tuple[str, ...], **values: Any) -> None:
     """Compare results with the first of them: settings and findings that differ, and findings that agree.
 
     A result is a file, or reference:NAME for published values. Two numbers differ if their intervals don't overlap.
 
     Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
     """
-    if list_references:
+    form, output = values["form"], values["output"]
+    if values["list_references"]:
         print_text("".join(map(references.listed, references.names())).encode())
         return
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
-    write, documents = target_of(output, force), _named(results)
+    write, documents = target_of(output, values["force"]), _named(results)
     found = compare(list(documents.values()), list(documents))
     if form in (None, "table") and file_or_none(output) is None:
         print_for_people(lambda **_: render_comparison(found, "table"))
     else:
         write(render_comparison(found, form or "table").encode())
-    if exit_code and found.of(Agreement.DIFFERS):
+    if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 
 

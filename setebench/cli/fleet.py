@@ -157,14 +157,15 @@ def run(**values: Any) -> None:
         try:
             with _place(values, problem) as place:
                 folder = Folder.open(values["folder"], plan)
-                tally = Run(place=place, folder=folder, manner=manner, progress=progress, problem=problem).carry_out()
+                done = Run(place=place, folder=folder, manner=manner, progress=progress, problem=problem)
+                done.carry_out()
         except KeyboardInterrupt:
             progress.close()
             click.echo(f"\nInterrupted; the same command goes on with what is missing in {values['folder']}.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
-        progress.result(f"{tally.kept} answers of {len(place.nodes)} nodes")
-    if tally.failed:
-        raise SetebenchError(f"{tally.failed} answers are missing; the same command measures them again")
+        progress.result(f"{done.kept} answers of {len(place.nodes)} nodes")
+    if done.failed:
+        raise SetebenchError(f"{done.failed} answers are missing; the same command measures them again")
 
 
 @contextmanager

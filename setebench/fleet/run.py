@@ -63,60 +63,56 @@ class Manner:
 
 
 @dataclass(kw_only=True)
-class Tally:
-    """What came of a run: results kept and failed."""
-
-    kept: int = 0
-    failed: int = 0
-
-
-@dataclass(kw_only=True)
 class Run:
-    """One run over all nodes. `progress` is called with what is done next, `problem` with what went wrong."""
+    """One run over all nodes, with results kept and failed. `progress` is called with what is done next, `problem` with
+    what went wrong."""
 
     place: Place
     folder: Folder
     manner: Manner
     progress: Callable[[str], None]
     problem: Callable[[str], None]
-    tally: Tally = field(default_factory=Tally)
+    kept: int = 0
+    failed: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def carry_out(self) -> Tally:
+    def carry_out(self) -> None:
         """Have every node measure what it has not answered yet."""
         self._begin = time.monotonic()
         self._places = threading.Semaphore(self.manner.at_once or len(self.place.nodes))
         with ThreadPoolExecutor(max(1, len(self.place.nodes))) as pool:
             try:
                 for future in as_completed([pool.submit(self._serve, node) for node in self.place.nodes]):
-                    future.result()
+                    done = future.result()
+                    self.kept += sum(done)
+                    self.failed += len(done) - sum(done)
             except BaseException:
                 self.stop.set()
                 for process in list(_running):
                     _end(process)
                 raise
-        return self.tally
 
-    def _serve(self, node: str) -> None:
+    def _serve(self, node: str) -> list[bool]:
+        done = []
         for job in self.folder.left(node):
             due = self._begin + (job.run - 1) * self.manner.every_seconds
             self.stop.wait(max(0.0, due - time.monotonic()))
             with self._places:
                 if not self.stop.is_set():
-                    self._measure(job)
+                    done.append(self._measure(job))
+        return done
 
-    def _measure(self, job: Job) -> None:
+    def _measure(self, job: Job) -> bool:
         self.progress(job.title)
         try:
             command = [sys.executable, "-m", "setebench", *self.folder.arguments(job)]
             answer = self.place.perform(job.node, command, self.manner.limit_seconds)
             self.folder.keep(job, answer[max(answer.find(b"{"), 0) :])  # a terminal's lines may come before
         except (NoAnswerError, UsageError) as error:
-            self.tally.failed += 1
             self.problem(f"{job.title}: {error}")
-        else:
-            self.tally.kept += 1
-            self.progress(f"{job.title}: done")
+            return False
+        self.progress(f"{job.title}: done")
+        return True
 
 
 # -- processes --------------------------------------------------------------------------------------------------------

@@ -267,7 +267,7 @@ def _first_number(text: str) -> float:
 
 
 def _activity(tree: Tree) -> Activity:
-    ticks: tuple[int, int] | None = tree.value("proc/stat", wanted_and_stolen_ticks)  # type: ignore[arg-type]
+    ticks: tuple[int, int] | None = tree.value("proc/stat", wanted_and_stolen_ticks)
     wanted, stolen = ticks or (0, 0)
     load = tree.value("proc/loadavg", _first_number)
     return Activity(load=load, stolen=stolen / wanted if wanted > 0 and stolen >= 0 else None)

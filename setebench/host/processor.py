@@ -96,13 +96,13 @@ def read_processor(tree: Tree) -> Processor:
 
 
 def read_topology(tree: Tree) -> Topology:
-    """CPUs, cores and caches; where sysfs is not there, cores are grouped by what proc/cpuinfo says."""
+    """CPUs, cores and caches."""
     blocks = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
     online = tree.value(f"{CPU}/online", parse_cpu_list) or tuple(int(block["processor"]) for block in blocks) or None
     return Topology(
         online=online,
         allowed=_allowed(tree),
-        siblings=_siblings(tree, online or ()) or _siblings_of_blocks(blocks),
+        siblings=_siblings(tree, online or ()),
         kinds=_kinds(tree) or _kinds_by_capacity(tree, online or ()),
         isolated=tree.value(f"{CPU}/isolated", parse_cpu_list),
         full_ticks_off=tree.value(f"{CPU}/nohz_full", parse_cpu_list),
@@ -118,15 +118,6 @@ def _allowed(tree: Tree) -> tuple[int, ...] | None:
 def _siblings(tree: Tree, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
     groups = {tree.value(f"{CPU}/cpu{cpu}/topology/thread_siblings_list", parse_cpu_list) for cpu in cpus}
     return tuple(sorted(group for group in groups if group)) or None
-
-
-def _siblings_of_blocks(blocks: list[dict[str, str]]) -> tuple[tuple[int, ...], ...] | None:
-    cores: dict[tuple[str, str], list[int]] = {}
-    for block in blocks:
-        if "physical id" not in block or "core id" not in block:
-            return None
-        cores.setdefault((block["physical id"], block["core id"]), []).append(int(block["processor"]))
-    return tuple(sorted(tuple(sorted(cpus)) for cpus in cores.values())) or None
 
 
 def _kinds(tree: Tree) -> dict[str, tuple[int, ...]] | None:

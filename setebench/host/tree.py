@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -129,13 +129,8 @@ def parse_choice(text: str) -> str:
 
 def format_cpu_list(cpus: tuple[int, ...]) -> str:
     """The inverse of `parse_cpu_list`: "0-3,8"; "none" for no CPU."""
-    parts: list[str] = []
-    ordered = sorted(set(cpus))
-    index = 0
-    while index < len(ordered):
-        end = index
-        while end + 1 < len(ordered) and ordered[end + 1] == ordered[end] + 1:
-            end += 1
-        parts.append(str(ordered[index]) if end == index else f"{ordered[index]}-{ordered[end]}")
-        index = end + 1
-    return ",".join(parts) or "none"
+    texts = []
+    for _, group in groupby(enumerate(sorted(set(cpus))), key=lambda pair: pair[1] - pair[0]):
+        run = [cpu for _, cpu in group]
+        texts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(texts) or "none"

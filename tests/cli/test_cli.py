@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,10 +55,7 @@ def test_json_on_stdout_is_the_document_alone(run: Run, tmp_path: Path) -> None:
     ("name", "form", "start"),
     [
         ("a.json", "json", "{"),
-        ("a", "json", "{"),
         ("a.csv", "csv", "parameter,"),
-        ("a.md", "markdown", "fake on"),
-        ("a.tex", "latex", "%"),
         ("a.txt", "table", "fake on"),
     ],
 )
@@ -72,33 +67,7 @@ def test_forms_are_chosen_by_name_or_extension(run: Run, tmp_path: Path, name: s
     assert (tmp_path / name).read_text().startswith(start)
 
 
-def test_a_plot_beside_the_findings(run: Run, tmp_path: Path) -> None:
-    result = run("fake", "--plot", "a.svg", "-o", "a.json")
-    assert result.exit_code == 0 and said(result).endswith("wrote the plot to a.svg\n")
-    assert sorted(os.listdir(tmp_path)) == ["a.json", "a.svg"]
-    assert rb"fake \x1b machine" in (tmp_path / "a.svg").read_bytes()
-
-
 # -- terminals ----------------------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    """Standard error of a user who watches."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_on_a_terminal_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setenv("TERM", "xterm")
-    progress = Progress()
-    progress("a" * 50)
-    progress.detail("hidden")
-    progress.result("done")
-    assert terminal.getvalue() == "\r\x1b[K" + "a" * 19 + "\r\x1b[Kdone\n"
 
 
 def test_a_log_gets_a_line_for_what_begins_and_then_one_in_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,12 +102,9 @@ def test_show_prints_a_result_file_in_another_form(run: Run, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (["-o", "there.json"], "exists; use --force"),
-        (["-o", "folder"], "is a directory"),
         (["-o", "none/a.json"], "make it first"),
         (["-o", "a.xyz"], "names no form"),
-        (["--plot", "there.svg"], "exists; use --force"),
         (["--plot", "a.jpg"], ".png, .svg, .pdf"),
-        (["--plot", "none/a.png"], "make it first"),
         (["-o", "a.svg", "--format", "json", "--plot", "./a.svg"], "name two files"),
     ],
 )
@@ -162,10 +128,8 @@ def test_targets_are_checked_before_the_machine_is_opened(
         ("failing", 1, "Error: the probe was stopped\n"),
         ("bad-use", 2, "Error: no such thing\n"),
         ("fault", 1, "stopped by SIGSEGV in operation 2 (load)"),
-        ("unsupported", 1, "Error: no huge pages\n"),
         ("clash", 1, "declares the option --seed"),
         ("no-scenario", 1, "is no setebench Scenario but a int"),
-        ("missing", 1, "can't be loaded: AttributeError"),
         ("broken", 1, "'package_that_is_not_there' can't be loaded: ModuleNotFoundError"),
     ],
 )

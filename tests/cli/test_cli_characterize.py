@@ -30,12 +30,6 @@ def test_a_failure_is_one_line_and_a_traceback_only_when_asked_for(run: Run, sce
     assert "Traceback" in run("-v").stderr
 
 
-def test_nothing_answered_is_status_1(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(failing=FAILING.format(what="1 / 0"))
-    result = run("-q")
-    assert result.exit_code == 1 and "no scenario could be run" in result.stderr
-
-
 def test_only_and_skip(run: Run, scenario_folder: Write) -> None:
     scenario_folder(early=EARLY, late=LATE)
     assert "mshr" not in run("-q", "--only", "early", "--format", "csv").stdout.replace("mshr.l1.demand,,entries", "")
@@ -49,13 +43,10 @@ def test_only_and_skip(run: Run, scenario_folder: Write) -> None:
     ("arguments", "message"),
     [
         (("-o", "there.json"), "exists; use --force"),
-        (("--report", "there.json"), "exists; use --force"),
-        (("-o", "no/where.json"), "not a directory that exists"),
         (("-o", "same", "--report", "same"), "both name"),
         (("--resume", "missing.json"), "can't read 'missing.json'"),
         (("-q", "-v"), "exclude each other"),
         (("-o", "-"), "need a file"),
-        (("--report", "-"), "need a file"),
         (("--resume", "there.json"), "is damaged"),
     ],
 )

@@ -49,13 +49,10 @@ def test_lists_snippets_and_shows_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give one of PROBE, --snippet NAME and --list"),
         (["load a", "--list"], "give one of PROBE"),
         (["read a"], "statement 1 (line 1, column 1): unknown operation 'read'"),
-        (["load a; stop"], "interval 0 is stopped without a start of its own"),
         (["load a", "--bracket", "clock"], "unknown bracket 'clock'; one of lfence"),
         (["--snippet", "load"], "no snippet 'load'; did you mean load8"),
-        (["--snippet", "qqqq"], "--list shows them all"),
         (["load a ip_bits=0; load b ip_bits=1"], "overlap at 0x1"),
     ],
 )

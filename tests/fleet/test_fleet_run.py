@@ -110,11 +110,6 @@ def garbage(cpu, seed):
     os._exit(0)
 
 
-def other(cpu, seed):
-    os.write(1, b'{"schema": 1}')
-    os._exit(0)
-
-
 def fails(cpu, seed):
     raise SetebenchError("no such register")
 
@@ -174,7 +169,6 @@ def test_results_come_and_are_not_asked_again(cluster: Any, tmp_path: Path) -> N
     ("machine", "line"),
     [
         ("garbage", "the answer is no result"),
-        ("other", "the answer is no result"),
         ("fails", "no such register"),
     ],
 )

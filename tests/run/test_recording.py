@@ -22,7 +22,6 @@ from scenario_files import MACHINE, Run, Write, runs
 from setebench import campaign, registry, session, store
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.loops import RunsLoops
 from setebench.machine import (
     BusyTime,
     ComparesNumbers,
@@ -191,14 +190,6 @@ def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> 
         replay.busy_time()
 
 
-def test_a_recorded_machine_can_do_no_more_than_alone() -> None:
-    recorder = recorder_of(BareMachine())
-    for machine in (recorder, replay_of(recorder.recording())):
-        assert isinstance(machine, Machine) and not any(
-            isinstance(machine, each) for each in (*CAPABILITIES, RunsLoops)
-        )
-
-
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 
@@ -225,16 +216,6 @@ def _journal(*calls: Any) -> dict[str, str]:
 def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the recording is damaged"):
         _ask(replay_of(msgspec.structs.replace(kept[1], **change)))
-
-
-@pytest.mark.parametrize("shape", [[-2, -3], [2**62, 8], "x"])
-def test_runs_of_impossible_size_are_refused(shape: Any) -> None:
-    recorder = recorder_of(Noisy())
-    recorder.run(LOAD, {LINE: [0, 64]})
-    record = recorder.recording()
-    asked = json.loads(bz2.decompress(base64.b64decode(record.journal)))[0][1]
-    with pytest.raises(UsageError, match="the recording is damaged"):
-        replay_of(msgspec.structs.replace(record, **_journal(["run", asked, [shape]]))).run(LOAD, {LINE: [0, 64]})
 
 
 def test_a_recording_of_an_earlier_version_is_refused_in_a_line() -> None:

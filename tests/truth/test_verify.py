@@ -134,10 +134,10 @@ def test_a_campaign_gets_one_line_of_what_its_table_is_worth(file: Path) -> None
     from setebench.cli.characterize import _verified
 
     plan = SimpleNamespace(machine=f"sim:{file}", cpu=None, seed=1)
-    request: Any = SimpleNamespace(plan=plan, verify=0.01)
+    request: Any = SimpleNamespace(plan=plan, values={"verify": 0.01})
     document = truth_of_small()
     found = _verified(request, document, cast(Any, lambda _: None))
     assert len(found.findings) > len(document.findings) and "verify.all.ceiling" in found
     assert "\nthis table predicts" in render(found, "table")
     assert render(found, "markdown").splitlines()[2].startswith("this table predicts")
-    assert _verified(cast(Any, SimpleNamespace(verify=None)), document, cast(Any, None)) is document
+    assert _verified(cast(Any, SimpleNamespace(values={"verify": None})), document, cast(Any, None)) is document
