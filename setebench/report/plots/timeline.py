@@ -4,6 +4,7 @@ the system did. Readable in grey."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
@@ -20,9 +21,9 @@ FILLS = (("0.95", ""), ("0.8", "..."), ("0.6", "///"), ("0.3", "\\\\\\"), ("0.9"
 CURVES = {
     "latency (cycles)": ("metrics", ("l1_miss_latency", "load_miss_latency")),
     "memory (GB/s)": ("metrics", ("memory_read", "memory_write")),
-    "events per second": ("rates", ("page_fault", "context_switch", "cpu_migration")),
+    "events per second": ("counts", ("page_fault", "context_switch", "cpu_migration")),
 }
-"""Panels of curves: label, where their values lie, and their names."""
+"""Panels of curves: label, where their values lie, and their names. Counts are shown per second."""
 
 Evidence = Mapping[str, Any]
 Column = Sequence[float | None]
@@ -46,41 +47,38 @@ def timeline_figure(evidence: Evidence) -> Figure:
         _flag(axis, found)
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
-    axes[0].set_title(literal(_title(found)), fontsize=10)
+    words = " ".join(found.get("program") or ["a program"])
+    simulated = " (simulated counts)" if found.get("source") == "simulated" else ""
+    axes[0].set_title(literal((words if len(words) <= 60 else words[:57] + "...") + simulated), fontsize=10)
     axes[-1].set_xlabel("time since the program began (s)")
     axes[-1].set_xlim(found["start_seconds"][0], found["end_seconds"][-1])
     return figure
 
 
-def _title(found: Evidence) -> str:
-    words = " ".join(found.get("program") or ["a program"])
-    shown = words if len(words) <= 60 else words[:57] + "..."
-    return f"{shown} (simulated counts)" if found.get("source") == "simulated" else shown
-
-
 def _panels(found: Evidence) -> Iterator[Callable[[Axes], None]]:
     """What draws each panel that has data."""
-    counts = found.get("counts") or {}
-    rates = {name: _per_second(found, counts[name]) for name in CURVES["events per second"][1] if name in counts}
-    columns = {"metrics": found.get("metrics") or {}, "rates": rates}
-    if found.get("parts"):
-        yield lambda axes: _draw_parts(axes, found)
+    counts, parts = found.get("counts") or {}, found.get("parts")
+    if parts:
+        yield partial(_draw_parts, found=found)
     if found.get("function_seconds"):
-        yield lambda axes: _stack(axes, found, "CPUs at work", _functions(found))
+        yield partial(_stack, found=found, label="CPUs at work", columns=_functions(found))
     elif "task_clock" in counts:
-        clock = [value / 1e9 for value in _numbers(_per_second(found, counts["task_clock"]))]
-        yield lambda axes: _stack(axes, found, "CPUs at work", {"CPU time": clock})
+        clock = [value / 1e9 for value in _per_second(found, counts["task_clock"])]
+        yield partial(_stack, found=found, label="CPUs at work", columns={"CPU time": clock})
     for label, (place, names) in CURVES.items():
-        known = {name: columns[place][name] for name in names if name in columns[place]}
+        columns = found.get(place) or {}
+        scaled = _per_second if place == "counts" else _plain
+        known = {name: scaled(found, columns[name]) for name in names if name in columns}
         if known:
-            yield lambda axes, label=label, known=known: _curves(axes, found, label, known)  # type: ignore[misc]
+            yield partial(_curves, found=found, label=label, columns=known)
     if found.get("watched_ns"):
-        yield lambda axes: _draw_watched(axes, found)
+        yield partial(_draw_watched, found=found)
 
 
 def _draw_parts(axes: Axes, found: Evidence) -> None:
-    _stack(axes, found, "cycles (%)", {name.replace("_", " "): _numbers(found["parts"][name]) for name in PARTS})
-    _step(axes, found, "store buffer full", found["parts"]["store_buffer"], {"color": "0"})
+    columns = {name.replace("_", " "): _plain(found, found["parts"][name]) for name in PARTS}
+    _stack(axes, found, "cycles (%)", columns)
+    _step(axes, found, "store buffer full", _plain(found, found["parts"]["store_buffer"]), {"color": "0"})
     axes.set_ylim(0, 100)
 
 
@@ -89,9 +87,9 @@ def _functions(found: Evidence) -> dict[str, list[float]]:
     seconds: Mapping[str, Sequence[float]] = found["function_seconds"]
     order = sorted((name for name in seconds if name != "other"), key=lambda name: -sum(seconds[name]))
     shown, rest = order[: len(FILLS) - 1], [*order[len(FILLS) - 1 :], *(["other"] if "other" in seconds else [])]
-    columns = {name: _numbers(_per_second(found, seconds[name])) for name in shown}
     others = [sum(values) for values in zip(*(seconds[name] for name in rest), strict=True)]
-    return columns | ({"other": _numbers(_per_second(found, others))} if any(others) else {})
+    columns = {name: seconds[name] for name in shown} | ({"other": others} if any(others) else {})
+    return {name: _per_second(found, column) for name, column in columns.items()}
 
 
 def _draw_watched(axes: Axes, found: Evidence) -> None:
@@ -101,7 +99,7 @@ def _draw_watched(axes: Axes, found: Evidence) -> None:
     axes.set(ylabel="memory latency (ns)")
 
 
-def _curves(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Column]) -> None:
+def _curves(axes: Axes, found: Evidence, label: str, columns: Mapping[str, list[float]]) -> None:
     for number, (name, column) in enumerate(columns.items()):
         _step(axes, found, name.replace("_", " "), column, line_style(number))
     axes.set(ylabel=label)
@@ -117,23 +115,22 @@ def _level(axes: Axes, value: float, label: str) -> None:
 
 def _stack(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Sequence[float]]) -> None:
     """Bars of each interval's width, one column on top of the other."""
-    starts, widths = found["start_seconds"], _lengths(found)
-    bottom = [0.0] * len(starts)
+    bottom = [0.0] * len(found["start_seconds"])
     for (name, column), (grey, hatch) in zip(columns.items(), FILLS, strict=False):
         shown = literal(f" {name}" if name.startswith("_") else name)  # a legend leaves out what begins with _
-        fill: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0}
-        axes.bar(starts, column, widths, bottom=bottom, align="edge", label=shown, **fill)
+        fill: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0, "align": "edge"}
+        axes.bar(found["start_seconds"], column, _lengths(found), bottom, label=shown, **fill)
         bottom = [low + value for low, value in zip(bottom, column, strict=True)]
     axes.set(ylabel=label)
 
 
-def _step(axes: Axes, found: Evidence, label: str, column: Column, look: Mapping[str, Any]) -> None:
+def _step(axes: Axes, found: Evidence, label: str, column: list[float], look: Mapping[str, Any]) -> None:
     """A step curve: each value holds to the end of its interval; a missing one leaves a gap."""
-    values, times = _numbers(column), [*found["start_seconds"], found["end_seconds"][-1]]
-    axes.step(times, [*values, values[-1]], where="post", label=label, linewidth=1.2, **look)
+    times = [*found["start_seconds"], found["end_seconds"][-1]]
+    axes.step(times, [*column, column[-1]], where="post", label=label, linewidth=1.2, **look)
 
 
-def _numbers(column: Column) -> list[float]:
+def _plain(_found: Evidence, column: Column) -> list[float]:
     return [float("nan") if value is None else float(value) for value in column]
 
 
@@ -141,16 +138,14 @@ def _lengths(found: Evidence) -> list[float]:
     return [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
 
 
-def _per_second(found: Evidence, column: Column) -> list[float | None]:
-    pairs = zip(column, _lengths(found), strict=True)
-    return [None if value is None or length <= 0 else value / length for value, length in pairs]
+def _per_second(found: Evidence, column: Column) -> list[float]:
+    pairs = zip(_plain(found, column), _lengths(found), strict=True)
+    return [value / length if length > 0 else float("nan") for value, length in pairs]
 
 
 def _flag(axes: Axes, found: Evidence) -> None:
     """Shade intervals in which memory was saturated; the first of them stands in the legend."""
     look: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "++", "alpha": 0.25, "linewidth": 0}
-    label = "memory saturated"
     flags = zip(found["start_seconds"], found["end_seconds"], found.get("saturated") or [], strict=False)
-    for start, end in ((start, end) for start, end, flag in flags if flag):
-        axes.axvspan(start, end, label=label, **look)
-        label = "_"
+    for number, (start, end) in enumerate((start, end) for start, end, flag in flags if flag):
+        axes.axvspan(start, end, label="_" if number else "memory saturated", **look)
