@@ -78,17 +78,6 @@ def test_gcc_takes_the_options(tmp_path: Path) -> None:
     subprocess.run(compiled, cwd=tmp_path, capture_output=True, check=True)
 
 
-@pytest.mark.skipif(shutil.which("opt") is None, reason="LLVM's opt is not installed")
-def test_llvm_takes_the_options(tmp_path: Path) -> None:
-    text = export(plain_server(), "llvm")
-    found = re.search(r"^// opt: (.*)$", text, re.MULTILINE)
-    assert found and found[1] == "-prefetch-distance=300 -min-prefetch-stride=2049 -max-prefetch-iters-ahead=10"
-    module = tmp_path / "empty.ll"
-    module.write_text("define void @f() {\n  ret void\n}\n")
-    command = ["opt", *found[1].split(), "-passes=loop-data-prefetch", "-S", "-o", "/dev/null", str(module)]
-    subprocess.run(command, capture_output=True, check=True)
-
-
 def ran(folder: Path, name: str, text: str, compiler: list[str]) -> None:
     """Compile a program and run it; it must end with 0."""
     source, program = folder / name, folder / "program"
@@ -152,15 +141,6 @@ def test_hwloc_has_each_core_and_its_caches() -> None:
     assert (bandwidth.get("flags"), bandwidth[0].get("value")) == ("5", str(round(20e9 / 2**20)))
 
 
-@pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="hwloc is not installed")
-def test_lstopo_reads_the_topology(tmp_path: Path) -> None:
-    file = tmp_path / "machine.xml"
-    file.write_text(export(plain_server(), "hwloc"))
-    command = ["lstopo-no-graphics", "--input", str(file), "--of", "console", "-v"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "L2Cache L#0 (size=1024KB" in shown and re.search(r"NUMANode L#0 = 100 from cpuset", shown)
-
-
 def test_sys_sage_finds_properties_and_ends_of_paths() -> None:
     """Every component has what sys-sage's reader asks for, and no comment stands among components."""
     text = export(plain_server(), "sys-sage")
@@ -222,15 +202,6 @@ def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPa
     if document is DOCUMENTS["round"]:
         assert (own["SetebenchL2"].size, own["SetebenchL2"].data_latency) == ("1048576B", 12)
         assert own["SetebenchL2"].clusivity == "mostly_incl" and not hasattr(own["SetebenchL3"], "clusivity")
-
-
-def test_kerncraft_reads_the_machine(tmp_path: Path) -> None:
-    model = pytest.importorskip("kerncraft.machinemodel", reason="kerncraft is not installed")
-    file = tmp_path / "machine.yml"
-    file.write_text(export(plain_server(), "kerncraft"))
-    machine = model.MachineModel(str(file))
-    assert float(machine["clock"]) == 3e9 and int(machine["memory hierarchy"][1]["size per group"]) == 1 << 20
-    assert float(machine.get_bandwidth(0, 1, 0, 1)[0]) == pytest.approx(20e9)
 
 
 # -- the command --------------------------------------------------------------------------------------------------

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_results import plain_server, result, unresolved
 
 from setebench.export.formats.blas import block_sizes
-from setebench.export.source import Source
-from setebench.export.values import Open, Origin, Value, derived
+from setebench.export.values import Origin, Value, derived
 
 
 def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
@@ -16,15 +13,6 @@ def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
     found = derived(lambda x, y: x - y, "cycles", (a, b), "difference", float)
     assert isinstance(found, Value)
     assert (found.value, found.low, found.high, found.parameters) == (6.0, 4.0, 9.0, ("a", "b"))
-
-
-@pytest.mark.parametrize("finding", ["prefetcher.l2.stride.present", "prefetcher.l1.stride.max_stride"])
-def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
-    document = plain_server()
-    known = Source(document).least_stride()
-    assert isinstance(known, Value) and known.value == 2049
-    less = [unresolved(finding) if each.parameter == finding else each for each in document.findings]
-    assert isinstance(Source(result(*less)).least_stride(), Open)
 
 
 # -- the analytical model -----------------------------------------------------------------------------------------

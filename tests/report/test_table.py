@@ -150,13 +150,6 @@ def test_no_cell_of_a_csv_is_a_formula_and_numbers_stay_numbers(begin: str) -> N
         assert all(cell.startswith("'") for cell in cells if cell.endswith("A0"))
 
 
-@given(texts, texts)
-def test_any_text_stays_in_its_markdown_cell(parameter: str, reason: str) -> None:
-    finding = Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
-    line = render(make_document([finding]), "markdown").split("\n")[4]
-    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 6
-
-
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""The HTML report: what is in it, that nothing of a document's text gets out of its place, and that a browser likes it.
+"""The HTML report: what is in it, and that nothing of a document's text gets out of its place.
 
 `golden/report.html` is a page without plots, whose drawings depend on matplotlib; SETEBENCH_GOLDEN=write renews it."""
 
@@ -8,8 +8,6 @@ import base64
 import json
 import os
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from test_table import FINDINGS, HOSTILE, make_document
+from test_table import HOSTILE, make_document
 
 from setebench import references, store
 from setebench.cli import beside
@@ -183,66 +181,3 @@ def test_damaged_evidence_costs_its_plot_alone(result: str, tmp_path: Path, swee
     (drawn,) = beside.plots(damaged)
     assert drawn.problem and not drawn.image
     assert drawn.name in web.page([web.Entry(name="a", document=damaged, plots=[drawn])])
-
-
-# -- in a browser ---------------------------------------------------------------------------------------------------
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-
-FRAME = """<!DOCTYPE html><body style="margin:0"><iframe id="page" width="WIDTH" height="800"></iframe><script>
-const reported = [];
-window.addEventListener("error", event => reported.push(String(event.message)));
-const frame = document.getElementById("page");
-frame.onload = () => {
-  const page = frame.contentDocument;
-  const wide = [...page.querySelectorAll("body *")].filter(
-    each => !each.closest(".drawing, .findings") && each.getBoundingClientRect().right > WIDTH + 1);
-  const drawings = [...page.querySelectorAll("img")].map(each => each.getBoundingClientRect());
-  document.body.dataset.found = JSON.stringify({
-    errors: reported,
-    overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
-    wide: wide.map(each => each.tagName),
-    rows: [...page.querySelectorAll(".findings tbody tr")].length,
-    drawn: drawings.filter(box => box.width > 500 && box.height > 300).length,
-  });
-};
-frame.srcdoc = PAGE;
-</script>"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """There is a browser, and it can show an empty page where these tests run; a container may not let it start."""
-    if BROWSER is None:
-        pytest.skip("no Chromium or Chrome on the PATH")
-    folder = tmp_path_factory.mktemp("empty")
-    (folder / "empty.html").write_text("<!DOCTYPE html><title>empty</title>")
-    try:
-        _browse(folder, "empty.html", 800)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"{BROWSER} shows no page here: {error}")
-
-
-@pytest.mark.usefixtures("browser")
-@pytest.mark.parametrize("width", [360, 1280])
-def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
-    page = page_with_plot()
-    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', page)
-    assert policy is not None
-    written = json.dumps(page).replace("</", "<\\/")
-    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)).replace("PAGE", written))
-    found = json.loads(_attribute(_browse(tmp_path, "frame.html", 1400), "data-found"))
-    assert found["errors"] == [] and found["wide"] == [] and found["overflow"] <= 0
-    assert found["rows"] == len(FINDINGS) and found["drawn"] == 1
-
-
-def _browse(folder: Path, name: str, width: int) -> str:
-    """The document as the browser has it once it is loaded."""
-    assert BROWSER is not None
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},900"]
-    command = [BROWSER, *options, f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / name).as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
-def _attribute(page: str, name: str) -> str:
-    return next(attributes[name] for _, attributes in Reader(page).tags if name in attributes) or ""

@@ -135,15 +135,3 @@ def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     assert found["points"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
     assert found["parameters"] == {"a": {"wrong -> right": 7}}
     assert (found["machines"], found["rows"]) == (8, 32)
-
-
-def test_what_only_one_version_ever_reports_stands_apart() -> None:
-    right, silent = Verdict.RIGHT, Verdict.UNRESOLVED
-    unsaid = [
-        Judgement(machine="m", parameter=name, verdict=silent, outcome="not reported") for name in ("gone", "fresh")
-    ]
-    old = [*stand("m", a=right, gone=right), unsaid[1]]
-    new = [*stand("m", a=right, fresh=right), unsaid[0]]
-    found = difference(old, new)
-    assert (found["only_old"], found["only_new"], found["rows"]) == ({"gone": 1}, {"fresh": 1}, 1)
-    assert found["points"]["right"]["difference"] == 0.0 and found["parameters"] == {}

@@ -15,7 +15,6 @@ from setebench import store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError
 from setebench.results import Document, Outcome, Value
-from setebench.sim import spec
 from setebench.sim.files.loader import load, origins, parse
 from setebench.sim.truth.document import truth_document
 from setebench.sim.truth.parameters import left_open, truth
@@ -100,26 +99,6 @@ def test_a_bound_is_bounded_and_held() -> None:
     assert level.sets * level.ways * 64 < 1.2 * 538071
     assert twin.origins["levels", 1, "sets"].origin == "bounded"
     assert twin.origins["levels", 1, "ways"].origin == "assumed"
-
-
-def test_a_queue_that_never_was_full_is_larger_than_the_one_before_it() -> None:
-    document = truth_of("plain")
-    for cause, number in (("demand", 10), ("prefetch", 12)):
-        for level in ("l1", "l2"):
-            document = changed(document, f"mshr.{level}.{cause}", value=number)
-    twin = make_twin(document)
-    assert [level.mshr_entries for level in twin.machine.levels[:2]] == [12, 24]
-    assert twin.machine.software_prefetch.lower_hint_takes_l1_entry
-    assert twin.origins["levels", 1, "mshr_entries"].origin == "bounded"
-    seen = {each.parameter: each.value for each in truth(twin.machine)}
-    assert (seen["mshr.l2.demand"], seen["mshr.l2.prefetch"]) == (10, 12)
-
-
-def test_a_prefetcher_whose_presence_is_open_is_left_out_and_named() -> None:
-    document = unresolved(truth_of("sandybridge"), "prefetcher.l2.stream.present")
-    twin = make_twin(document)
-    assert not any(isinstance(each, spec.Streamer) for each in twin.machine.prefetchers)
-    assert "prefetcher.l2.stream.present" in as_toml(twin).partition("[clock]")[0]
 
 
 def test_a_result_that_says_nothing_of_the_memory_system_makes_no_twin() -> None:
