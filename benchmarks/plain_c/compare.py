@@ -21,16 +21,7 @@ import tempfile
 from pathlib import Path
 
 AGREES, BOUNDED, CONTRADICTS, OPEN, SILENT = "agrees", "bounded", "contradicts", "open", "C can't say"
-SHARED = (
-    "clock",
-    "latency.l3",
-    "latency.l4",
-    "latency.memory",
-    "cache.l3",
-    "cache.l4",
-    "tlb.l2",
-    "bandwidth.memory",
-)
+SHARED = ("clock", "latency.l3", "latency.l4", "latency.memory", "cache.l3", "cache.l4", "tlb.l2", "bandwidth.memory")
 COUNTS = (1, 2, 3, 4, 6, 8, 12)
 FAMILIES = ("l1.next_line", "l1.stream", "l1.stride", "l2.next_line", "l2.stream", "l2.stride")  # of runs
 OTHERS = ("l1.other", "l2.other")
@@ -153,8 +144,8 @@ def lead(result, family, count):
 
 def there(result, families):
     """Those present, and whether any of them may be."""
-    told = {family: result.value(f"prefetcher.{family}.present") for family in families}
-    return [family for family in families if told[family]], None in told.values()
+    present = {family: result.value(f"prefetcher.{family}.present") for family in families}
+    return [family for family in families if present[family]], None in present.values()
 
 
 def run_ahead(result, rows, mode, stride):
@@ -168,9 +159,9 @@ def run_ahead(result, rows, mode, stride):
     present, maybe = there(result, [*families, *OTHERS])
     foreseen, unknown = dict.fromkeys(leads, 0), False
     for family in present:
-        told = {count: lead(result, family, count) for count in leads}
-        unknown |= None in told.values()  # present, and what it brings is not reported
-        for count, lines in told.items():  # a stride runs ahead in strides
+        reported = {count: lead(result, family, count) for count in leads}
+        unknown |= None in reported.values()  # present, and what it brings is not reported
+        for count, lines in reported.items():  # a stride runs ahead in strides
             foreseen[count] = max(foreseen[count], (lines or 0) * (stride if "stride" in family else 1))
     sure = {count: row["low"] for count, row in leads.items() if row["low"] >= 1}  # in nine rounds of ten
     too_far = any(foreseen[count] > row["high"] + stride for count, row in leads.items())

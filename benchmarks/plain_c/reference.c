@@ -140,7 +140,7 @@ static double timed_load(const void *p) {
   load(p);
   return ticks() - begin;
 }
-// Ticks that tell a line in some cache from one in memory: this far between one just loaded and a flushed one.
+// Ticks that distinguish a line in some cache from one in memory: this far between one just loaded and a flushed one.
 static double threshold(double part) {
   double near[200], far[200];
   for (int i = 0; i < 200; i++) {
@@ -182,7 +182,7 @@ static struct timing cycle(char *arena, int n, size_t stride, int spread) {
 
 static int fitting(size_t stride) {  // how many lines at this stride stay in the first level
   double base = cycle(big, 4, stride, 0).cycles;
-  for (int n = 5; n <= 48; n++) {  // one look may be disturbed; three in a row would have to be
+  for (int n = 5; n <= 48; n++) {  // one sample may be disturbed; three in a row would have to be
     int tries = 0;
     while (tries < 3 && !(cycle(big, n, stride, 0).cycles < base + 0.4)) tries++;
     if (tries == 3) return n - 1;
@@ -256,20 +256,20 @@ static double build(size_t size) {
   }
   return (double)windows * CHAINS * CHAIN * LINE;
 }
-// One more stop of a random walk: the first lines of a chain, for their pages' translations.
-static void visit(void) {
+// One more stop of a random traversal: the first lines of a chain, for their pages' translations.
+static void enter_chain(void) {
   at = line_of(random_below(windows), random_below(CHAINS), 0);
   for (int i = 0; i < 4; i++) at = *(char **)at;
   fence();
 }
 
-// A walk through chains in random order, with repetition, finds a line in a cache of C bytes with probability C over
+// A traversal of chains in random order, with repetition, finds a line in a cache of C bytes with probability C over
 // the size of all, whatever the replacement: what comes does not depend on what is held. (In a fixed order half come
 // from beyond at C with LRU, at 1.4 C with random replacement.)
 static void reach(void) {
   static const int kib[] = { 128, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
                              65536 };
-  enum { N = sizeof kib / sizeof *kib, VISITS = 400 };
+  enum { N = sizeof kib / sizeof *kib, TRIALS = 400 };
   double limit = threshold(0.6), size[N], over[N], beyond[N], held[N], base = 0, highest = 0;
   int count = 0;
   for (int k = 0; k < N; k++) {
@@ -280,12 +280,12 @@ static void reach(void) {
       for (int j = 0; j < CHAIN; j++) at = *(char **)at;
     }
     steps = FRESH;
-    struct timing t = paired(visit, chase, FRESH, VISITS, 0.02);
-    for (int i = 0; i < VISITS; i++) {
-      visit();
+    struct timing t = paired(enter_chain, chase, FRESH, TRIALS, 0.02);
+    for (int i = 0; i < TRIALS; i++) {
+      enter_chain();
       for (int j = 0; j < FRESH; j++) { far += timed_load(at) > limit; at = *(char **)at; }
     }
-    beyond[k] = far / (VISITS * FRESH);
+    beyond[k] = far / (TRIALS * FRESH);
     over[k] = t.cycles + (l2_cycles - l1_cycles) * fmin(1, l1_size / size[k]);  // as if the first level held nothing
     if (k == 0) base = over[k];
     over[k] -= base;

@@ -2,7 +2,7 @@
  *
  * a[i] = b[i] + s * c[i] over three arrays: each pass reads three arrays from memory (a is fetched to be overwritten) and
  * writes one back. Answer that a diagnosis must give: bound by memory bandwidth; (4/3) write-allocate factor; function
- * `triad`. Prints bytes and the bandwidth that the program asked for. */
+ * `triad`. Prints bytes and the bandwidth that the program moved. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     for (int pass = 0; pass < passes; pass++)
         triad(a, b, c, 3.0, n);
     double seconds = now(CLOCK_MONOTONIC) - begin, busy = now(CLOCK_PROCESS_CPUTIME_ID) - begin_busy, bytes = 3.0 * sizeof(double) * n * passes;
-    printf("%.0f bytes asked for in %.4f s, %.4f s on a CPU: %.2f GB/s; check %g\n", bytes, seconds, busy, bytes / seconds / 1e9,
+    printf("%.0f bytes moved in %.4f s, %.4f s on a CPU: %.2f GB/s; check %g\n", bytes, seconds, busy, bytes / seconds / 1e9,
            a[n / 2]);
     return 0;
 }

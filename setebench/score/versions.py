@@ -1,5 +1,5 @@
 """Another version of the inference, from the repository that this one lies in, put beside this version's simulator:
-both are then asked about the same machines."""
+both then run on the same machines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """kerncraft: a machine file in YAML.
 
 Sizes in bytes (`32768 B`: kerncraft's prefix k is 1000) and clock in Hz, rounded to whole ones, bandwidths in GB/s of
-10^9 bytes. `measurements` are our streaming kernels, with the bytes that the program asked for, as kerncraft counts
+10^9 bytes. `measurements` are our streaming kernels, with the bytes that the program moved, as kerncraft counts
 them; its triad is our vector_triad. `cores per group` of the third cache is assumed to be the cores of a memory node.
 What kerncraft needs for its models and nobody measures from outside (ports, FLOPs per cycle, upstream throughput,
 event names) is left out and named; its own template says INFORMATION_REQUIRED there. Names: kerncraft 0.8,
