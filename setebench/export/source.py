@@ -243,28 +243,29 @@ class Source:
         settled for each kind that may follow strides."""
         reaches: list[Value] = []
         for kind in ("l1.stride", "l2.stride"):
-            present = self.flag(f"prefetcher.{kind}.present")
-            reach = self.get(f"prefetcher.{kind}.max_stride") if isinstance(present, Value) and present.value else None
-            if isinstance(present, Open) or isinstance(reach, Open):
-                return present if isinstance(present, Open) else reach  # type: ignore[return-value]
-            reaches += [reach] if reach else []
+            settled = self.flag(f"prefetcher.{kind}.present")
+            if self.present(f"prefetcher.{kind}"):
+                settled = self.get(f"prefetcher.{kind}.max_stride")
+            if isinstance(settled, Open):
+                return settled
+            reaches += [settled] if settled.value is not False else []
         if not reaches:
             return Open("prefetcher.l1.stride.present", "absent, as at level 2: no hardware prefetcher follows strides")
         most = max(reaches, key=lambda each: float(each.value))
         return derived(lambda stride: stride + 1, "bytes", (most,), "first stride not followed", int)
 
-    def prefetchers(self, level: int) -> tuple[list[str], list[Known]]:
-        """Kinds that are present at a level, and what is known of all that were looked for there."""
-        start, end = f"prefetcher.l{level}.", ".present"
-        names = [name for name in self.findings if name.startswith(start) and name.endswith(end)]
-        looked = {name[len(start) : -len(end)]: self.flag(name) for name in names}
-        return [kind for kind, each in looked.items() if isinstance(each, Value) and each.value], list(looked.values())
+    def present(self, prefetcher: str) -> bool:
+        """Whether that prefetcher was found."""
+        known = self.flag(f"{prefetcher}.present")
+        return isinstance(known, Value) and bool(known.value)
 
     def nearest(self, level: int, names: Sequence[tuple[str, str]], none: str | None = None) -> Known:
         """A simulator's name for the first of `names` (kind, name) that is present; `none` where every kind was looked
         for and is absent; open where nothing that it has was found and something is unsettled."""
-        there, looked = self.prefetchers(level)
-        where = f"prefetcher.l{level}"
+        where, end = f"prefetcher.l{level}", ".present"
+        found = [name for name in self.findings if name.startswith(f"{where}.") and name.endswith(end)]
+        there = [name[len(where) + 1 : -len(end)] for name in found if self.present(name.removesuffix(end))]
+        looked = [self.flag(name) for name in found]
         for kind, name in names:
             if kind in there:
                 others = ", ".join(other for other in there if other != kind)

@@ -91,16 +91,20 @@ def template(name: str) -> Template:
 def _shown(number: int, entry: Entry) -> dict[str, Any]:
     """What the template prints of an entry."""
     document = entry.document
-    view = View(document, entry.references)
+    view, ratio = View(document, entry.references), cycles_per_ns(document)
     return {
         "number": number,
         "name": entry.name,
         "title": title(document),
         "verified": verified(document),
         "opening": msgspec.to_builtins(opening(document, entry.references)),
-        "machine": _machine_rows(document),
+        "machine": {
+            "machine": processor_name(document),
+            "core clock while measuring": f"{ratio:.3f} GHz" if ratio else "unknown",
+            "written by": f"{document.tool.name} {document.tool.version}",
+            **_texts(document.settings),
+        },
         "records": {
-            "Settings": _texts(document.settings),
             "What may be known of the machine before measuring": _texts(document.machine.facts),
             "What the operating system says of it": _texts(document.machine.environment),
         },
@@ -136,35 +140,10 @@ def _row(view: View, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _machine_rows(document: Document) -> dict[str, str]:
-    """The machine block: what a reader asks first."""
-    settings = document.settings
-    ratio = cycles_per_ns(document)
-    rows = {
-        "machine": processor_name(document),
-        "opened as": settings.get("machine"),
-        "core clock while measuring": f"{ratio:.3f} GHz" if ratio else None,
-        "CPUs": document.machine.facts.get("cpus"),
-        "seed": settings.get("seed"),
-        "fewer samples (--fast)": settings.get("fast"),
-        "begun": document.started,
-        "measured for": f"{document.elapsed_seconds:.1f} s",
-        "written by": f"{document.tool.name} {document.tool.version}",
-    }
-    return _texts({label: value for label, value in rows.items() if value not in (None, "", [])})
-
-
 def _texts(record: dict[str, Any]) -> dict[str, str]:
-    """Keys and values as text: words as they are, flags as yes and no, all else as JSON."""
-    words = {True: "yes", False: "no"}
-    return {
-        str(key): words[value]
-        if isinstance(value, bool)
-        else value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False)
-        for key, value in record.items()
-    }
+    """Keys and values as text: words as they are, all else as JSON."""
+    pairs = ((str(key), value) for key, value in record.items())
+    return {key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in pairs}
 
 
 def _address(data: bytes, kind: str) -> str:

@@ -1,15 +1,14 @@
 """gem5: a Python class for each classic cache, and TLB sizes.
 
-`size` in bytes ("32768B"), `assoc` in ways, `mshrs` in entries, latencies in cycles of the cache's clock, which is
-the core's. A hit costs the larger of `tag_latency` and `data_latency`; a miss its level's `tag_latency`, all that is
+`size` in bytes ("32768B"), `assoc` in ways, `mshrs` in entries, latencies in cycles of the cache's clock, which is the
+core's. A hit costs the larger of `tag_latency` and `data_latency`; a miss its level's `tag_latency`, all that is
 below, and `response_latency`. So level 1 gets its load-to-use latency as `data_latency`, and each further level what
 it has more than the tags and responses on the way, which are assumed to be 1 each; crossbars' own latencies are to be
 taken off by whoever puts them in. Rounded to the nearest, at least 1. `tgts_per_mshr` has no default in gem5 and is
-assumed. gem5 takes powers of two alone: of sets, of ways of a tree of pseudo-LRU, of a prefetcher's entries (four at
-least). `clusivity` is mostly exclusive where lines were seen to leave the outer cache for the inner one, and mostly
-inclusive where that was seen not to be, or lines leave the inner cache with the outer. Prefetchers:
-`StridePrefetcher` (`degree` in lines, `distance` in strides skipped, `table_entries`) and `TaggedPrefetcher`
-(`degree`); streams have no class of their own kind. Names: gem5, src/mem/cache/Cache.py, prefetch/Prefetcher.py,
+assumed. gem5 takes powers of two alone: of sets, of ways of a tree of pseudo-LRU. `clusivity` is mostly exclusive
+where lines were seen to leave the outer cache for the inner one, and mostly inclusive where that was seen not to be,
+or lines leave the inner cache with the outer. Prefetchers: `StridePrefetcher` and `TaggedPrefetcher` with gem5's own
+numbers; streams have no class of their own kind. Names: gem5, src/mem/cache/Cache.py, prefetch/Prefetcher.py,
 arch/x86/X86TLB.py.
 """
 
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 
 from setebench.export.format import Format, Sheet
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Row, Value, assumed, reworded, weakest
+from setebench.export.values import Known, Open, Row, Value, assumed, reworded
 
 TAG = RESPONSE = 1
 TARGETS = 20  # of an MSHR: what gem5's own example caches have (configs/common/Caches.py)
@@ -33,6 +32,7 @@ POLICIES = {
 CLASSES = {1: "SetebenchL1D(Cache)", 2: "SetebenchL2(Cache)", 3: "SetebenchL3(Cache)", 4: "SetebenchL4(Cache)"}
 POWERS = tuple(1 << power for power in range(24))
 TAGGED = "TaggedPrefetcher(degree=1)"
+PREFETCHERS = (("stride", "StridePrefetcher()"), ("next_line", TAGGED), ("pair", TAGGED))
 
 
 def rows(source: Source) -> Iterator[Row]:
@@ -55,9 +55,7 @@ def _cache(source: Source, level: int) -> Iterator[Row]:
     if level > 1:
         yield "clusivity", _clusivity(source, level)
     if level < 3:
-        stride = "stride" in source.prefetchers(level)[0]
-        near = (("next_line", TAGGED), ("pair", TAGGED))
-        yield "prefetcher", _stride(source, level) if stride else source.nearest(level, near)
+        yield "prefetcher", source.nearest(level, PREFETCHERS)
 
 
 def _clusivity(source: Source, level: int) -> Known:
@@ -69,21 +67,6 @@ def _clusivity(source: Source, level: int) -> Known:
     if isinstance(inclusive, Value) and not inclusive.value:
         return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
     return reworded(inclusive, lambda _yes: "'mostly_incl'")
-
-
-def _stride(source: Source, level: int) -> Known:
-    """Entries of a table are a memory size to gem5, which is a string."""
-    nearest = source.nearest(level, [("stride", "StridePrefetcher")])
-    names = {"degree": "degree={}", "streams": "table_entries='{}'"}
-    found = {name: source.count(f"prefetcher.l{level}.stride.{name}") for name in names}
-    given = {name: each for name, each in found.items() if isinstance(each, Value)}
-    if "streams" in given and given["streams"].value not in POWERS[2:]:
-        del given["streams"]
-    arguments = ", ".join(names[name].format(each.value) for name, each in given.items())
-    behind = [*given.values(), *([nearest] if isinstance(nearest, Value) else [])]
-    parameters = tuple(name for each in behind for name in each.parameters)
-    why = f"{behind[-1].why}; gem5's defaults for the rest"
-    return Value(f"StridePrefetcher({arguments})", "", weakest(behind), why, parameters=parameters)
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:

@@ -32,7 +32,7 @@ def rows(source: Source) -> Iterator[Row]:
     yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
     for level in source.levels:
         yield from ((f"{SECTIONS[level]} {key}", known) for key, known in _cache(source, level))
-    kind = next((kind for kind in FOLLOWED if kind in source.prefetchers(2)[0]), None)
+    kind = next((kind for kind in FOLLOWED if source.present(f"prefetcher.l2.{kind}")), None)
     if kind is not None:
         simple, found = f"{SECTIONS[2]}/prefetcher/simple", f"prefetcher.l2.{kind}"
         yield f"{simple} flows", source.count(f"{found}.streams")
