@@ -143,7 +143,8 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     if len(seen.names) < 3:
         inner = np.full(share.shape, np.nan)
     is_first, is_not = (
-        params.level_weight * seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
+        params.level_weight * seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0))
+        for each in (1 - inner, inner)
     )
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
