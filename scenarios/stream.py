@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from itertools import product
 
 from setebench.errors import UsageError
+from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTH, choose_cpus, kernels_of, widths_of, without_kernels
-from setebench.experiments.streams.outgrowing import measured_levels, outgrowing
+from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -74,7 +75,7 @@ def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
         raise UsageError(f"--size takes 1 to {most >> 20} MiB: three arrays must fit half of the memory")
     if mib is not None:
         return int(mib << 20), float(mib << 20)
-    found = outgrowing(measured_levels(context), affordable)
+    found = outgrowing(find_levels(context), affordable)
     return min(found.wanted, most) if found.least <= most else 0, found.last
 
 

@@ -6,7 +6,6 @@ The line is measured here, as every region is laid out by it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -48,34 +47,19 @@ def kind_of(name: str, caches: Sequence[str]) -> Kind:
     return Kind.SHARED if number > 1 or 0 < number == len(caches) - 1 else Kind.PRIVATE
 
 
-@dataclass(frozen=True)
-class Walk:
-    """The traversal of evictor lines behind which lines are left in a level: over so many bytes, so many times.
-
-    More than once where the inner level may replace at random: lines stay in it that one turn missed, while the outer
-    level holds the traversed lines from turn to turn and loses none of its own."""
-
-    bytes: float = 0.0
-    turns: int = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Levels:
     """The levels of the hierarchy by name, nearest first and memory last, as rounds of the size sweep found them.
 
-    `walks` are the traversals that bring lines to each; `cycles` is about what a load from each takes, `latency` the
-    same with its interval, `ns` in nanoseconds, `sete` cycles of single loads. A cache has a `capacity` in bytes: half
-    the loads from a working set of so many are served further out; a last one that was not outgrown has none. Something
-    may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered. `sweep` is the
-    evidence."""
+    `cycles` is about what a load from each takes, `latency` the same with its interval, `ns` in nanoseconds, `sete`
+    cycles of single loads. A cache has a `capacity` in bytes: half the loads from a working set of so many are served
+    further out; a last one that was not outgrown has none. `sweep` is the evidence."""
 
-    walks: dict[str, Walk]
     cycles: dict[str, float]
     latency: dict[str, Interval] = field(default_factory=dict)
     ns: dict[str, Interval] = field(default_factory=dict)
     sete: dict[str, Interval] = field(default_factory=dict)
     capacity: dict[str, Interval] = field(default_factory=dict)
-    hidden_cycles: float = math.inf
     sweep: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from setebench.calibration import MEMORY, Levels
 from setebench.errors import UsageError
+from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import MEMORY as WHICH_MEMORY
@@ -24,7 +25,7 @@ from setebench.experiments.streams.choice import (
     widths_of,
     without_kernels,
 )
-from setebench.experiments.streams.outgrowing import Outgrowing, measured_levels, outgrowing
+from setebench.experiments.streams.outgrowing import Outgrowing, outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.kernels import KERNELS
 from setebench.report.plots.bandwidth import bandwidth_figure
@@ -70,7 +71,7 @@ def answer(context: Context) -> Iterator[Finding]:
         if case.name in wrong:
             yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
     cases = [case for case in cases if case.name not in wrong]
-    levels, budget = measured_levels(context), _budget(context)
+    levels, budget = find_levels(context), _budget(context)
     memory = outgrowing(levels, int(budget.bytes(MEMORY_TIME)))
     small = max(SMALL_LEAST, min(SMALL_BYTES, int(budget.bytes(SMALL_TIME))))
     sizes = {case: _sizes(context, levels, case, memory) for case in cases}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from setebench.counters.roles import ROLES, Scope
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.levels import find_levels
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.machine import Region
@@ -239,20 +239,16 @@ class Battery:
         return Targets(region, order, rng)
 
     def _find_levels(self) -> Levels:
-        """The second level is the nearest that answers behind the first, be it hidden among others; levels beyond it
-        have numbers where none may hide."""
+        """The second level is the nearest that answers behind the first."""
         context = self._context
-        region = working_memory(context)
-        self._stack.callback(context.machine.release, region)
-        found, per_tick = find_levels(context, region), quick_cycles_per_tick(context)
+        found, per_tick = find_levels(context), quick_cycles_per_tick(context)
         few, many = (self._ticks(self._chase(count), self._chased.first(64)) for count in (CHASE, 2 * CHASE))
-        first = found.ends_bytes.get("l1", found.walks["l1"].bytes)
-        behind = [
-            (found.cycles[name], found.walks[name].bytes, found.ends_bytes.get(name)) for name in found.caches[1:]
-        ]
-        hides = bool(np.isfinite(found.hidden_cycles))
-        if hides:
-            behind.append((found.hidden_cycles, self._params.outgrow * first, None))
+        first = before = found.ends_bytes.get("l1", 0.0)
+        behind = []
+        for name in found.caches[1:]:
+            ends = found.ends_bytes.get(name)
+            behind.append((found.cycles[name], (before * ends) ** 0.5 if ends else 2 * before, ends))
+            before = ends or 2 * before
         nearest = min(behind, key=lambda each: each[0], default=None)
         memory = (many - few) / CHASE
         cycles, second, ends = nearest or (memory * per_tick, None, None)
@@ -262,7 +258,7 @@ class Battery:
             memory_ticks=memory,
             second=second,
             second_bytes=ends or second,
-            numbered=bool(behind) and not hides,
+            numbered=bool(behind),
         )
         if levels.numbered and len(behind) > 1:
             levels = replace(levels, third_ticks=behind[1][0] / per_tick)

@@ -16,7 +16,7 @@ from msgspec import to_builtins
 from setebench.calibration import Levels
 from setebench.experiments.chases import Pool
 from setebench.experiments.eviction_sets import Evictions
-from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.levels import find_levels
 from setebench.experiments.paired import rounds
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -48,11 +48,7 @@ class _Rounds:
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the findings of caches, TLBs, page faults and other cores: each round puts all questions in turn."""
-    region = working_memory(context)
-    try:
-        levels = find_levels(context, region)
-    finally:
-        context.machine.release(region)
+    levels = find_levels(context)
     pool, found = Pool(context, eviction_sets.PARAMS.pages), _Rounds()
     try:
         for number in rounds(context):

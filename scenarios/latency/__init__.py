@@ -36,12 +36,12 @@ def answer(context: Context) -> Iterator[Finding]:
     """Yield the clock's findings, then those of every level."""
     context.progress("clock")
     step = step_ticks(context)
+    levels = find_levels(context)
     region = working_memory(context)
     brackets: list[dict[str, float]] = []
     memory: list[MemoryRound] = []
     vectors: list[VectorRound] = []
     try:
-        levels = find_levels(context, region)
         for number in rounds(context, RoundsParams(apart_seconds=0.0)):
             context.progress(f"memory and vector loads, round {number + 1}")
             brackets.append(overheads(context, OVERHEAD_SAMPLES))
@@ -74,10 +74,6 @@ def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[VectorRou
     for name in (*levels.caches, MEMORY):
         chased = flushed["cycles"] if name == MEMORY else levels.latency[name]
         in_ns = flushed["ns"] if name == MEMORY else levels.ns[name]
-        if levels.cycles[name] > levels.hidden_cycles and name != MEMORY:
-            why = f"some loads took {levels.hidden_cycles:.1f} cycles, which may be a level of its own before {name}"
-            yield decide.unresolved(f"latency.{name}", "cycles", f"{why}: {chased.low:.4g} to {chased.high:.4g}")
-            continue
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
         yield _measured(f"latency.{name}.sete", levels.sete[name], "cycles", f"dithered single loads, {how}")
         yield _measured(f"latency.{name}.chase", chased, "cycles", f"{chains}, {how}")

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import MEMORY, Levels, Walk
+from setebench.calibration import MEMORY, Levels
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.experiments.lines.layout import span_bytes
 from setebench.experiments.paired import RoundsParams, rounds
@@ -23,11 +23,10 @@ from setebench.machine import Region
 from setebench.scenario import Context
 from setebench.stats import levels as mixtures
 from setebench.stats.estimate import Interval
-from setebench.stats.levels import Level, LevelsParams, Source
+from setebench.stats.levels import Chains, Clock, Level, LevelsParams, quantised_variance
 from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
-from setebench.stats.plateaus import PlateausParams, plateaus
+from setebench.stats.plateaus import plateaus
 from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds, quantile_of_steady, steady
-from setebench.stats.served import Intervals, quantised_variance
 
 Numbers = NDArray[np.float64]
 
@@ -39,20 +38,15 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
     disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
     disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
+    clocked: float = 0.8  # of the fastest pace of flushed lines: at half its clock a core waits half as many cycles
     counts: tuple[int, ...] = (1, 3)  # lengths of the chains that enter the mixture: longer ones take long to explain
-    most: int = 400  # intervals of a size and length that enter it; more say little and take long
-    pure: float = 0.9  # part of a size that a level must serve for the chains to state its latency
+    most: int = 200  # chains of a size and length that enter it; more say little and take long
+    pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
+    purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
     ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
-    alike: float = 0.25  # part by which a smaller set may be served less by a level and still is its traversal
+    agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
+    most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
     least_spread: float = 0.025  # least half interval of what only single loads tell, relative
-    turns: int = 3  # times that a traversal goes round where nearer levels serve more than `kept` of it
-    kept: float = 0.2  # part of a traversal that a nearer level that replaces at random may keep
-    apart: float = 1.6  # least ratio of a level to the first: closer components are what conflicts make of that
-    steps: float = 2.0  # clock steps within which levels blur in the longest chain of the mixture
-    agree: float = 0.04  # part by which chains may take longer than the mixture of short ones says, and still count
-    agree_jitters: float = 0.7  # the same in standard deviations of a bracket: where it jitters it also hides more
-    most_hidden: float = 0.1  # but no more than this part of the latency: on coarse clocks the jitter is hardly known
-    early: float = 0.02  # part by which they may take less: more is what prefetchers brought nearer
     bias_cycles: float = 3.0  # of a bracket over a chain: its fences overlap with the last load, differently by core
 
 
@@ -73,20 +67,18 @@ def working_memory(context: Context) -> Region:
             context.progress(f"little memory: going on with {wanted >> 20} MiB, so outer levels may not be found")
 
 
-def find_levels(context: Context, region: Region) -> Levels:
+def find_levels(context: Context) -> Levels:
     """The levels, nearest first; those that a scenario of the run found before, if one did."""
     found = context.calibration.levels
     if found is None:
-        found = levels_of(swept(context, region), context.machine.facts.ticks_per_second)
+        region = working_memory(context)
+        try:
+            found = levels_of(swept(context, region), context.machine.facts.ticks_per_second)
+        finally:
+            context.machine.release(region)
         context.calibration = replace(context.calibration, levels=found)
     context.evidence["sweep"] = found.sweep
     return found
-
-
-def find_walks(context: Context, region: Region) -> dict[str, Walk]:
-    """Levels by name, nearest first, each with the traversal behind which its lines answer; `l1` and `memory` need
-    none."""
-    return dict(find_levels(context, region).walks)
 
 
 def swept(context: Context, region: Region) -> list[list[Sized]]:
@@ -103,36 +95,24 @@ def swept(context: Context, region: Region) -> list[list[Sized]]:
 
 def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Levels:
     """The levels that rounds of sweeps show. Raises `SetebenchError` where there is none."""
-    params = FindParams()
-    table = _Table(found, params)
-    explained = mixtures.mixture(table.sources[1:], table.sources[0], LevelsParams())
+    table, params = _Table(found, FindParams()), LevelsParams()
+    explained = mixtures.mixture(table.sources, table.likely(params), table.clock, params)
     if len(explained.cycles) < 2:
         raise SetebenchError("flushed lines are loaded as fast as those of the smallest working set: no level is found")
-    known = mixtures.levels(explained, LevelsParams())
-    first = [msgspec.structs.replace(level, cycles=table.first_cycles) for level in known.caches[:1]]
-    beyond = [level for level in known.caches[1:] if level.cycles > params.apart * table.first_cycles]
-    caches = sorted([*first, *beyond, *_blurred([*first, *beyond], table, params)], key=lambda level: level.cycles)
-    table.components = [*(level.cycles for level in caches), known.memory]
-    names = [f"l{number}" for number in range(1, len(caches) + 1)]
-    by_name = dict(zip(names, caches, strict=True))
-    latency = {name: table.latency(level) for name, level in by_name.items()} | {MEMORY: table.of_memory()}
-    ns = {
-        name: Interval(*(value / ticks_per_second * 1e9 for value in table.in_ticks(name, latency, by_name)))
-        for name in latency
-    }
-    walks = {name: table.walk(level) for name, level in by_name.items()} | {MEMORY: Walk()}
+    by_name = {f"l{number}": each for number, each in enumerate(mixtures.levels(explained, params), 1)}
+    latency = {name: table.latency(name, level) for name, level in by_name.items()}
+    latency[MEMORY] = quantile_of_rounds([per_load(row[0]) for row in found], LATENCY)
     ends = {name: end for name, level in by_name.items() if (end := table.end(level))}
+    ns_per_cycle = {name: table.ticks_per_cycle(by_name.get(name)) / ticks_per_second * 1e9 for name in latency}
     return Levels(
-        walks={**walks, "l1": Walk(float(table.sizes[params.lone[1]]))},
         cycles={name: each.value for name, each in latency.items()},
         latency=latency,
-        ns=ns,
+        ns={name: each.scaled(ns_per_cycle[name]) for name, each in latency.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
-        hidden_cycles=known.hidden,
         sweep={
             "size_bytes": table.sizes.tolist(),
-            "cycles": np.round(table.low(), 3).tolist(),
+            "cycles": np.round(np.nanquantile(table.cycles, LATENCY, axis=0), 3).tolist(),
             "rounds": np.round(table.cycles, 3).tolist(),
             "boundaries_bytes": [end.value for end in ends.values()],
             "levels": {name: each.value for name, each in latency.items()},
@@ -141,29 +121,12 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
     )
 
 
-def _blurred(found: Sequence[Level], table: _Table, params: FindParams) -> list[Level]:
-    """Levels that long chains show by a plateau, and that lie so near to others that short chains on this clock can't
-    be told apart from a mixture of these."""
-    near = params.steps * table.step_cycles / max(params.counts)
-    levels = []
-    for flat in plateaus(table.sizes, table.cycles):
-        ratios = [max(flat.cycles, each.cycles) / min(flat.cycles, each.cycles) for each in found]
-        apart = min(ratios) > PlateausParams().apart and flat.cycles > params.apart * table.first_cycles
-        if apart and min(abs(flat.cycles - each.cycles) for each in found) < near:
-            served = np.zeros(len(table.sizes))
-            served[flat.first : flat.last + 1] = 1.0
-            before = np.arange(len(served)) < flat.first
-            levels.append(Level(cycles=flat.cycles, weights=served, nearer=before.astype(np.float64)))
-    return levels
-
-
 class _Table:
     """The sweeps as arrays: ascending `sizes` in bytes (n,); of long chains the `cycles` of a load and the `paces` of
-    their references, cycles per tick, shape (rounds, n)."""
+    their references, cycles per tick, shape (rounds, n). `sources` are short chains by size, flushed lines last."""
 
     def __init__(self, found: Sequence[Sequence[Sized]], params: FindParams) -> None:
         self.params = params
-        self.components: list[float] = []
         most = max(len(row) for row in found)
         self._by_size = [[row[number] for row in found if len(row) > number] for number in range(most)]
         self._rounds = found
@@ -172,75 +135,81 @@ class _Table:
         for number, row in enumerate(found):
             self.cycles[number, : len(row) - 1] = [per_load(each) for each in row[1:]]
             self.paces[number, : len(row) - 1] = [cycles_per_tick(each.samples) for each in row[1:]]
-        lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
+        self._loads = np.array([sets[0].samples.accesses for sets in self._by_size[1:]])
+        self._flats = plateaus(self.sizes, self.cycles)
         few = slice(params.lone[0] - 1, params.lone[1] - 1)
         alone = np.where(steady(self.paces[:, few]), self.cycles[:, few], np.nan)
         self.first_cycles = float(np.nanmin(np.nanmedian(alone, axis=0)))
-        pace = float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
-        self.step_cycles = lone[0].samples.step_ticks * pace
+        lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
+        step = lone[0].samples.step_ticks * float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
         # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
-        self._pools = {length: self._usual(self._pooled(lone, number)) for number, length in enumerate(SHORT)}
-        self.added = {length: float(own.mean()) - length * self.first_cycles for length, own in self._pools.items()}
-        self.sources = [self._source(number) for number in range(most)]
+        pools = {length: _usual(_pooled(lone, number), step) for number, length in enumerate(SHORT)}
+        self._added = {length: float(own.mean()) - length * self.first_cycles for length, own in pools.items()}
+        threes = pools[params.counts[-1]]
+        jitter2 = float(threes.var()) - quantised_variance(float(threes.mean()), step)
+        self.clock = Clock(step, max(jitter2, 1.0))
+        self.sources = [*(self._chains(sets) for sets in self._by_size[1:]), self._chains(self._by_size[0], True)]
 
-    def low(self) -> Numbers:
-        """Cycles of a load by size, as in the quiet rounds."""
-        return np.asarray(np.nanquantile(self.cycles, LATENCY, axis=0))
-
-    @staticmethod
-    def _pooled(sets: Sequence[Sized], question: int) -> Numbers:
-        return np.concatenate([cycles(each.samples, question) for each in sets])
-
-    def _source(self, number: int) -> Source:
+    def _chains(self, sets: Sequence[Sized], all_rounds: bool = False) -> Chains:
         """Short chains of a size, of the rounds that were as quiet as the quietest."""
-        sets, params = self._by_size[number], self.params
-        cost = np.array([per_load(each) for each in sets])
+        cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
-        quiet &= steady([cycles_per_tick(each.samples) for each in sets])
-        kept = [each for each, keep in zip(sets, quiet, strict=True) if keep or not number] or list(sets)
-        wanted = [(number, length) for number, length in enumerate(SHORT) if length in params.counts]
-        own = {length: self._pooled(kept, question)[: params.most] - self.added[length] for question, length in wanted}
-        return Source(
-            intervals=Intervals(
-                count=np.concatenate([np.full(len(values), length) for length, values in own.items()]),
-                ticks=np.concatenate(list(own.values())),
-                step=self.step_cycles,
-                jitter2=self._jitter2(),
-                cycles_per_tick=1.0,
-            ),
-            overhead=0.0,
-        )
+        paces = np.array([cycles_per_tick(each.samples) for each in sets])
+        quiet = paces > params.clocked * np.nanmax(paces) if all_rounds else quiet & steady(paces)
+        kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
+        numbers = {length: number for number, length in enumerate(SHORT) if length in params.counts}
+        return {each: _pooled(kept, number)[: params.most] - self._added[each] for each, number in numbers.items()}
 
-    def _usual(self, values: Numbers) -> Numbers:
-        """Those that no stall hit."""
-        kept: Numbers = values[values <= np.median(values) + 6 * max(self.step_cycles, 2.0)]
-        return kept
+    def likely(self, params: LevelsParams) -> list[float]:
+        """Latencies that long chains show: the first level's, plateaus, and flushed lines."""
+        flushed = float(np.nanquantile([per_load(each) for each in self._by_size[0]], LATENCY))
+        found = [self.first_cycles]
+        for each in [*(flat.cycles for flat in self._flats), flushed]:
+            if each > params.near * found[-1]:
+                found.append(each)
+        return found
 
-    def _jitter2(self) -> float:
-        """Variance of a bracket in cycles, without that of the clock's step."""
-        loads = self._pools[1]
-        return max(float(loads.var()) - quantised_variance(float(loads.mean()), self.step_cycles), 1.0)
-
-    def latency(self, level: Level) -> Interval:
+    def latency(self, name: str, level: Level) -> Interval:
         """Cycles of a load from a level: by the long chains of sizes that it serves nearly alone, where these agree
-        with what the mixture says of single loads (prefetched lines or conflicts change both, but not alike), else as
+        with what the mixture says of short ones (prefetched lines or conflicts change both, but not alike), else as
         the mixture has it, within what rounds of its best size differ by."""
-        params, pure = self.params, level.weights >= self.params.pure
+        params, own = self.params, self.first_cycles if name == "l1" else level.cycles
+        blur = min(self.clock.jitter2**0.5, params.most_blur * own)
+        within = (1 - params.agree) * level.low, (1 + params.agree) * level.high + blur
+        pure = level.weights >= max(params.pure, level.weights.max() - params.purest)
+        for flat in self._flats:
+            if level.weights.max() < params.pure and within[0] <= flat.cycles <= within[1]:
+                pure[flat.first : flat.last + 1] = True
         if pure.any():
-            accesses = np.array([self._accesses(number) for number in range(len(self.sizes))])
-            longest = pure & (accesses == accesses[pure].max())  # a lone window's ring, where the level holds one
+            most = self._loads[pure].max()
+            longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
             by_round = np.nanquantile(self.cycles[:, longest], LATENCY, axis=1) + self._bias(longest)
             paces = np.nanmedian(self.paces[:, longest], axis=1)
-            found = quantile_of_steady(by_round, paces, LATENCY, params.bias_cycles / accesses[pure].max())
-            hidden = min(params.agree_jitters * self._jitter2() ** 0.5, params.most_hidden * level.cycles)
-            later = max(params.agree * level.cycles, hidden)
-            if -params.early * level.cycles <= found.value - level.cycles <= later:
+            found = quantile_of_steady(by_round, paces, LATENCY, params.bias_cycles / most)
+            if name == "l1" or within[0] <= found.value <= within[1]:
                 return found
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
-        # lines that came nearer make chains too short, what runs beside makes single loads too long: it lies between
-        least = found.low if pure.any() and found.value < level.cycles else level.cycles
-        return Interval(level.cycles, min(level.cycles * low, least), level.cycles * high)
+        return Interval(own, min(own * low, level.low), max(own * high, level.high))
+
+    def _bias(self, pure: NDArray[np.bool_]) -> float:
+        """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
+        ring of a lone window."""
+        inside = (self._loads < self._loads.max()) & (self._loads[pure].max() < self._loads.max())
+        low = np.nanquantile(self.cycles, LATENCY, axis=0)
+        first = inside & (np.abs(low - self.first_cycles) < 0.05 * self.first_cycles)
+        return self.first_cycles - float(np.median(low[first])) if first.any() else 0.0
+
+    def _near(self, level: Level) -> Numbers:
+        """Mean cycles of the single loads that took about as long as this level and no other, in each round: of the
+        sizes that it serves often; NaN where there are none."""
+        often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1
+        found = np.full(len(self._rounds), np.nan)
+        for number, row in enumerate(self._rounds):
+            loads = _pooled([row[size] for size in often if size < len(row)], 0) - self._added[1]
+            own = loads[(loads > level.begins) & (loads < level.stops)]
+            found[number] = own.mean() if len(own) else np.nan
+        return found
 
     def _spread(self, level: Level) -> Interval:
         """What single loads from a level took in the rounds, relative to their median over rounds."""
@@ -248,62 +217,22 @@ class _Table:
         known = by_round[np.isfinite(by_round)]
         return quantile_of_rounds(known / np.median(known), MIDDLE) if len(known) else Interval(1.0, 1.0, 1.0)
 
-    def _near(self, level: Level) -> Numbers:
-        """Mean cycles of the single loads that took about as long as this level and no other, in each round: of the
-        sizes that it serves often; NaN where there are none."""
-        others = np.array([each for each in self.components if each != level.cycles])
-        below, above = others[others < level.cycles], others[others > level.cycles]
-        low, high = np.sqrt(level.cycles * below.max(initial=0.0)), np.sqrt(level.cycles * above.min(initial=np.inf))
-        often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()).tolist()
-        found = np.full(len(self._rounds), np.nan)
-        for number, row in enumerate(self._rounds):
-            loads = [cycles(row[size + 1].samples, 0) - self.added[1] for size in often if size + 1 < len(row)]
-            own = np.concatenate([each[(each > low) & (each < high)] for each in loads] or [np.zeros(0)])
-            found[number] = own.mean() if len(own) else np.nan
-        return found
-
-    def _accesses(self, number: int) -> int:
-        return self._by_size[number + 1][0].samples.accesses
-
-    def _bias(self, pure: NDArray[np.bool_]) -> float:
-        """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
-        ring of a lone window."""
-        steps = [self._accesses(number) for number in range(len(self.sizes))]
-        inside = [number for number, each in enumerate(steps) if each < max(steps)]
-        low = self.low()
-        first = [number for number in inside if abs(low[number] - self.first_cycles) < 0.05 * self.first_cycles]
-        if not first or min(steps[number] for number in np.flatnonzero(pure).tolist()) == max(steps):
-            return 0.0
-        return self.first_cycles - float(np.median(low[first]))
-
     def single(self, level: Level | None) -> Interval:
         """Cycles of single loads from a level, of flushed lines where it is None: all those of the size that it serves
         nearly alone, else those that are nearest to it."""
         if level is not None and level.weights.max() < self.params.pure:
             return quantile_of_rounds(self._near(level), MIDDLE)
-        number = 0 if level is None else int(level.weights.argmax()) + 1
-        by_round = [located(each.samples, 0) - self.added[1] for each in self._by_size[number]]
+        by_round = [located(each.samples, 0) - self._added[1] for each in self._best(level)]
         return quantile_of_rounds(by_round, LATENCY)
 
-    def of_memory(self) -> Interval:
-        """Cycles of a load of flushed lines."""
-        return quantile_of_rounds([per_load(row[0]) for row in self._rounds], LATENCY)
+    def ticks_per_cycle(self, level: Level | None) -> float:
+        """Of the samples of the size that a level serves most of, of flushed lines where it is None."""
+        last = len(SHORT)
+        paces = [ticks(each.samples, last) / located(each.samples, last) for each in self._best(level)]
+        return quantile_of_rounds(paces, MIDDLE).value
 
-    def in_ticks(self, name: str, latency: dict[str, Interval], by_name: dict[str, Level]) -> Interval:
-        """Ticks of a load, of the samples that its cycles come from."""
-        number = 0 if name == MEMORY else int(by_name[name].weights.argmax()) + 1
-        found = [(ticks(each.samples, len(SHORT)), located(each.samples, len(SHORT))) for each in self._by_size[number]]
-        pace = quantile_of_rounds([one / other for one, other in found], MIDDLE)
-        return Interval(*(value * pace.value for value in latency[name]))
-
-    def walk(self, level: Level) -> Walk:
-        """The smallest traversal that leaves most lines in a level, nearer still to where the one before ends: a larger
-        one pushes some further out, where sets fill unevenly."""
-        chosen = int(level.best(self.params.alike)[0])
-        within = np.flatnonzero(level.nearer[: chosen + 1] >= self.params.ends)
-        begin = float(self.sizes[within[-1]]) if len(within) else float(self.sizes[chosen])
-        turns = self.params.turns if level.nearer[chosen] > self.params.kept else 1
-        return Walk((begin * float(self.sizes[chosen])) ** 0.5, turns)
+    def _best(self, level: Level | None) -> list[Sized]:
+        return self._by_size[0 if level is None else int(level.weights.argmax()) + 1]
 
     def end(self, level: Level) -> Interval | None:
         """Bytes at which a level ends, between two sizes on their logarithmic scale; None of one that was not
@@ -315,3 +244,12 @@ class _Table:
         around = slice(max(after[0] - 1, 0), after[0] + 1)
         value = float(np.exp(np.interp(self.params.ends, beyond[around], np.log(self.sizes[around]))))
         return Interval(value, float(self.sizes[around][0]), float(self.sizes[around][-1]))
+
+
+def _pooled(sets: Sequence[Sized], question: int) -> Numbers:
+    return np.concatenate([cycles(each.samples, question) for each in sets] or [np.zeros(0)])
+
+
+def _usual(values: Numbers, step: float) -> Numbers:
+    """Those that no stall hit."""
+    return np.asarray(values[values <= np.median(values) + 6 * max(step, 2.0)])

@@ -1,357 +1,311 @@
-"""Which levels a memory hierarchy has, from chains of loads over working sets of growing size: a mixture along sizes.
+"""Which levels a memory hierarchy has, from short chains of loads over working sets of growing size.
 
-All sizes share the latencies of the levels; each has weights of its own. An interval of n loads takes an overhead plus
-n latencies, multinomially many of each level, read on a clock with steps (`stats.served`, where the density is).
-Expectation maximisation finds latencies and weights together. Components are added one at a time, where one explains a
-size best (greedy mixture learning: Li and Barron 1999, NIPS 12; Verbeek, Vlassis and Kröse 2003, Neural Computation
-15:469), until none explains any size clearly better than those that are there. So a level counts that is nowhere alone,
-and a slope between two levels is a mixture and no third one.
-
-What serves flushed lines as often as any working set is memory, however many components that takes: rows that were
-open and others.
+A chain of n loads takes n latencies, of levels that serve them in unknown parts, read on a clock with steps. All sizes
+share the latencies and each has weights of its own, which expectation maximisation finds: for given latencies there is
+one best answer. Latencies begin as the plateaus of long chains; a further one is added where it explains some size
+clearly better than those that are there, so that a level counts that is nowhere alone, and a slope between two levels
+is a mixture and no third one. Latencies that lie closer to each other than levels do are one level: a shared cache that
+others use costs now this, now that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from math import factorial, prod
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from setebench.stats.estimate import EPSILON
-from setebench.stats.served import Expected, Intervals, LoadsParams, Readings, extrapolated
 
 Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 
-class LevelsParams(LoadsParams, frozen=True, kw_only=True):
-    """`gain`: from how much of the logarithm of the likelihood per interval on, at some size, a component is added.
-    On eleven simulated machines 16 levels explained their own lines better than others did by 0.3 to 4.9, and what was
-    a mixture of two by less than 0.04. `apart`: two levels differ by this factor at least; no published hierarchy has
-    closer ones.
+class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How components are found, and which of them are levels."""
 
-    Expectation maximisation ends in an optimum that need not be the best: densities are so sharp on a fine clock that
-    latencies that are off by a percent leave all readings of a size to what fits nothing, and stay there. So it is done
-    as often as `blurred` has numbers, with so many turns at each of the `blurs`, and the likelier end counts. On 160
-    simulated machines the levels were right on 152 with one turn, on 152 others with three, and on 155 with the
-    likelier of both. It extrapolates along its path, by `leap` of latencies at most, until these move by less than
-    `still` of themselves, `leaps` times at most. A further component begins at the best of latencies that are `begins`
-    apart, up to `beyond` times the slowest known one, with a weight of `share`, and is tried on one size for `trial`
-    turns. There are `most` components at most. In the end each begins once more at `elsewhere` of itself: one that
-    settled as a mixture of a level with the next one, with nearer lines to make up for it, takes up to twice as long as
-    the level.
-
-    A level is a component that serves `seen` of some working set, be it lines that were prefetched into it, as flushed
-    ones are too. What serves no more than that, but `doubtful` more of a working set than of flushed lines, may be one.
-    Memory are the slowest components that serve flushed lines `as_often` as any working set, relatively, unless slower
-    ones serve flushed lines too, and nothing where they serve most: so does a cache into which flushed lines are
-    prefetched. One that serves most where a nearer one serves more than `with_nearer` of its own most goes with that.
-    Two that divide what they serve in proportions that differ by less than `parts` between sizes are
-    one: 0 of parts of one level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of
-    others; on 48 simulated machines 0.35 finds all levels of one more than 0.5 does, and of none fewer. Where
-    the rarer serves more than `slices` of both, they are slices at several distances: the level takes their mean."""
-
-    gain: float = 0.05
-    apart: float = 1.2
-    jitter: float = 0.5
-    blurred: tuple[int, ...] = (1, 3)
-    leaps: int = 40
-    leap: float = 0.2
-    still: float = 1e-4
-    trial: int = 8
-    begins: float = 1.3
-    beyond: float = 2.0
-    share: float = 0.3
-    elsewhere: float = 0.6
-    most: int = 7
-    seen: float = 0.25
-    doubtful: float = 0.1
-    as_often: float = 0.5
-    with_nearer: float = 0.8
-    parts: float = 0.35
-    slices: float = 0.25
+    alike: float = 0.03  # standard deviation of loads from one level, relative: slices lie at several distances
+    most_alike: float = 0.15  # most of it in what others use, where flushed lines show how much loads differ
+    stray: float = 0.01  # weight of readings that fit nothing (a stall), beforehand
+    bin: float = 0.5  # width of a bin of readings, in standard deviations: no density tells these apart
+    gain: float = 0.05  # logarithm of the likelihood per chain, at some size, from which a component is added
+    near: float = 1.2  # least ratio of two components; closer ones explain the same readings
+    step: float = 1.12  # ratio of the latencies that are tried
+    beyond: float = 2.0  # times the slowest known one up to which they are
+    share: float = 0.3  # weight with which a component begins
+    trial: int = 8  # turns that show whether a component explains anything
+    turns: int = 30  # turns until weights hardly move
+    most: int = 7  # components: seven are three caches and memory in two rows, with one artefact between each
+    private: float = 1.5  # least ratio of a level to the one before, of the first three; sold ones differ by more
+    shared: float = 1.8  # the same further out, where what others do costs up to half as much again
+    seen: float = 0.25  # part of some working set that a level serves at least
+    as_often: float = 0.5  # part of what it ever serves that memory serves of flushed lines
+    doubtful: float = 0.1  # part of a working set that something slower serves
+    as_memory: float = 1.5  # ratio of memory to what can't be told from it
 
 
-class Mixture(msgspec.Struct, frozen=True, kw_only=True):
-    """`cycles` of the components, ascending, shape (components,); `weights`, shape (sizes, components); and the part of
-    each size's intervals that fits none of them, `unexplained`."""
+Chains = Mapping[int, Numbers]
+"""Core cycles of chains of one working set, without what a bracket adds, by the number of their loads."""
+
+
+class Clock(NamedTuple):
+    """What blurs a reading: the clock's `step` and the variance of a bracket, in cycles."""
+
+    step: float
+    jitter2: float
+
+
+class Mixture(NamedTuple):
+    """`cycles` of the components, ascending, shape (components,), and the part that each serves of every working set,
+    the flushed lines last: shape (sizes + 1, components)."""
 
     cycles: Numbers
     weights: Numbers
-    unexplained: Numbers
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Intervals of one working set, and what a bracket takes, ticks."""
-
-    intervals: Intervals
-    overhead: float
-
-
-def mean_cycles(source: Source) -> float:
-    """Of a load, whatever served it."""
-    one = source.intervals
-    longer = one.ticks - source.overhead
-    return float(longer.sum() / one.count.sum()) * one.cycles_per_tick
-
-
-def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) -> Mixture:
-    """Of working sets, the smallest first, and of flushed lines, whose weights are the last row."""
-    ends = [_State([*sources, flushed], params, turns).fitted() for turns in params.blurred]
-    state = max(ends, key=lambda end: float(end.likelihood.sum()))
-    state.merge()
-    return Mixture(
-        cycles=state.cycles,
-        weights=state.weights,
-        unexplained=state.expect(state.cycles[None, :], state.weights).stray,
-    )
-
-
-class Level(msgspec.Struct, frozen=True, kw_only=True):
-    """`cycles` of a load, the share of each working set that the level served (shape (sizes,)) and that nearer levels
-    did."""
+class Level(NamedTuple):
+    """`cycles` of a load, within `low` and `high` where several components are one level; what lies between `begins`
+    and `stops` is nearer to it than to another one; the part of each working set that the level serves, shape (sizes,),
+    and that nearer levels do."""
 
     cycles: float
+    low: float
+    high: float
+    begins: float
+    stops: float
     weights: Numbers
     nearer: Numbers
 
-    def best(self, alike: float) -> NDArray[np.int64]:
-        """Numbers of the sizes that the level serves as much of as of any, but for `alike`."""
-        return np.flatnonzero(self.weights >= self.weights.max() - alike)
+
+def quantised_variance(value: float, step: float) -> float:
+    """Of the readings of one duration on a dithered clock: it lies between two of them, and is read as either."""
+    above = value / step % 1.0
+    return above * (1.0 - above) * step**2
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The caches, nearest first; what memory takes; and the cycles of the nearest component that serves too little for
-    a level, infinite where there is none: one may hide there."""
+def density(away: Numbers, jitter2: Numbers, step: float) -> Numbers:
+    """Of readings so far from a duration: a triangle, as a dithered clock with steps makes it, blurred by a normal
+    jitter; no wider than four standard deviations of that it is as good as normal itself."""
+    sigma = np.sqrt(jitter2)
+    z, width = away / sigma, np.broadcast_to(step / sigma, away.shape)
+    variance = 1 + width**2 / 6
+    found: Numbers = np.exp(-(z**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    coarse = width > 2
+    z, width = z[coarse], width[coarse]
+    found[coarse] = np.maximum(_kink(z + width) - 2 * _kink(z) + _kink(z - width), 0.0) / width**2
+    return found / sigma
 
-    caches: tuple[Level, ...]
-    memory: float
-    hidden: float
+
+def _kink(z: Numbers) -> Numbers:
+    """A rise that begins at 0, blurred by a normal distribution."""
+    return np.asarray(z * special.ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
 
-def levels(found: Mixture, params: LevelsParams) -> Found:
-    """Which components are levels. One that comes and goes with a nearer one is part of that: what conflicts and
-    prefetches under way make of it, or slices of a cache that lie at several distances."""
-    found = _as_one(found, params)
-    weights, away = _rising(found.weights[:-1]), found.weights[-1]
-    peak = weights.max(axis=0)
-    slower = _slower(weights)[weights.argmax(axis=0), np.arange(len(away))]
-    memory = (away >= params.as_often * peak) & ((slower >= params.doubtful) | (_slower(away) < params.doubtful))
+class _Group(NamedTuple):
+    """Bins of chains of one length: mean `cycles`, working set (`source`, ascending) and how many `times`, each of
+    shape (bins,)."""
+
+    cycles: Numbers
+    source: Whole
+    times: Whole
+
+
+class _Readings:
+    """All chains. Loads differ by `alike` up to `private_cycles`, beyond by `far`."""
+
+    def __init__(self, sources: Sequence[Chains], clock: Clock, private_cycles: float, params: LevelsParams) -> None:
+        self.clock, self.params, self.private_cycles = clock, params, private_cycles
+        singles = sources[-1][1]
+        low, middle, high = np.quantile(singles, (0.16, 0.5, 0.84))
+        blurred = clock.jitter2 + clock.step**2 / 4
+        spread = max(((high - low) / 2) ** 2 - blurred, 0.0) ** 0.5 / max(middle, EPSILON)
+        self.far = float(np.clip(spread, params.alike, params.most_alike))
+        self.sources = len(sources)
+        self.groups = {length: self._binned(sources, length) for length in sources[0]}
+        each = self.groups.values()
+        self.total = sum(np.bincount(group.source, group.times, self.sources) for group in each)
+        self.stray = params.stray / (max(group.cycles.max() for group in each) - min(g.cycles.min() for g in each))
+
+    def alike(self, cycles: Numbers) -> Numbers:
+        """Standard deviation of loads that take so long."""
+        return np.asarray(np.where(cycles > self.private_cycles, self.far, self.params.alike) * cycles)
+
+    def _binned(self, sources: Sequence[Chains], length: int) -> _Group:
+        found = []
+        for number, chains in enumerate(sources):
+            ordered = np.sort(chains[length])
+            blur2 = self.clock.jitter2 + self.clock.step**2 / 6
+            width = np.sqrt(blur2 + length * self.alike(np.maximum(ordered, 0.0) / length) ** 2)
+            bins = np.floor(np.cumsum(np.diff(ordered, prepend=ordered[:1]) / (self.params.bin * width)))
+            _, where, times = np.unique(bins, return_inverse=True, return_counts=True)
+            found.append((np.bincount(where, ordered) / times, np.full(len(times), number), times))
+        return _Group(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def fit(self, begin: _Fitted, turns: int, free: NDArray[np.bool_] | None = None) -> _Fitted:
+        """Weights after so many turns from those of `begin`; latencies stay but for those that are `free`."""
+        cycles, weights = begin.cycles, begin.weights
+        ways = self._ways(cycles)
+        for _ in range(turns):
+            logs, served = np.log(np.maximum(weights, EPSILON)), np.zeros(weights.shape)
+            likelihood, matrix, right = np.zeros(self.sources), np.eye(len(cycles)) * EPSILON, EPSILON * cycles
+            for length, (taken, orders, dense, variance) in ways.items():
+                group = self.groups[length]
+                begins = np.searchsorted(group.source, np.arange(self.sources))
+                parts = dense * (orders * np.exp(logs @ taken.T))[group.source]
+                total = parts.sum(axis=1) + self.stray
+                likelihood += np.add.reduceat(group.times * np.log(total), begins)
+                parts *= (group.times / total)[:, None]
+                served += np.add.reduceat(parts, begins) @ taken
+                matrix += taken.T * (parts.sum(axis=0) / variance) @ taken
+                right += taken.T @ (group.cycles @ parts / variance)
+            weights = served / np.maximum(served.sum(axis=1, keepdims=True), EPSILON)
+            if free is not None and free.any():
+                right -= matrix @ np.where(free, 0.0, cycles)
+                cycles = cycles.copy()
+                cycles[free] = np.linalg.solve(matrix[np.ix_(free, free)], right[free])
+                ways = self._ways(cycles)
+        return _Fitted(cycles, weights, likelihood / self.total)
+
+    def _ways(self, cycles: Numbers) -> dict[int, tuple[Numbers, Numbers, Numbers, Numbers]]:
+        """By the length of chains: in which ways their loads fall on components, how many each has, shape (ways,
+        components), in how many orders, the density of each bin, shape (bins, ways), and its variance."""
+        found = {}
+        for length, group in self.groups.items():
+            every = combinations_with_replacement(range(len(cycles)), length)
+            taken = np.array([np.bincount(each, minlength=len(cycles)) for each in every], dtype=np.float64)
+            orders = np.array([factorial(length) / prod(map(factorial, each)) for each in taken.astype(int).tolist()])
+            jitter2 = self.clock.jitter2 + taken @ self.alike(cycles) ** 2
+            dense = density(group.cycles[:, None] - taken @ cycles, jitter2, self.clock.step)
+            found[length] = taken, orders, dense, jitter2 + self.clock.step**2 / 6
+        return found
+
+
+def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, params: LevelsParams) -> Mixture:
+    """Of working sets, the smallest first, and of flushed lines, which are the last; `begin` are latencies that are
+    likely there, the first cache's among them."""
+    cycles = np.array(sorted(begin))
+    private = float(params.near * cycles[1]) if len(cycles) > 2 else np.inf
+    readings = _Readings(sources, clock, private, params)
+    even = np.full((len(sources), len(cycles)), 1 / len(cycles))
+    found = readings.fit(_Fitted(cycles, even, np.zeros(len(sources))), params.turns)
+    while len(found.cycles) < params.most and (more := _added(readings, found)) is not None:
+        found = more
+    found = _pruned(readings, found)
+    # long chains state the latency of a cache of the core's own; further out they bring lines nearer
+    free = (found.cycles > private) | ~np.isin(found.cycles, cycles)
+    found = _pruned(readings, readings.fit(found, params.turns, free))
+    return Mixture(found.cycles, found.weights)
+
+
+class _Fitted(NamedTuple):
+    """Components, their weights, and the logarithm of the likelihood per chain of each source."""
+
+    cycles: Numbers
+    weights: Numbers
+    likelihood: Numbers
+
+    def and_one(self, cycles: float, share: float) -> _Fitted:
+        """With another component, which is last, of such a weight."""
+        weights = np.column_stack([(1 - share) * self.weights, np.full(len(self.weights), share)])
+        return _Fitted(np.append(self.cycles, cycles), weights, self.likelihood)
+
+
+def _added(readings: _Readings, found: _Fitted) -> _Fitted | None:
+    """With the further component that explains most of some size, by a clear gain; None where there is none."""
+    params = readings.params
+
+    def worth(tried: _Fitted) -> float:
+        gain = tried.likelihood - found.likelihood
+        return float(np.where(gain >= params.gain, gain * tried.weights[:, -1], 0.0).max())
+
+    def with_one(cycles: float) -> _Fitted:
+        return readings.fit(found.and_one(cycles, params.share), params.trial)
+
+    tried = [with_one(each) for each in _untried(readings, found.cycles)]
+    best = max(tried, key=worth, default=found)
+    if not tried or not worth(best):
+        return None
+    finer = best.cycles[-1] * params.step ** np.linspace(-0.5, 0.5, 5)
+    total = readings.total
+    best = max(map(with_one, finer.tolist()), key=lambda each: float(each.likelihood @ total))
+    return readings.fit(best, params.turns)
+
+
+def _untried(readings: _Readings, cycles: Numbers) -> list[float]:
+    """Latencies from the first component to beyond the last, none of them near one that is there."""
+    params = readings.params
+    steps = int(np.log(params.beyond * cycles.max() / cycles.min()) / np.log(params.step))
+    every = [float(cycles.min() * params.step**number) for number in range(1, steps + 1)]
+    far = params.near + 2 * (readings.far - params.alike)
+
+    def apart(one: float, other: float) -> bool:
+        return max(one / other, other / one) >= (far if min(one, other) > readings.private_cycles else params.near)
+
+    return [each for each in every if all(apart(each, other) for other in cycles)]
+
+
+def _pruned(readings: _Readings, found: _Fitted) -> _Fitted:
+    """In ascending order, without components that explain no size clearly better than the others do by now."""
+    order = np.argsort(found.cycles)
+    found = _Fitted(found.cycles[order], found.weights[:, order], found.likelihood)
+    for number in range(len(order) - 1, 0, -1):
+        left = np.delete(np.arange(len(found.cycles)), number)
+        weights = found.weights[:, left] + readings.params.stray
+        without = readings.fit(_Fitted(found.cycles[left], weights, found.likelihood), readings.params.turns)
+        if len(left) > 1 and (found.likelihood - without.likelihood).max() < readings.params.gain:
+            found = without
+    return found
+
+
+def levels(found: Mixture, params: LevelsParams) -> list[Level]:
+    """The caches, nearest first. Memory are the slowest components that serve flushed lines about as often as any
+    working set, but not one that nothing slower stands beside where it serves most (into that flushed lines were
+    prefetched), and what is hardly nearer than those."""
+    weights, flushed = _rising(found.weights[:-1]), found.weights[-1]
+    peak, places = weights.max(axis=0), weights.argmax(axis=0)
+    slower = _slower(weights)[places, np.arange(len(peak))]
+    memory = flushed >= params.as_often * peak
+    memory &= (slower >= params.doubtful) | (_slower(flushed) < params.doubtful)
     memory[0], memory[-1] = False, True
     memory = np.logical_and.accumulate(memory[::-1])[::-1]  # what answers before a cache is no memory
-    caches: list[Level] = []
-    hidden = np.inf
-    for number in np.flatnonzero(~memory):
-        best = int(weights[:, number].argmax())
-        nearer = weights[:, :number]
-        if caches and np.any(nearer[best] > np.maximum(params.with_nearer * nearer.max(axis=0), weights[best, number])):
-            continue
-        if peak[number] >= params.seen:
-            caches.append(
-                Level(cycles=float(found.cycles[number]), weights=weights[:, number], nearer=nearer.sum(axis=1))
-            )
-        elif peak[number] - away[number] >= params.doubtful:
-            hidden = min(hidden, float(found.cycles[number]))
-    return Found(
-        caches=tuple(caches), memory=float(away[memory] @ found.cycles[memory] / away[memory].sum()), hidden=hidden
+    memory |= params.as_memory * found.cycles > found.cycles[memory].min()
+    groups: list[list[int]] = []
+    for number in np.flatnonzero(~memory).tolist():
+        ratio = params.private if len(groups) < 3 else params.shared
+        if groups and found.cycles[number] < ratio * found.cycles[groups[-1][-1]]:
+            groups[-1].append(number)
+        elif weights[:, number].max() >= params.seen:
+            groups.append([number])
+    return [_level(found.cycles, weights, group) for group in groups]
+
+
+def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:
+    own, mass = cycles[group], weights[:, group].sum(axis=0)
+    ends = np.sqrt(cycles[:-1] * cycles[1:])
+    return Level(
+        cycles=float(own @ mass / mass.sum()),
+        low=float(own.min()),
+        high=float(own.max()),
+        begins=float(ends[group[0] - 1]) if group[0] else 0.0,
+        stops=float(ends[group[-1]]) if group[-1] < len(ends) else np.inf,
+        weights=weights[:, group].sum(axis=1),
+        nearer=weights[:, : group[0]].sum(axis=1),
     )
 
 
 def _slower(weights: Numbers) -> Numbers:
     """What components behind each one serve, components along the last axis."""
-    found: Numbers = weights[..., ::-1].cumsum(axis=-1)[..., ::-1] - weights
-    return found
-
-
-def _as_one(found: Mixture, params: LevelsParams) -> Mixture:
-    """With components that share whatever both serve in about the same proportion, at all sizes, become one, which
-    takes what the more frequent one does: of two levels the nearer one serves nearly all of some sizes and hardly any
-    of larger ones."""
-    spans = [_span(found.weights[:, number : number + 2], params) for number in range(len(found.cycles) - 1)]
-    number = int(np.argmin(spans))
-    if spans[number] >= params.parts:
-        return found
-    mass = found.weights[:-1].sum(axis=0)[number : number + 2]
-    rarer = number + int(np.argmin(mass))
-    cycles, weights = np.delete(found.cycles, rarer), np.delete(found.weights, number + 1, axis=1)
-    weights[:, number] += found.weights[:, number + 1]
-    if mass.min() >= params.slices * mass.sum():
-        cycles[number] = float(mass @ found.cycles[number : number + 2] / mass.sum())
-    return _as_one(msgspec.structs.replace(found, cycles=cycles, weights=weights), params)
-
-
-def _span(pair: Numbers, params: LevelsParams) -> float:
-    """By how much the further one's part of what two components serve grows from smaller sizes to larger ones, of those
-    that they often serve; medians, as one size may have been disturbed. 1 where one is memory's, or there are hardly
-    any."""
-    both = pair[:-1].sum(axis=1)
-    often = both >= max(params.doubtful, params.seen * float(both.max()))
-    parts = pair[:-1][often, 1] / both[often]
-    if len(parts) < 3 or pair[-1].max() >= params.seen / 2:
-        return 1.0
-    return max(float(np.median(parts[at:]) - np.median(parts[:at])) for at in range(1, len(parts)))
+    return np.asarray(weights[..., ::-1].cumsum(axis=-1)[..., ::-1] - weights)
 
 
 def _rising(weights: Numbers) -> Numbers:
-    """Weights such that further levels never serve less of a larger working set, as what disturbs one evicts lines."""
+    """Weights such that further components never serve less of a larger working set, as what disturbs one evicts
+    lines."""
     beyond = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
     beyond = np.minimum.accumulate(beyond[::-1], axis=0)[::-1]
-    return -np.diff(beyond, axis=1, append=0.0)
-
-
-class _State:
-    """Latencies of the components and their weights at each size."""
-
-    def __init__(self, sources: Sequence[Source], params: LevelsParams, blurred: int) -> None:
-        """With the first and the last one's latency, and weights by where the others' means lie between; `blurred` as
-        in `LevelsParams`."""
-        self.params, self.overhead = params, np.array([each.overhead for each in sources])
-        self._blurs = np.repeat(params.blurs, blurred)
-        self.readings = Readings([each.intervals for each in sources], params)
-        means = np.array([mean_cycles(each) for each in sources])
-        self.cycles = means[[0, -1]]
-        away = np.clip((means - means[0]) / max(means[-1] - means[0], EPSILON), params.stray, 1 - params.stray)
-        self.weights = np.stack([1 - away, away], axis=1)
-        self.likelihood = np.zeros(len(sources))
-
-    def fitted(self) -> _State:
-        """With as many components as explain some size clearly better."""
-        self.settle()
-        while len(self.cycles) < self.params.most and (cycles := self.another()):
-            self.add(cycles)
-            self.settle()
-        self.prune()
-        self.begin_again()
-        self.prune()  # of what now stands elsewhere
-        return self
-
-    def expect(self, cycles: Numbers, weights: Numbers, blur: float = 0.0) -> Expected:
-        """By latencies of shape (sizes or 1, components) and such weights."""
-        return self.readings.expect(cycles, weights, self.overhead, blur)
-
-    def add(self, cycles: float) -> None:
-        """A further component, which takes about so many cycles, everywhere as likely as the others."""
-        self.cycles = np.append(self.cycles, cycles)
-        share = 1.0 / len(self.cycles)
-        self.weights = np.column_stack([(1 - share) * self.weights, np.full(len(self.weights), share)])
-
-    def settle(self) -> None:
-        """Turns until latencies hardly move; accelerated, as weights and latencies trade off on a coarse clock."""
-        for blur in self._blurs:
-            self._turn(float(blur))
-        for _ in range(self.params.leaps):
-            before = self.cycles
-            path = [self._vector()]
-            for _ in range(2):
-                self._turn(0.0)
-                path.append(self._vector())
-            self._set(extrapolated(path, 1.0, self.params.stride))
-            self._turn(0.0)
-            if np.all(np.abs(self.cycles - before) <= self.params.still * before):
-                break
-
-    def begin_again(self) -> None:
-        """From other weights, and with each of the inner latencies in turn at a part of itself: what was begun as a
-        mixture of two levels stays one, as weights and latencies trade off. Kept where the likelihood grows."""
-        for number in np.argsort(self.cycles)[1:-1]:
-            before = self.cycles.copy(), self.weights.copy(), self.likelihood.copy()
-            self.cycles = self.cycles.copy()
-            self.cycles[number] *= self.params.elsewhere
-            self.weights = (self.weights + 1.0 / len(self.cycles)) / 2
-            self.settle()
-            if float(self.likelihood.sum()) <= float(before[2].sum()):
-                self.cycles, self.weights, self.likelihood = before
-
-    def _vector(self) -> Numbers:
-        """Weights, and latencies on a scale on which they matter as much."""
-        return np.concatenate([self.weights.ravel(), np.log(self.cycles)])
-
-    def _set(self, vector: Numbers) -> None:
-        weights, cycles = np.split(vector, [self.weights.size])
-        weights = np.clip(weights.reshape(self.weights.shape), EPSILON, None)
-        self.weights = weights / weights.sum(axis=1, keepdims=True)
-        before, leap = np.log(self.cycles), self.params.leap
-        self.cycles = np.exp(np.clip(cycles, before - leap, before + leap))
-
-    def _turn(self, blur: float) -> None:
-        found = self.expect(self.cycles[None, :], self.weights, blur)
-        self.likelihood, self.weights = found.likelihood, _weights(found.served)
-        self.cycles = _solved(*found.normal_equations(self.overhead), self.cycles)
-
-    def prune(self) -> None:
-        """Without components, begun with others before, that by now explain no size clearly better."""
-        for number in range(len(self.cycles) - 1, -1, -1):
-            left = np.delete(np.arange(len(self.cycles)), number)
-            if len(left) >= 2 and self._gains(left).max() < self.params.gain:
-                self.cycles, self.weights = self.cycles[left], self.weights[:, left]
-                self.settle()
-
-    def _gains(self, left: NDArray[np.int64]) -> Numbers:
-        """By how much of the logarithm of the likelihood per interval all components explain each size better than
-        those that are left."""
-        weights = _weights(self.weights[:, left] + self.params.stray)
-        for _ in range(self.params.trial):
-            found = self.expect(self.cycles[None, left], weights)
-            weights = _weights(found.served)
-        return np.asarray((self.likelihood - found.likelihood) / self.readings.total)
-
-    def merge(self) -> None:
-        """Components in ascending order; those that came closer to each other than levels are become one."""
-        order = np.argsort(self.cycles)
-        cycles, weights = self.cycles[order], self.weights[:, order]
-        groups = np.cumsum(np.concatenate([[0], cycles[1:] / cycles[:-1] >= self.params.apart]).astype(np.int64))
-        mass = weights.sum(axis=0)
-        self.cycles = np.bincount(groups, mass * cycles) / np.maximum(np.bincount(groups, mass), EPSILON)
-        self.weights = np.stack([weights[:, groups == each].sum(axis=1) for each in range(groups[-1] + 1)], axis=1)
-
-    def another(self) -> float:
-        """Cycles of a further component that explains some size better, 0 where there is none apart from those that are
-        there. Of several the one is known best that explains most of its size."""
-        sizes, share = len(self.weights), self.params.share
-        weights = np.column_stack([(1 - share) * self.weights, np.full(sizes, share)])
-        begins = np.array([each for each in self._grid() if self._apart(each)])
-        screened = [
-            self.expect(np.append(self.cycles, each)[None, :], weights, self.params.blurs[0]).likelihood
-            for each in begins
-        ]
-        if not screened:
-            return 0.0
-        cycles = np.column_stack([np.tile(self.cycles, (sizes, 1)), begins[np.argmax(screened, axis=0)]])
-        for blur in (*self.params.blurs, *[0.0] * (self.params.trial - len(self.params.blurs))):
-            found = self.expect(cycles, weights, blur)
-            weights = _weights(found.served)
-            cycles[:, -1] = np.maximum(found.one_latency(-1, cycles, self.overhead)[0], _LEAST)  # the others stay
-        gain = (found.likelihood - self.likelihood) / self.readings.total
-        gain[[not self._apart(each) for each in cycles[:, -1]]] = 0.0
-        best = int(np.argmax(np.where(gain >= self.params.gain, gain * weights[:, -1], 0.0)))
-        return float(cycles[best, -1]) if gain[best] >= self.params.gain else 0.0
-
-    def _grid(self) -> list[float]:
-        """Latencies to begin with, from the nearest component to beyond the furthest."""
-        low, high = float(self.cycles.min()), self.params.beyond * float(self.cycles.max())
-        steps = int(np.log(high / low) / np.log(self.params.begins))
-        return [low * self.params.begins**number for number in range(1, steps + 1)]
-
-    def _apart(self, cycles: float) -> bool:
-        ratios = cycles / self.cycles
-        return bool(np.all(np.maximum(ratios, 1 / ratios) >= self.params.apart))
-
-
-def _weights(served: Numbers) -> Numbers:
-    found: Numbers = served / np.maximum(served.sum(axis=1, keepdims=True), EPSILON)
-    return found
-
-
-def _solved(matrix: Numbers, right: Numbers, before: Numbers) -> Numbers:
-    """Least squares, drawn a little towards what was known before where hardly any load says anything."""
-    ridge = _RIDGE * max(float(np.trace(matrix)), EPSILON) * np.eye(len(before))
-    found: Numbers = np.maximum(np.linalg.solve(matrix + ridge, right + ridge @ before), _LEAST)
-    return found
-
-
-_RIDGE = 1e-6
-"""Of all that loads say of latencies, what counts for the ones before."""
-
-_LEAST = 0.1
-"""Cycles of a load."""
+    return np.asarray(-np.diff(beyond, axis=1, append=0.0))

@@ -61,11 +61,12 @@ def steady(paces: ArrayLike) -> NDArray[np.bool_]:
 
 
 def quantile_of_steady(values: ArrayLike, paces: ArrayLike, quantile: float, bias: float = 0.0) -> Interval:
-    """The quantile of the steady rounds; where there is only one, its value, and an interval that holds it and that of
-    all rounds."""
+    """The quantile of the steady rounds; where there are one or two, which say little of their spread, an interval that
+    holds it and that of all rounds."""
     known = np.asarray(values, dtype=np.float64)
-    found, among = (quantile_of_rounds(each, quantile, (bias, bias)) for each in (known[steady(paces)], known))
-    if np.isfinite(found.low) or not np.isfinite(found.value):
+    kept = known[steady(paces)]
+    found, among = (quantile_of_rounds(each, quantile, (bias, bias)) for each in (kept, known))
+    if np.isfinite(kept).sum() > 2 or not np.isfinite(found.value):
         return found
     low, high = min(found.value - bias, among.low), max(found.value + bias, among.high)
     return Interval(found.value, float(low), float(high))

@@ -56,7 +56,7 @@ class BoundedMachine(BareMachine):
 
 def bounded(line_size: int = 64) -> Context:
     """A context whose clock is fine, and which sees no co-runners."""
-    levels = Levels(walks={}, cycles=CYCLES)
+    levels = Levels(cycles=CYCLES)
     return Context(
         machine=BoundedMachine(line_size),
         calibration=Calibration(levels=levels, line_bytes=line_size, step_ticks=1.0, control_scale=0),

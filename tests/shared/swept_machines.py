@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from setebench.calibration import Calibration
-from setebench.experiments.levels import find_walks, working_memory
+from setebench.experiments.levels import find_levels
 from setebench.machine import Machine
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -33,5 +33,5 @@ def swept(machine: Any, seed: int = 5, **settings: Any) -> Context:
 
 def _known(machine: Machine) -> Calibration:
     context = Context(machine=machine, seed=1, fast=True)
-    find_walks(context, working_memory(context))
+    find_levels(context)
     return context.calibration

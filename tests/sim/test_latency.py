@@ -12,7 +12,7 @@ from small_presets import small_file
 
 from setebench import campaign
 from setebench.compare import Agreement, compare
-from setebench.experiments.levels import find_walks, working_memory
+from setebench.experiments.levels import find_levels
 from setebench.judge import Judgement, Verdict
 from setebench.machine import open_machine
 from setebench.results import Document
@@ -65,9 +65,8 @@ def test_inference_is_repeated_without_the_machine() -> None:
 def test_levels_are_found_once() -> None:
     with closing(open_machine(f"sim:{small_file('plain')}")) as machine:
         first = Context(machine=machine, fast=True)
-        region = working_memory(first)
-        walks = find_walks(first, region)
-    # the machine is closed by now, and any run on it would say so
+        levels = find_levels(first)
+    # no run on a machine that is closed by now
     second = Context(machine=machine, fast=True, calibration=first.calibration)
-    assert find_walks(second, region) == walks
+    assert find_levels(second) == levels
     assert second.evidence["sweep"] == first.evidence["sweep"]

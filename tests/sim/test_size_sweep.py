@@ -10,7 +10,7 @@ import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.calibration import Levels
-from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.levels import find_levels
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -25,8 +25,7 @@ still there, after so many misses per line of the cache, with a probability of e
 
 def found(**changes: Any) -> Levels:
     with closing(quiet(**changes)) as machine:
-        context = Context(machine=machine, seed=1, fast=True)
-        return find_levels(context, working_memory(context))
+        return find_levels(Context(machine=machine, seed=1, fast=True))
 
 
 @pytest.mark.parametrize(
@@ -48,4 +47,4 @@ def test_all_levels_are_found_and_end_where_they_are_full(changes: dict[str, Any
 
 
 def test_no_third_level_is_made_up_where_there_is_none() -> None:
-    assert list(found(clock=COARSE, l3=None).walks) == ["l1", "l2", "memory"]
+    assert list(found(clock=COARSE, l3=None).cycles) == ["l1", "l2", "memory"]

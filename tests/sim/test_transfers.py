@@ -21,7 +21,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
 
-LEVELS = Levels(walks={}, cycles={"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY})
+LEVELS = Levels(cycles={"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY})
 NAN = float("nan")
 
 

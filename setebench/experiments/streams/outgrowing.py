@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from setebench.calibration import MEMORY, Levels
-from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.size_sweep import SizeSweepParams
-from setebench.scenario import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +30,6 @@ class Outgrowing(NamedTuple):
     least: int
     wanted: int
     last: float
-
-
-def measured_levels(context: Context) -> Levels:
-    """Levels of this machine."""
-    context.progress("where the levels end")
-    region = working_memory(context)
-    try:
-        return find_levels(context, region)
-    finally:
-        context.machine.release(region)
 
 
 def like_memory(levels: Levels, name: str) -> bool:

@@ -27,7 +27,6 @@ from setebench.sim import spec
 from setebench.stats.estimate import Interval
 
 LEVELS = Levels(
-    walks={},
     cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0},
     capacity={"l1": Interval(32e3, 32e3, 32e3), "l2": Interval(1e6, 1e6, 1e6)},
 )
@@ -129,7 +128,6 @@ SIZES = [MIB << octave for octave in range(6)]
 
 def swept(*rounds: list[float]) -> Levels:
     return Levels(
-        walks={},
         cycles={"l1": 5.0, "l2": 15.0, "l3": 60.0, "memory": 300.0},
         capacity={"l3": Interval(4.0 * MIB, 2.0 * MIB, 8.0 * MIB)},
         sweep={"size_bytes": SIZES, "rounds": list(rounds)},

@@ -11,7 +11,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
 
-LEVELS = Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0})
+LEVELS = Levels(cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0})
 """Of the quiet machine, about."""
 
 COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0, drift=0.04, drift_period_cycles=2e7)

@@ -120,7 +120,7 @@ def context_of(**shape: Any) -> Context:
     cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
     cycles = {name: each for name, each in cycles.items() if shape.get(name, True) is not None}
     return Context(
-        machine=quiet(**shape), calibration=Calibration(levels=Levels(walks={}, cycles=cycles), line_bytes=64)
+        machine=quiet(**shape), calibration=Calibration(levels=Levels(cycles=cycles), line_bytes=64)
     )
 
 

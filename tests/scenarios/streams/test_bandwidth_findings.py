@@ -89,7 +89,6 @@ def ends(**known: float) -> dict[str, Interval]:
 
 
 LEVELS = Levels(
-    walks={},
     cycles={"l1": 5.0, "l2": 16.0, "l3": 60.0, "memory": 300.0},
     capacity=ends(l1=32768.0, l2=1048576.0, l3=8388608.0),
 )
@@ -110,7 +109,7 @@ def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
     known = capacities if last_known or len(capacities) == 1 else dict(list(capacities.items())[:-1])
     machine = facts(tuple((core, core + threads) if smt == 2 else (core,) for core in range(threads)))
     cpus = machine.cpus
-    levels = Levels(walks={}, cycles=cycles, capacity=ends(**known))
+    levels = Levels(cycles=cycles, capacity=ends(**known))
     found = bytes_of(levels, machine, cpus)
     shares = {name: end / (len(cpus) if shared(levels, name) else smt) for name, end in known.items()}
     for number, name in enumerate(capacities):

@@ -1,0 +1,58 @@
+"""Levels from sweeps that the latency scenario made of real CPUs, all rounds disturbed in one way or another.
+
+Both files come from KVM guests on an Intel Emerald Rapids (family 6, model 207). `emerald-rapids-two-cpus.npz` had two
+programs to run on its two virtual CPUs meanwhile; `emerald-rapids-sixteen-cpus.npz` had SMT co-runners on all its
+cores, which took most of the first level and made the last one slower: 85 to 150 cycles. Plain C says 5.005 to 5.07
+cycles of the first level and 15.98 of the second, in both. `ticks` are of all samples of a working set behind those of
+another one, `samples` of each; infinite ones are flushed lines.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from setebench.calibration import Levels
+from setebench.experiments.levels import levels_of
+from setebench.experiments.size_sweep import Sized
+from setebench.stats.pairs import Paired
+
+FILES = ("emerald-rapids-two-cpus", "emerald-rapids-sixteen-cpus")
+
+
+@cache
+def inferred(name: str) -> Levels:
+    with np.load(Path(__file__).with_name(f"{name}.npz")) as file:
+        parts = np.split(file["ticks"].astype(np.int64), np.cumsum(file["samples"])[:-1])
+        common = {"step_ticks": float(file["step_ticks"]), "reference_cycles": float(file["reference_cycles"])}
+        rounds: list[list[Sized]] = [[] for _ in range(int(file["round"].max()) + 1)]
+        for at, size, loads, ticks in zip(file["round"], file["size_bytes"], file["loads"], parts, strict=True):
+            samples = Paired(ticks=ticks, accesses=int(loads), **common)
+            rounds[at].append(Sized(size_bytes=float(size), samples=samples))
+        return levels_of(rounds, float(file["ticks_per_second"]))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_three_caches_and_no_fourth(name: str) -> None:
+    found = inferred(name)
+    assert found.caches == ("l1", "l2", "l3")
+    assert 85.0 <= found.cycles["l3"] <= 125.0
+    assert 250.0 <= inferred(FILES[0]).cycles["memory"] <= 400.0
+
+
+@pytest.mark.parametrize(("name", "error"), [(FILES[0], 0.2), (FILES[1], 0.8)])
+def test_near_levels_take_what_plain_c_says(name: str, error: float) -> None:
+    found = inferred(name).latency
+    for level, cycles, half_width in (("l1", 5.005, 0.1), ("l2", 15.98, error)):
+        each = found[level]
+        assert each.low - 0.02 <= cycles <= each.high + 0.02
+        assert each.value == pytest.approx(cycles, abs=half_width)
+        assert (each.high - each.low) / 2 <= half_width
+
+
+def test_what_sizes_outgrow_is_between_two_of_them() -> None:
+    for level, (low, high) in {"l1": (32, 54), "l2": (800, 2300), "l3": (1700, 3500)}.items():
+        assert low <= inferred(FILES[0]).capacity[level].value / 1024 <= high
