@@ -24,11 +24,11 @@ from setebench.scenario import Context, Option, Scenario
 from . import eviction_sets
 from .cores import Reads, chase_together, read_lines, sibling_finding, siblings, thread_starts, transfer_findings
 from .eviction_sets import EvictionRound, measure_eviction, second_cache_findings, second_cache_shape
-from .faults import PAGE_BYTES, FaultRound, fault_finding, first_touches
+from .faults import PAGES, FaultRound, fault_finding, first_touches
 from .first_cache import StrideRound, first_cache_findings, first_cache_shape, measure_strides
 from .line_size import line_findings
 from .replacement import Replaced, SecondReplaced, measure_first, measure_second, replacement_finding, second_findings
-from .tlbs import HUGE_PAGE, TlbRound, measure_large, measure_tlbs, tlb_evidence, tlb_findings
+from .tlbs import HUGE_PAGE, TlbRound, measure_tlbs, tlb_evidence, tlb_findings
 
 
 @dataclass(kw_only=True)
@@ -40,7 +40,7 @@ class _Rounds:
     evictions: list[EvictionRound] = field(default_factory=list)
     second: list[SecondReplaced] = field(default_factory=list)
     tlbs: list[TlbRound] = field(default_factory=list)
-    large: list[TlbRound | None] = field(default_factory=list)
+    large: list[TlbRound] = field(default_factory=list)
     faults: dict[str, list[FaultRound]] = field(default_factory=dict)
     reads: list[Reads] = field(default_factory=list)
     threads: list[float] = field(default_factory=list)
@@ -86,12 +86,12 @@ def _caches(context: Context, pool: Pool, found: _Rounds) -> None:
 def _tlbs(context: Context, _pool: Pool, found: _Rounds) -> None:
     found.tlbs.append(measure_tlbs(context))
     if HUGE_PAGE in context.machine.facts.page_sizes:
-        found.large.append(measure_large(context, found.tlbs[-1]))
+        found.large.append(measure_tlbs(context, HUGE_PAGE))
 
 
 def _faults(context: Context, _pool: Pool, found: _Rounds) -> None:
-    for pages, size in PAGE_BYTES.items():
-        if size in context.machine.facts.page_sizes:
+    for pages, size in PAGES.items():
+        if size.bytes in context.machine.facts.page_sizes:
             found.faults.setdefault(pages, []).append(first_touches(context, pages))
 
 

@@ -51,7 +51,6 @@ class StrideRound(msgspec.Struct, frozen=True, kw_only=True):
 
     strides: tuple[int, ...]
     lines: tuple[int, ...]
-    line_bytes: int
 
 
 def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
@@ -65,7 +64,7 @@ def measure_strides(context: Context, params: Params = PARAMS) -> StrideRound:
             lines.append(_staying(context, region, stride, max(2, lines[-1] // 2), params))
     finally:
         context.machine.release(region)
-    return StrideRound(strides=strides, lines=tuple(lines[1:]), line_bytes=region.line_size)
+    return StrideRound(strides=strides, lines=tuple(lines[1:]))
 
 
 def _staying(context: Context, region: Region, stride: int, begin: int, params: Params) -> int:
@@ -108,40 +107,33 @@ class FirstShape(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_cache_findings(rounds: Sequence[StrideRound], params: Params = PARAMS) -> Iterator[Finding]:
     """Size, ways and index."""
-    size, ways, index = ("cache.l1.size", "bytes"), ("cache.l1.ways", "ways"), ("cache.l1.index", "string")
     shape = first_cache_shape(rounds, params)
     if shape is None:
-        hashed = min(_fits(rounds).values()) > params.most_ways
+        stay = np.median([each.lines for each in rounds], axis=0)
+        hashed = stay[np.array(rounds[0].strides) >= TLB_PAGE_BYTES].min() > params.most_ways
         why = "no address bits choose the set" if hashed else "strides don't agree on the lines that stay in a set"
-        for parameter, unit in (size, ways):
-            yield unresolved(parameter, unit, why, METHOD)
+        yield unresolved("cache.l1.size", "bytes", why, METHOD)
+        yield unresolved("cache.l1.ways", "ways", why, METHOD)
+        index = "cache.l1.index", "string"
         yield chosen(index[0], "hashed", index[1], METHOD) if hashed else unresolved(*index, why, METHOD)
         return
     why = f"only {shape.agreed:.0%} of rounds and strides agree: others on the core take room"
-    for (parameter, unit), value in ((size, shape.bytes), (ways, shape.ways)):
+    for parameter, value, unit in (("cache.l1.size", shape.bytes, "bytes"), ("cache.l1.ways", shape.ways, "ways")):
         sure = shape.agreed >= params.agree
         yield chosen(parameter, value, unit, METHOD) if sure else at_least(parameter, value, unit, why, METHOD)
-    yield chosen(index[0], "linear", index[1], METHOD)
-
-
-def _fits(rounds: Sequence[StrideRound], least: int = TLB_PAGE_BYTES) -> dict[int, int]:
-    """The commonest count of lines that stay, by strides of so many bytes and more."""
-    strides = {stride: at for at, stride in enumerate(rounds[0].strides) if stride >= least}
-    return {stride: commonest([each.lines[at] for each in rounds]) for stride, at in strides.items()}
+    yield chosen("cache.l1.index", "linear", "string", METHOD)
 
 
 def first_cache_shape(rounds: Sequence[StrideRound], params: Params = PARAMS) -> FirstShape | None:
     """The shape that fits the counts at all strides; None where none does. Ways are the commonest count at strides of a
     page and more; the smallest stride with that count is a way's bytes."""
-    fits, pages = _fits(rounds, 0), list(_fits(rounds).values())
-    ways = commonest(pages)
-    way = min(stride for stride, lines in fits.items() if lines == ways)
-    for at, stride in enumerate(rounds[0].strides):
-        room, most = ways * max(1, way // stride), float(np.quantile([each.lines[at] for each in rounds], RATE))
-        if not params.fewest * min(room, params.most_lines) <= most <= params.largest * room:
-            return None
-    unlike = sum(lines > ways for stride, lines in fits.items() if stride > way)
-    if unlike > params.unlike or min(pages) > params.most_ways:
+    strides, counts = np.array(rounds[0].strides), np.array([each.lines for each in rounds])
+    fits = np.array([commonest(column) for column in counts.T.tolist()])
+    ways = commonest(fits[strides >= TLB_PAGE_BYTES].tolist())
+    way = int(strides[fits == ways].min())
+    room, most = ways * np.maximum(1, way // strides), np.quantile(counts, RATE, axis=0)
+    outside = (most < params.fewest * np.minimum(room, params.most_lines)) | (most > params.largest * room)
+    unlike = int(((fits > ways) & (strides > way)).sum())
+    if outside.any() or unlike > params.unlike or ways > params.most_ways:
         return None
-    votes = [lines for each in rounds for stride, lines in zip(each.strides, each.lines, strict=True) if stride >= way]
-    return FirstShape(ways=ways, bytes=ways * way, agreed=float(np.mean([lines == ways for lines in votes])))
+    return FirstShape(ways=ways, bytes=ways * way, agreed=float(np.mean(counts[:, strides >= way] == ways)))

@@ -16,7 +16,7 @@ from setebench.experiments.paired import run_paired
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.stats.pairs import Paired, located
+from setebench.stats.pairs import located
 
 Lines = NDArray[np.int64]
 
@@ -57,29 +57,11 @@ class Pool:
         self.context.machine.release(self.region)
 
 
-def chase_once(
-    context: Context, region: Region, lines: Lines, params: ChaseParams | None = None, *, warmup: int = 2
-) -> Paired:
-    """Paired samples of a chase round and round these lines of `region`, shape (n,), in this order, once it has
-    settled. Samples begin one behind the other all along the lines."""
-    params = params or ChaseParams()
-    context.machine.link(region, lines)
-    settling = max(len(lines) * params.settle, params.steps)
-    context.machine.run(Probe().chase(LINE, settling), {LINE: lines[:1]}, cpu=context.cpu)
-    begins = np.arange(params.samples + warmup) * params.steps % len(lines)
-    probe = Probe().paired(Probe().chase(LINE, params.steps))
-    return run_paired(context, probe, {LINE: lines[begins]}, accesses=params.steps, warmup=warmup)
-
-
 def chase_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
-    """Core cycles a load of such a chase; NaN where too few samples were undisturbed."""
-    params = params or ChaseParams()
-    return located(chase_once(context, region, lines, params)) / params.steps
-
-
-def settled_cycles(context: Context, region: Region, lines: Lines, params: ChaseParams | None = None) -> float:
-    """As `chase_cycles`, but the difference of a chase and the one of twice the steps that goes on from there, per
-    load: where a bracket's own data push something out of a full set, all of that is lost once, in both."""
+    """Core cycles that a load takes of a chase round and round these lines of `region`, shape (n,), in this order, once
+    it has settled; NaN where too few samples were undisturbed. It is the difference of a chase and the one of twice the
+    steps that goes on from there: where a bracket's own data push something out of a full set, all of that is lost
+    once, in both."""
     params, warmup = params or ChaseParams(), 2
     context.machine.link(region, lines)
     context.machine.run(Probe().chase(LINE, len(lines) * params.settle), {LINE: lines[:1]}, cpu=context.cpu)

@@ -31,9 +31,8 @@ KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, MOVES, CLOCK
 """Places of a policy's rules in the words that the compiled model reads, of what the cache does with lines of the one
 before it, of its clock and of its random number."""
 
-KEPT, EXCLUSIVE, OF_VICTIMS = range(3)
-"""A cache is filled by loads; it is filled by what the cache before evicts, and a hit moves the line there; or it is
-filled so, and keeps what hits."""
+KEPT, EXCLUSIVE = range(2)
+"""A cache is filled by loads, or by what the cache before evicts, and a hit moves the line there."""
 
 OLDEST, MOST_WAYS = 3, 32
 """The highest of two-bit ages, and the largest number of ways that is modelled."""
@@ -199,8 +198,6 @@ def _misses(ways: int, c: Lines, lines: Lines, found: Numbers) -> None:
             found[row, at] += way < 0
             if way >= 0 and c[MOVES] == EXCLUSIVE:
                 tags[way] = way = -1
-            elif way >= 0 and c[MOVES] == OF_VICTIMS:
-                _touch(state, ways, way, c, False)
             new = way < 0
             if new:
                 way = _victim(tags, state, ways, c)

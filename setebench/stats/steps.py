@@ -1,20 +1,17 @@
 """Steps of a cost over the number of lines or pages that are used in turn: what a table of entries holds, and a miss.
 
 A set of W ways that replaces the oldest entry has lost one once W others of the set were used. If pages fill sets
-evenly, a step is sharp: it begins at the number of entries and is one entry of each set long. If sets get theirs by
-chance (random frames, a hashed index), it is as wide as a Poisson distribution. Both are known from where a quarter, a
-half and three quarters of the step have risen.
+evenly, a step is sharp: it begins at the number of entries and is one entry of each set long. It is known from where a
+quarter, a half and three quarters of the step have risen.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 Numbers = NDArray[np.float64]
 
@@ -32,7 +29,6 @@ class StepParams(msgspec.Struct, frozen=True, kw_only=True):
     least_cycles: float = 3.0  # no table answers sooner after the one before it
     most_single: int = 320  # entries of a table of one set, all of which are compared at once; 160 are the most known
     error: float = 0.02  # relative error of where a part of a sharp step has risen: between numbers a few % apart
-    chance_error: float = 0.04  # of one whose sets get theirs by chance, which is known less well (nested page tables)
     most_ways: int = 32  # of set-associative tables
     sure: float = 0.95  # probability from which a number of entries is said to be known
 
@@ -84,17 +80,6 @@ def _reached(numbers: Numbers, cost: Numbers, level: float) -> float:
     return float(numbers[last] + share * (numbers[last + 1] - numbers[last]))
 
 
-@cache
-def _shapes(most_ways: int) -> tuple[Numbers, Numbers]:
-    """Where parts of a step have risen, relative to the entries, shape (2, ways, 3): sets filled evenly, by chance."""
-    ways = np.arange(1, most_ways + 1)
-    even = 1 + PARTS / ways[:, None]
-    load = np.geomspace(0.05, 4.0, 2000)
-    missing = np.array([special.gammainc(each, each * load) for each in ways])  # P(Poisson(ways x load) >= ways)
-    chance = np.array([np.interp(PARTS, row, load) for row in missing])
-    return even, chance
-
-
 def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """The largest odd divisor of each: numbers of entries, ways or slices are the less common the larger it is, 1 /
     oddness beside a power of two."""
@@ -102,18 +87,16 @@ def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def entries_of(risen: Risen, even: bool, params: StepParams | None = None) -> tuple[int, float]:
-    """The number of entries of the table whose step has risen so, and its probability among all tables of up to
-    `most_ways` ways and a power of two of sets, or of one set; odd multiples are less common, as 1 over the multiple.
-    Whether pages fill sets evenly, or lie at random."""
+def entries_of(risen: Risen, params: StepParams | None = None) -> tuple[int, float]:
+    """The number of entries of the table whose step has risen so, if pages fill its sets evenly, and its probability
+    among all tables of up to `most_ways` ways and a power of two of sets, or of one set; odd multiples are less common,
+    as 1 over the multiple."""
     params = params or StepParams()
     ways, sets = np.meshgrid(np.arange(1, params.most_ways + 1), 2 ** np.arange(17), indexing="ij")
-    shape = _shapes(params.most_ways)[0 if even else 1]
     single = np.arange(max(2, int(risen[0]) - 4), min(int(risen[2]) + 5, params.most_single))  # one set of so many ways
     numbers = np.concatenate([(ways * sets).ravel(), single])
-    rises = np.concatenate([((ways * sets)[..., None] * shape[:, None, :]).reshape(-1, 3), single[:, None] + PARTS])
-    off = (np.log(np.array(risen)) - np.log(rises)) / (params.error if even else params.chance_error)
-    weights = (off**2).sum(axis=1) / 2
+    rises = numbers[:, None] + PARTS * np.concatenate([sets.ravel(), np.ones_like(single)])[:, None]
+    weights = ((np.log(np.array(risen)) - np.log(rises)) ** 2).sum(axis=1) / params.error**2 / 2
     likely = np.exp(weights.min() - weights) / oddness(numbers)
     total, where = np.unique(numbers, return_inverse=True)
     posterior = np.bincount(where, likely) / likely.sum()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from setebench.stats.steps import PARTS, Risen, entries_of, steps
+from setebench.stats.steps import PARTS, entries_of, steps
 
 NUMBERS = np.unique(np.round(np.geomspace(12, 6000, 120)))
 
@@ -13,14 +13,6 @@ NUMBERS = np.unique(np.round(np.geomspace(12, 6000, 120)))
 def lost(numbers: np.ndarray, entries: int, ways: int) -> np.ndarray:
     """Fraction of pages whose set got more than its ways, where pages fill sets evenly."""
     return np.clip((numbers - entries) * ways / entries, 0.0, 1.0)
-
-
-def by_chance(entries: int, ways: int) -> Risen:
-    """Where parts of a step have risen in 4,000 drawn layouts."""
-    rng, numbers = np.random.default_rng(3), np.unique(np.round(np.geomspace(entries / 8, entries * 4, 200)))
-    risen = [np.mean(rng.poisson(number * ways / entries, 4000) >= ways) for number in numbers]
-    low, middle, high = np.interp(PARTS, np.maximum.accumulate(risen), numbers)
-    return float(low), float(middle), float(high)
 
 
 @pytest.mark.parametrize(("first", "second"), [((96, 6), (2048, 16)), ((64, 64), (1536, 12)), ((16, 16), (512, 4))])
@@ -49,16 +41,9 @@ def test_flat_costs_have_none() -> None:
     assert steps(NUMBERS, 0.2 * np.random.default_rng(2).standard_normal(len(NUMBERS))) == []
 
 
-@pytest.mark.parametrize("entries_and_ways", [(64, 4), (96, 6), (512, 4), (640, 5), (1536, 12), (2048, 16), (3072, 24)])
+@pytest.mark.parametrize("entries_and_ways", [(96, 6), (640, 5), (2048, 16)])
 def test_the_table_of_a_sharp_step(entries_and_ways: tuple[int, int]) -> None:
     entries, ways = entries_and_ways
     low, middle, high = (entries * (1 + PARTS / ways)).tolist()
-    assert entries_of((low, middle, high), True)[0] == entries
-    assert entries_of((low, middle, high), True)[1] > 0.9
-
-
-@pytest.mark.parametrize("entries_and_ways", [(512, 4), (1024, 8), (1536, 12), (2048, 16), (3072, 12)])
-def test_the_table_of_pages_at_random(entries_and_ways: tuple[int, int]) -> None:
-    found, sure = entries_of(by_chance(*entries_and_ways), False)
-    assert found == entries_and_ways[0]
-    assert sure > 0.5
+    assert entries_of((low, middle, high))[0] == entries
+    assert entries_of((low, middle, high))[1] > 0.9

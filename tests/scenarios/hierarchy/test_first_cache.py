@@ -26,7 +26,7 @@ def measured(rounds: int = 1, **changes: object) -> dict[str, Finding]:
 
 
 def inferred(*counts: tuple[int, ...]) -> dict[str, Finding]:
-    rounds = [StrideRound(strides=STRIDES, lines=each, line_bytes=64) for each in counts]
+    rounds = [StrideRound(strides=STRIDES, lines=each) for each in counts]
     return {each.parameter.removeprefix("cache.l1."): each for each in first_cache_findings(rounds)}
 
 
