@@ -27,7 +27,7 @@ class Pages(NamedTuple):
     """Pages of so many bytes: how many are touched in a round, and in how many batches, the median of which counts."""
 
     bytes: int
-    count: int
+    touched: int
     batches: int
 
 

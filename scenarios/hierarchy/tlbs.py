@@ -59,6 +59,7 @@ class TlbParams:
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
     latest: float = 1.4  # times the entries, where half of a step has risen if these are replaced at random: 2 ln 2
     odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
+    most_odd: int = 5  # the same of those inferred from a step: 14 of 16 ways are left where others take 2 of each set
     counts: float = 0.98  # of the most that a round counted: so many were counted where nothing else took entries
     agree: float = 1.1  # ratio of rounds' steps up to which the same table was seen: what else runs takes entries
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
@@ -239,8 +240,8 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         bound = counted or int(np.quantile(begins, LATENCY))
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
     sharp = high < PARAMS.steep * low
-    entries, sure = entries_of((low, middle, high), STEPS)
-    if sharp and sure >= STEPS.sure:
+    entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
+    if sharp and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
         return decide.chosen(parameter, entries, "entries", METHOD)
     if counted is not None:
         return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)

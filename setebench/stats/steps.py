@@ -87,16 +87,16 @@ def oddness(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def entries_of(risen: Risen, params: StepParams | None = None) -> tuple[int, float]:
+def entries_of(risen: Risen, spread: float = 0.0, params: StepParams | None = None) -> tuple[int, float]:
     """The number of entries of the table whose step has risen so, if pages fill its sets evenly, and its probability
     among all tables of up to `most_ways` ways and a power of two of sets, or of one set; odd multiples are less common,
-    as 1 over the multiple."""
+    as 1 over the multiple. Rounds saw it with so much relative `spread`."""
     params = params or StepParams()
     ways, sets = np.meshgrid(np.arange(1, params.most_ways + 1), 2 ** np.arange(17), indexing="ij")
     single = np.arange(max(2, int(risen[0]) - 4), min(int(risen[2]) + 5, params.most_single))  # one set of so many ways
     numbers = np.concatenate([(ways * sets).ravel(), single])
     rises = numbers[:, None] + PARTS * np.concatenate([sets.ravel(), np.ones_like(single)])[:, None]
-    weights = ((np.log(np.array(risen)) - np.log(rises)) ** 2).sum(axis=1) / params.error**2 / 2
+    weights = ((np.log(np.array(risen)) - np.log(rises)) ** 2).sum(axis=1) / max(params.error, spread) ** 2 / 2
     likely = np.exp(weights.min() - weights) / oddness(numbers)
     total, where = np.unique(numbers, return_inverse=True)
     posterior = np.bincount(where, likely) / likely.sum()
