@@ -165,7 +165,7 @@ class Fit:
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self.model: dict[str, Rules] = {}
         self.costs = self._costs(self.model)
-        self._search()
+        self._climb()
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
@@ -198,34 +198,8 @@ class Fit:
 
     # -- search -----------------------------------------------------------------------------------------------------
 
-    def _search(self) -> None:
-        """Climb from nothing, and, where that leaves lines unexplained, from what comes behind single accesses."""
-        self._climb()
-        for name in self._beside_single():
-            if self.best <= self.params.least_gain:
-                break
-            before = self.model, self.costs, self.best
-            for _, _, model in sorted(self._additions(name, {}), key=lambda each: each[0])[:1]:
-                self._take(dict(model))
-            self._climb()
-            if self.best >= before[2] - self.params.least_gain:
-                self.model, self.costs, _ = before
-
-    def _beside_single(self) -> list[str]:
-        """Families that bring a line beside the base's first access, if one comes, those that explain most first.
-        Streams and strides need several accesses: fitted before these, they take rules that make up for them."""
-        seen = self.curves.get("base")
-        if seen is None:
-            return []
-        came = np.nan_to_num(seen.present[0]) > self.params.came
-        rules = {name: first_rules(name) for name in SPACES if not name.endswith(("stream", "stride"))}
-        found = [name for name in rules if bool((self._brought(seen, {name: rules[name]})[0] & came).any())]
-        return sorted(found, key=lambda name: self._cost_of({name: rules[name]}))
-
-    def _cost_of(self, model: Model) -> float:
-        return sum(self._costs(model).values())
-
     def _climb(self) -> None:
+        """Add families as long as that explains more, and leave out those that others replace."""
         while self._grow():
             for name in list(self.model):
                 without = {other: rules for other, rules in self.model.items() if other != name}
