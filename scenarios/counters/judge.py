@@ -206,7 +206,7 @@ def _primary(role: str, rows: Sequence[Row]) -> str:
 def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tuple[str, ...], bool]:
     """The explanation of what was counted (its own role where others explain as much), those that explain it about as
     well, and whether it explains all. Where nothing is expected, half of the most that it could be is predicted."""
-    family = next((each for each in FAMILIES if role in each), (role,))
+    family: tuple[str, ...] = next((each for each in FAMILIES if role in each), (role,))
     family += (OTHER_STALLS,) if role in PURE else (FLOOR,) if role == "l1d_inflight_sum" else ()
     observed = np.array([row.mean for row in rows])
     predicted = {name: np.array([row.expected.get(name, row.most / 2) for row in rows]) for name in family}

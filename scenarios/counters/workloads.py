@@ -289,8 +289,8 @@ class Battery:
         """What touches no memory, or one line that stays in L1."""
         none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
         yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), _count, HOT, expected=none)
-        for kind, operation in (("load", Probe().load(TARGET)), ("store", STORE)):
-            probe, line = partial(Probe().repeat, body=operation), self._targets(19).first
+        for kind, access in (("load", Probe().load(TARGET)), ("store", STORE)):
+            probe, line = partial(Probe().repeat, body=access), self._targets(19).first
             yield sized(f"hot_{kind}", probe, 64, line, HOT, expected={kind: 1.0}, beside=True)
         for name, operation, expected in (
             ("nops", "nop", {"instructions": 1.0}),
@@ -385,7 +385,7 @@ class Battery:
         expected = {"load_fb_hit": 0.0, "hitm_local": 0.0, **expected}
         tolerance = {role: max(self._params.looseness, min(n, 1 - n)) for role, n in expected.items()}
         near, starts = level == "l2", partial(ring.placed, RING_STEPS)
-        known = {"timed": STALLS if near else (), "warm": ring.chased, "beside": near}
+        known: dict[str, Any] = {"timed": STALLS if near else (), "warm": ring.chased, "beside": near}
         chase = partial(Probe().start().chase, TARGET, RING_STEPS)
         yield repeated(
             f"{level}_chase", chase().stop(), starts, 12, RING_STEPS, expected=expected, tolerance=tolerance, **known
@@ -395,7 +395,12 @@ class Battery:
 
     @staticmethod
     def _stored(level: str, ring: Ring, expected: Mapping[str, float], tolerance: Mapping[str, float]) -> Workload:
-        known = {"expected": expected, "tolerance": tolerance, "warm": ring.stored, "beside": not tolerance}
+        known: dict[str, Any] = {
+            "expected": expected,
+            "tolerance": tolerance,
+            "warm": ring.stored,
+            "beside": not tolerance,
+        }
         return repeated(f"{level}_store", STORE, partial(ring.placed, 1), 1024, **known)
 
     def _ring(self, size_bytes: float) -> Ring:
@@ -421,7 +426,11 @@ class Battery:
         elsewhere = set(facts.cpus) - {own, *self._siblings()}
         if elsewhere:
             probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
-            known = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}, "beside": True}
+            known: dict[str, Any] = {
+                "partners": {min(elsewhere): writes},
+                "expected": {"hitm_local": 1.0},
+                "beside": True,
+            }
             yield repeated("handed_over", probe, self._targets(20).drawn, self._params.repetitions, **known)
 
     # -- beside others ------------------------------------------------------------------------------------------------

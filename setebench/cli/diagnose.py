@@ -79,6 +79,9 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
     interrupted.
     """
+    from setebench.report.diagnosed import report
+    from setebench.report.table import render
+
     target = Output.choose(values["output"], values["form"], values["force"])
     if target.path is not None:
         target.check()
@@ -88,7 +91,8 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
         status = run.shell_status(values["child_status"])
     else:
         document, status = _demonstrated(values), 0
-    _deliver(document, target)
+    text = report(document) if target.form == "table" else render(document, target.form)
+    target.deliver_beside(text)
     if values["plot"] is not None:
         _draw(document, values["plot"], values["force"])
     ctx.exit(status)
@@ -166,18 +170,6 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     names = ("diagnose.lower_clock.time", "diagnose.lower_clock.energy") if values["lower_clock"] else ()
     gone = [Finding(parameter=each, unit="ratio", outcome=Outcome.UNAVAILABLE, reason=NOT_SINCE) for each in names]
     return msgspec.structs.replace(document, findings=[*document.findings, *gone]), run
-
-
-def _deliver(document: Document, target: Output) -> None:
-    """To the file that was named, else to standard error: standard output is the program's."""
-    from setebench.report.diagnosed import report
-    from setebench.report.table import render
-
-    text = report(document) if target.form == "table" else render(document, target.form)
-    if target.path is not None:
-        store.write(target.path, text.encode(), target.force)
-    else:
-        click.echo(text, err=True, nl=False)
 
 
 def _draw(document: Document, path: Path, force: bool) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import click
+
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.sections import Reference
@@ -65,6 +67,18 @@ class Output:
             store.check_target(self.path, self.force)
         elif sys.stdout is None:  # as Python has it where the caller closed the descriptor
             raise UsageError("standard output is closed; use -o FILE")
+
+    def deliver_beside(self, text: str) -> None:
+        """Write a text about a program, to standard error without a file: standard output is the program's."""
+        if self.path is not None:
+            store.write(self.path, text.encode(), self.force)
+            return
+        try:
+            click.echo(text, err=True, nl=False)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
 
     def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
         """Print or write the document. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""

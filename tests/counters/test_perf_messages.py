@@ -131,18 +131,3 @@ def test_a_guest_without_one() -> None:
     assert [check.status.value for check in guest.values()] == ["note", "good", "note", "good", "note", "note"]
     assert guest["free counters"].found == "none, no PMU"
     assert guest["counting rights"].found == "perf_event_paranoid 2, CAP_PERFMON"
-
-
-@pytest.mark.parametrize(
-    ("free", "status", "text"),
-    [
-        (8, "good", "8"),
-        (4, "good", "4"),
-        (3, "note", "3: taken"),
-        (0, "note", "none: taken"),
-        (None, "unknown", "taken"),
-    ],
-)
-def test_free_counters(free: int | None, status: str, text: str) -> None:
-    check = of(2, CounterReport(free=free, reason="taken"), pmus=["cpu"])["free counters"]
-    assert check.status.value == status and text in check.found

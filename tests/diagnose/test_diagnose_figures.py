@@ -53,14 +53,6 @@ def test_cycles_by_cause_and_latencies_of_a_stream() -> None:
     assert stream["memory_read"].value == pytest.approx(9.6)
 
 
-def test_intervals_of_a_run_that_stays_the_same_are_narrow_and_hold_the_truth() -> None:
-    read = found(timeline(BANDWIDTH_BOUND))["memory_read"]
-    assert read.low is not None and read.high is not None
-    assert read.low < 9.6 < read.high and read.high - read.low < 0.5
-    alone = found(timeline(BANDWIDTH_BOUND, intervals=1))["memory_read"]
-    assert alone.value == pytest.approx(9.6 * 0.94) and alone.low is None
-
-
 def test_what_is_not_there_is_unavailable_and_what_is_not_trusted_unresolved() -> None:
     lacking = timeline(without(BANDWIDTH_BOUND, "fb_full"))
     lacking = msgspec.structs.replace(lacking, roles={**lacking.roles, "fb_full": "no event here"})

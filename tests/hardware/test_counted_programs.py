@@ -87,11 +87,6 @@ def _link(entry: Path) -> str:
         return ""
 
 
-def test_no_such_process() -> None:
-    ended = stat("--pid", "4194304000")
-    assert (ended.status, ended.err) == (1, "Error: there is no process 4194304000\n")
-
-
 def test_a_limit_ends_a_program_and_leaves_a_process_alone() -> None:
     ended = stat("--duration", "0.2", "--format", "json", "--", "sleep", "30")
     assert ended.status == 0 and ended.run["signal"] == "SIGTERM" and ended.run["elapsed_seconds"] < 5

@@ -216,10 +216,3 @@ def test_python_code_counts_itself() -> None:
     assert block[2:4] == ["None", "True"] and 200 <= int(block[4]) <= 200 + 4 * SOME
     assert 900 <= int(threads[0]) <= 900 + 100 and int(threads[1]) < 300
     assert missing == ["None", "True"]
-
-
-def test_a_cpu_and_threads_exclude_each_other() -> None:
-    from setebench import UsageError, counting
-
-    with pytest.raises(UsageError, match="cpu=0"):
-        counting("page_fault", cpu=0, threads=True)

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from setebench import store
 from setebench.cli.options import child_status_option, duration_option, program_argument
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted, Run
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import UsageError
 from setebench.report.counted import render
 
 FORMS = ("table", "json", "csv")
@@ -60,7 +59,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     _check(options)
     target.check()
     counted = _counted(options, ctx)
-    _deliver(counted, target)
+    target.deliver_beside(render(counted, target.form))
     ctx.exit(counted.runs[-1].shell_status(options["child_status"]))
 
 
@@ -109,16 +108,3 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
     return Counted(command=list(command), process=process, started=started, events=events, runs=runs)
-
-
-def _deliver(counted: Counted, target: Output) -> None:
-    text = render(counted, target.form)
-    if target.path is not None:
-        store.write(target.path, text.encode(), target.force)
-        return
-    try:
-        click.echo(text, err=True, nl=False)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error

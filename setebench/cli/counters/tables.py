@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,8 +75,8 @@ def _one(name: str, table: Table) -> Iterator[str]:
     yield f"{name}: {_processors(table)}\n"
     yield from _columns([(role, spec.status, _place(spec), spec.text) for role, spec in table.roles.items()])
     remarks = [(role, remark) for role, spec in table.roles.items() for remark in _remarks(spec)]
-    remarks += [(each.about, f"{each.source}: {each.value} {each.note}") for each in table.conflicts]
-    sources = [(key, f"{each.project}, {each.path} at {each.commit or '-'}") for key, each in table.sources.items()]
+    remarks += [(each.get("about", ""), _said(each)) for each in table.conflicts]
+    sources = [(key, ", ".join(each.values())) for key, each in table.sources.items()]
     for title, pairs in (("Remarks", remarks), ("No event for", table.absent.items()), ("Sources", sources)):
         yield f"\n{title}"
         for key, text in pairs:
@@ -101,7 +101,11 @@ def _remarks(spec: EventSpec) -> Iterator[str]:
         yield f"errata {', '.join(spec.errata)}"
     if spec.includes_prefetch not in ("yes", "no"):
         yield f"lines that prefetchers request: {spec.includes_prefetch}"
-    yield from (f"{each.source}: {each.value} {each.note}".rstrip() for each in spec.conflicts)
+    yield from map(_said, spec.conflicts)
+
+
+def _said(conflict: Mapping[str, str]) -> str:
+    return f"{conflict['source']}: {conflict['value']} {conflict.get('note', '')}".rstrip()
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

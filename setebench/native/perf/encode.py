@@ -161,7 +161,14 @@ class Resolver:
             raise UsageError("no event is named; see 'setebench counters list'")
         if len(once) > MOST_EVENTS:
             raise UsageError(f"{len(once)} events are named at once; at most {MOST_EVENTS} can be")
-        return tuple(self.of_role(name) if name in ROLES else self.of_text(name) for name in once)
+        return tuple(map(self._named, once))
+
+    def _named(self, name: str) -> Wanted:
+        role, _, modifiers = name.partition(":")
+        if role not in ROLES:
+            return self.of_text(name)
+        wanted = self.of_role(role)
+        return msgspec.structs.replace(wanted, name=name, terms=_modified(wanted.terms, modifiers))
 
     def of_role(self, name: str) -> Wanted:
         """The event that plays a role; a reason where there is none."""

@@ -36,24 +36,6 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A record of a file; a key that it does not have is an error."""
 
 
-class Source(_Strict, frozen=True, kw_only=True):
-    """Where encodings were looked up: a project's file at a commit, or a document."""
-
-    project: str
-    path: str
-    commit: str = ""
-    licence: str = ""
-
-
-class Conflict(_Strict, frozen=True, kw_only=True):
-    """Another source says something else: who, what, and why ours stands. `about` names an event that plays no role."""
-
-    source: str
-    value: str
-    note: str = ""
-    about: str = ""
-
-
 class Code(_Strict, frozen=True, kw_only=True):
     """What one counter is set to. Fields are terms of the kernel's formats and have their names; those that are zero
     or false are left out. `scale`: how many of the role's units one count stands for, a number or a fraction ("8/9").
@@ -94,15 +76,13 @@ class EventSpec(Code, frozen=True, kw_only=True):
     pmu: str = "cpu"
     sum: tuple[Code, ...] = ()
     counters: tuple[int, ...] = ()
-    counters_without_smt: tuple[int, ...] = ()
     fixed: int | None = None
     width: int = 1
     scope: Scope = Scope.THREAD
-    needs: tuple[Literal["system_wide"], ...] = ()
     errata: tuple[str, ...] = ()
     includes_prefetch: Literal["yes", "no", "contradicted", "unknown"] = "unknown"
     sources: dict[str, str]
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[dict[str, str], ...] = ()
     notes: str = ""
     status: Literal["documented", "cross-checked"]
 
@@ -139,15 +119,16 @@ class Match(_Strict, frozen=True, kw_only=True):
 
 class Table(_Strict, frozen=True, kw_only=True):
     """One file. `like`: the table whose events hold here too, where this one gives a role no event of its own and no
-    reason to be absent. `absent`: roles that this microarchitecture has no event for, each with the reason in one line.
-    `conflicts`: those about events that play no role here."""
+    reason to be absent. `sources`: where encodings were looked up, a project's `path` at a `commit`, or a document.
+    `absent`: roles that this microarchitecture has no event for, each with the reason in one line. `conflicts`: what
+    another `source` says (`value`), and why ours stands (`note`); here those `about` events that play no role."""
 
     title: str
     like: str = ""
     processors: tuple[Match, ...]
-    sources: dict[str, Source]
+    sources: dict[str, dict[str, str]]
     absent: dict[str, str] = {}
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[dict[str, str], ...] = ()
     roles: dict[str, EventSpec] = {}
 
 
