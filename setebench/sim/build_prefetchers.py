@@ -7,7 +7,7 @@ from typing import Any
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Space, fill
-from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS
+from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS, own_words, simulated
 
 Words = Any
 """Configuration words: an array, or a list where prefetchers are looked at without a machine."""
@@ -23,12 +23,11 @@ TRAINED_BY = {
 
 def lay_out_prefetchers(c: Words, machine: spec.Machine, space: Space) -> None:
     """Configuration words of every prefetcher, and room for its state: of each core, or of all together."""
-    page_lines = 4096 // machine.line_size_bytes
     c[at.C_PREFETCHERS] = len(machine.prefetchers)
-    for index, prefetcher in enumerate(machine.prefetchers):
+    for index, prefetcher in enumerate(map(simulated, machine.prefetchers)):
         p = at.C_PREFETCHER + index * at.P_WORDS
         number = NUMBERS[type(prefetcher)]
-        own, words = KINDS[number].settings(prefetcher, page_lines)
+        own, words = own_words(prefetcher), KINDS[number].words(prefetcher)
         threads = 1 if prefetcher.shared_by_smt or isinstance(prefetcher, BY_KEY) else machine.core.threads_per_core
         fill(c, "P_", prefetcher, p)
         c[p + at.P_KIND] = number

@@ -189,7 +189,7 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it or a record's key tells them apart
     P_OWN,
 ) = range(14)
-P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
+P_WORDS = P_OWN + 24  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 

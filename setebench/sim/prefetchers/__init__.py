@@ -1,8 +1,7 @@
 """Hardware prefetchers.
 
 Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its fields, their ranges and its source, in the
-union of its file; (2) a module here with `..._settings(kind, page_lines) -> (configuration words,
-words of state)` and a Numba function `train_...(c, s, p, q, n)`; (3) a row in `KINDS` below.
+union of its file; (2) a module here with a Numba function `train_...(c, s, p, q, n)`; (3) a row in `KINDS` below.
 
 `train_...` is shown one access, which the words `S_SEEN_...` describe. Its prefetcher's configuration begins at `p` of
 `c` (own words from `P_OWN` on), its state at `q` of `s`, zeros at first. It hands out lines with `common.hand_out`;
@@ -19,54 +18,96 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import P_KIND
-from setebench.sim.prefetchers.next_line import next_line_settings, pair_settings, train_next_line, train_pair
-from setebench.sim.prefetchers.published.best_offset import best_offset_settings, train_best_offset
-from setebench.sim.prefetchers.published.feedback_stream import feedback_stream_settings, train_feedback_stream
-from setebench.sim.prefetchers.published.ip_classes import ip_classes_settings, train_ip_classes
-from setebench.sim.prefetchers.published.reference_prediction import (
-    reference_prediction_settings,
-    train_reference_prediction,
+from setebench.sim.prefetchers import next_line, region, streamer, stride, table
+from setebench.sim.prefetchers.published import (
+    best_offset,
+    feedback_stream,
+    ip_classes,
+    reference_prediction,
+    stream_buffer,
 )
-from setebench.sim.prefetchers.published.stream_buffer import stream_buffer_settings, train_stream_buffer
-from setebench.sim.prefetchers.region import region_settings, spatial_settings, train_region
-from setebench.sim.prefetchers.streamer import silence_streamer, streamer_settings, train_streamer
-from setebench.sim.prefetchers.stride import stride_settings, train_stride
-from setebench.sim.prefetchers.table import table_settings, train_table, up_down_settings
+from setebench.sim.prefetchers.streamer import silence_streamer
+from setebench.sim.spec.fields import literals, table_fields
 
 Train = Callable[[Ints, Ints, int, int, int], int]
+MOST_NUMBERS = 4  # in a list of a kind's own field
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of prefetcher: its table of the machine file, its configuration, and what it does with an access."""
+    """A kind of prefetcher: its table of the machine file, what it does with an access, and the words of state that it
+    needs."""
 
     table: type[spec.Prefetcher]
-    settings: Callable[[Any, int], tuple[list[int], int]]
     train: Train
+    words: Callable[[Any], int]
 
 
 KINDS = (
-    Kind(spec.Streamer, streamer_settings, train_streamer),
-    Kind(spec.Stride, stride_settings, train_stride),
-    Kind(spec.NextLine, next_line_settings, train_next_line),
-    Kind(spec.LinePair, pair_settings, train_pair),
-    Kind(spec.Region, region_settings, train_region),
-    Kind(spec.UpDown, up_down_settings, train_table),
-    Kind(spec.StreamBuffer, stream_buffer_settings, train_stream_buffer),
-    Kind(spec.BestOffset, best_offset_settings, train_best_offset),
-    Kind(spec.SpatialPattern, spatial_settings, train_region),
-    Kind(spec.ReferencePrediction, reference_prediction_settings, train_reference_prediction),
-    Kind(spec.FeedbackStream, feedback_stream_settings, train_feedback_stream),
-    Kind(spec.InstructionClasses, ip_classes_settings, train_ip_classes),
-    Kind(spec.LineTable, table_settings, train_table),
+    Kind(spec.Streamer, streamer.train_streamer, lambda kind: kind.streams * streamer.R_WORDS),
+    Kind(spec.Stride, stride.train_stride, lambda kind: kind.entries * stride.R_WORDS),
+    Kind(spec.NextLine, next_line.train_next_line, lambda kind: kind.streams * next_line.R_WORDS),
+    Kind(spec.LinePair, next_line.train_pair, lambda _: 0),
+    Kind(
+        spec.Region,
+        region.train_region,
+        lambda kind: kind.active_regions * region.A_WORDS + kind.entries * region.F_WORDS,
+    ),
+    Kind(
+        spec.StreamBuffer,
+        stream_buffer.train_stream_buffer,
+        lambda kind: kind.buffers * stream_buffer.R_WORDS + stream_buffer.RECENT * stream_buffer.RECENT_WORDS,
+    ),
+    Kind(spec.BestOffset, best_offset.train_best_offset, lambda kind: best_offset.R_RECENT + kind.recent_entries),
+    Kind(
+        spec.ReferencePrediction,
+        reference_prediction.train_reference_prediction,
+        lambda kind: kind.entries * reference_prediction.R_WORDS,
+    ),
+    Kind(
+        spec.FeedbackStream,
+        feedback_stream.train_feedback_stream,
+        lambda kind: feedback_stream.R_STREAMS + kind.streams * feedback_stream.M_WORDS,
+    ),
+    Kind(spec.InstructionClasses, ip_classes.train_ip_classes, ip_classes.state_words),
+    Kind(spec.LineTable, table.train_table, lambda kind: kind.pages * table.R_WORDS),
 )
 NUMBERS = {kind.table: number for number, kind in enumerate(KINDS)}
 STREAM = NUMBERS[spec.Streamer]
 
-BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.UpDown, spec.LineTable)
+BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.LineTable)
+
+
+def simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
+    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line, and
+    spatial memory streaming a region prefetcher that one generation is enough for."""
+    given = msgspec.structs.asdict(kind)
+    common: dict[str, Any] = {name: given[name] for name in spec.Prefetcher.__struct_fields__}
+    if isinstance(kind, spec.UpDown):
+        return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
+    return spec.Region(**given) if isinstance(kind, spec.SpatialPattern) else kind
+
+
+def own_words(kind: spec.AnyPrefetcher) -> list[int]:
+    """A kind's own configuration words, field by field: numbers and truths as they are, of several values the place of
+    this one, of a list how many there are and four numbers (of each of four lists), filled up with zeros."""
+    words: list[int] = []
+    for field in table_fields(type(kind)).values():
+        value = getattr(kind, field.name)
+        if field.name in spec.Prefetcher.__struct_fields__:
+            continue
+        if isinstance(value, tuple):
+            rows = value if field.name == "lines" else (value,)
+            filled = [number for row in rows for number in ([*row] + [0] * MOST_NUMBERS)[:MOST_NUMBERS]]
+            words += [len(value), *filled, *[0] * (field.name == "lines") * (MOST_NUMBERS**2 - len(filled))]
+        else:
+            words.append(literals(field.type).index(value) if literals(field.type) else int(value))
+    return words
 
 
 def _among(number: int, rest: Train | None) -> Train:

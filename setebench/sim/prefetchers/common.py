@@ -24,12 +24,13 @@ from setebench.sim.layout import (
     S_STAMP,
 )
 
-UP, DOWN, BOTH = 1, 2, 3
-DIRECTIONS = {"up": UP, "down": DOWN, "both": BOTH}
-LEAST_RECENT = 0
-REPLACEMENTS = ("lru", "fifo")
-BY_IP, BY_PAGE, BY_IP_PAGE, BY_IP_OFFSET, BY_OFFSET = range(5)
-INDEXES = {"ip": BY_IP, "page": BY_PAGE, "ip+page": BY_IP_PAGE, "ip+offset": BY_IP_OFFSET, "offset": BY_OFFSET}
+LEAST_RECENT = 0  # the replacement of tables, the other one is of what was there longest
+
+
+@compiled
+def goes(c: Ints, at: int, step: int) -> bool:
+    """Whether the directions at `at` (up, down, both) are those of a step."""
+    return c[at] == 2 or c[at] == (0 if step > 0 else 1)
 
 
 @compiled

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_OWNER
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
 
 (N_TRIGGER, N_ONLY_MISSES, N_STREAMS, N_DEGREE) = range(P_OWN, P_OWN + 4)
 R_COUNT, R_WORDS = 2, 3
-
-
-def next_line_settings(kind: spec.NextLine, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    return [kind.trigger, int(kind.only_misses), kind.streams, kind.degree], kind.streams * R_WORDS
-
-
-def pair_settings(_kind: spec.LinePair, _page_lines: int) -> tuple[list[int], int]:
-    """As above: a pair prefetcher has neither settings of its own nor state."""
-    return [], 0
 
 
 @compiled

@@ -6,38 +6,14 @@ the region has a two-bit count of the latest generations in a row that touched i
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_IP, S_SEEN_LINE, S_SEEN_OWNER
-from setebench.sim.prefetchers.common import (
-    BY_IP,
-    BY_IP_OFFSET,
-    INDEXES,
-    claim,
-    find_record,
-    hand_out,
-    may_go,
-    use,
-)
+from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE, S_SEEN_OWNER
+from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
 
-(G_LINES, G_TRIGGER, G_ACTIVE, G_ENTRIES, G_INDEX, G_IP_MASK) = range(P_OWN, P_OWN + 6)
+(G_BYTES, G_TRIGGER, G_ACTIVE, G_ENTRIES, G_INDEX, G_IP_BITS) = range(P_OWN, P_OWN + 6)
+BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
 (A_KEY, A_FIRST, A_LINES, A_WORDS) = range(2, 6)
 (F_LOW, F_HIGH, F_WORDS) = range(2, 5)  # low and high bit of the count of every line
-
-
-def region_settings(kind: spec.Region, page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    lines = max(kind.region_size_bytes * page_lines // 4096, 1)
-    own = [lines, kind.trigger, kind.active_regions, kind.entries]
-    own += [INDEXES[kind.indexed_by], (1 << kind.ip_bits) - 1]
-    return own, kind.active_regions * A_WORDS + kind.entries * F_WORDS
-
-
-def spatial_settings(kind: spec.SpatialPattern, page_lines: int) -> tuple[list[int], int]:
-    """As above, of spatial memory streaming: a region prefetcher that one generation is enough for."""
-    lines = max(kind.region_size_bytes * page_lines // 4096, 1)
-    own = [lines, 1, kind.active_regions, kind.entries, BY_IP_OFFSET, (1 << kind.ip_bits) - 1]
-    return own, kind.active_regions * A_WORDS + kind.entries * F_WORDS
 
 
 @compiled
@@ -58,7 +34,7 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
 @compiled
 def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
     """The lines of the region that enough generations of this key touched, counted from the first access."""
-    lines = c[p + G_LINES]
+    lines = c[p + G_BYTES] >> c[C_LINE_BITS]
     record = find_record(s, q + c[p + G_ACTIVE] * A_WORDS, c[p + G_ENTRIES], F_WORDS, key)
     if record < 0:
         return n
@@ -81,7 +57,7 @@ def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n
 @compiled
 def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Note the access in its active region, or open the region and fetch what earlier generations touched."""
-    lines = c[p + G_LINES]
+    lines = c[p + G_BYTES] >> c[C_LINE_BITS]
     line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
     region = (line // lines) * 8 + owner
     offset = line & (lines - 1)
@@ -96,7 +72,7 @@ def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
             oldest = q + i * A_WORDS
     if s[oldest] > 0:
         _learn(c, s, p, q, oldest)
-    masked = s[S_SEEN_IP] & c[p + G_IP_MASK]
+    masked = s[S_SEEN_IP] & ((1 << c[p + G_IP_BITS]) - 1)
     key = offset
     if c[p + G_INDEX] == BY_IP:
         key = masked

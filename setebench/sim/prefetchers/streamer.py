@@ -6,83 +6,43 @@ active and owns the lines from the first one it fetched up to `R_NEXT`, the line
 
 from __future__ import annotations
 
-from setebench.sim import spec
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import (
-    BY_L1_PREFETCHER,
-    C_PAGE_LINES_BITS,
-    NEVER,
-    P_OWN,
-    S_SEEN_LINE,
-    S_SEEN_MISSES,
-    S_SEEN_OWNER,
-    S_SEEN_SOURCE,
-)
+from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_OWNER, S_SEEN_SOURCE
 from setebench.sim.prefetchers.common import (
-    DIRECTIONS,
-    DOWN,
     LEAST_RECENT,
-    REPLACEMENTS,
-    UP,
     claim,
     find_record,
+    goes,
     hand_out,
     may_go,
     page_key,
     use,
 )
 
-(
-    M_TRIGGER,
-    M_EDGES,  # four words: of lines 0, 1, last but one and last of a page
-    _,
-    _,
-    _,
-    M_BY_PREFETCHER,
-    M_DEGREE,
-    M_DISTANCE,
-    M_DIRECTIONS,
-    M_STREAMS,
-    M_PER_PAGE,
-    M_RAMPS,
-    M_REPLACEMENT,
-    M_SILENCED,
-    M_LEADS_BY,
-    M_COUNTS,
-    M_RAMP,
-) = range(P_OWN, P_OWN + 17)
-COUNTS = ("run", "distinct")
-LEADS_BY = ("batch", "new_line", "access")
+(M_TRIGGER, M_EDGES, M_EDGE) = range(P_OWN, P_OWN + 3)  # four edges: lines 0, 1, last but one, last
+(M_BY_PREFETCHER, M_DEGREE, M_RAMPS, M_RAMP) = range(M_EDGE + 4, M_EDGE + 8)
+(M_DISTANCE, M_DIRECTIONS, M_STREAMS, M_REPLACEMENT) = range(M_RAMP + 4, M_RAMP + 8)
+(M_PER_PAGE, M_LEADS_BY, M_COUNTS, M_SILENCED) = range(M_RAMP + 8, M_RAMP + 12)
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
 
 
-def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    edges = kind.trigger_at_page_edge or (kind.trigger,) * 4
-    ramp = [*kind.ramp, 0, 0, 0, 0][:4]
-    own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
-    own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp)]
-    own += [REPLACEMENTS.index(kind.replacement), int(kind.silenced_by_software), LEADS_BY.index(kind.leads_by)]
-    own += [COUNTS.index(kind.counts), *ramp]
-    return own, kind.streams * R_WORDS
-
-
 @compiled
 def _needed(c: Ints, p: int, line: int) -> int:
     """Misses that a run starting at this line needs."""
-    lines = 1 << c[C_PAGE_LINES_BITS]
+    lines = 1 << c[lay.C_PAGE_LINES_BITS]
     at = line & (lines - 1)
-    if min(at, lines - 1 - at) > 1:
+    if c[p + M_EDGES] == 0 or min(at, lines - 1 - at) > 1:
         return c[p + M_TRIGGER]
-    return c[p + M_EDGES + (at if at < 2 else at + 4 - lines)]
+    return c[p + M_EDGE + (at if at < 2 else at + 4 - lines)]
 
 
 @compiled
 def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     """Start a run of misses at this line; at a page's ends only one direction is possible."""
-    lines = 1 << c[C_PAGE_LINES_BITS]
+    lines = 1 << c[lay.C_PAGE_LINES_BITS]
     at = line & (lines - 1)
     s[record + R_DIRECTION] = 0
     if at == 0:
@@ -122,7 +82,7 @@ def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
 def _activate(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
     """The run is long enough: the stream begins at the next line."""
     step = s[record + R_DIRECTION]
-    if not (c[p + M_DIRECTIONS] & (UP if step > 0 else DOWN)):
+    if not goes(c, p + M_DIRECTIONS, step):
         return n
     s[record + R_ACTIVE] = 1
     s[record + R_FIRST] = line + step
@@ -185,7 +145,7 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
     own = 0
     fits = -1
     other = -1
-    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 1 else NEVER  # two streams of a page differ by nearness
+    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 0 else lay.NEVER  # two streams of a page differ by nearness
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
         if s[record] != key + 1:
@@ -199,7 +159,7 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
             fits = record
     if fits >= 0:
         return fits, False
-    if other >= 0 and own >= c[p + M_PER_PAGE]:
+    if other >= 0 and own > c[p + M_PER_PAGE]:
         return other, False
     record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
     _begin(c, s, p, record, line)
@@ -230,7 +190,7 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     bit of each."""
     line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
     key = page_key(c, s, line)
-    bit = 1 << (line & ((1 << c[C_PAGE_LINES_BITS]) - 1))
+    bit = 1 << (line & ((1 << c[lay.C_PAGE_LINES_BITS]) - 1))
     record = find_record(s, q, c[p + M_STREAMS], R_WORDS, key)
     if record < 0:
         if not misses:
@@ -249,7 +209,7 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         return n
     if not s[record + R_ACTIVE]:
         step = 1 if line == s[record + R_LAST] or line != s[record + R_FIRST] else -1
-        if not c[p + M_DIRECTIONS] & (UP if step > 0 else DOWN):
+        if not goes(c, p + M_DIRECTIONS, step):
             return n
         s[record + R_ACTIVE] = 1
         s[record + R_DIRECTION] = step
@@ -290,7 +250,7 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     key = page_key(c, s, line)
     record, first = _record_for(c, s, p, q, key, line)
     _note_use(c, s, p, record)
-    if s[S_SEEN_SOURCE] == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
+    if s[S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
     return _extend(c, s, p, record, line, n)
 

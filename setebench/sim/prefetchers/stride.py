@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import C_LINE_BITS, P_OWN, PAGE_BITS, S_SEEN_ADDRESS, S_SEEN_IP, S_SEEN_OWNER
-from setebench.sim.prefetchers.common import (
-    BY_IP,
-    BY_PAGE,
-    DIRECTIONS,
-    DOWN,
-    INDEXES,
-    LEAST_RECENT,
-    REPLACEMENTS,
-    UP,
-    claim,
-    find_record,
-    hand_out,
-    may_go,
-    use,
-)
+from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
 
 (
     D_TRIGGER,
@@ -29,24 +14,17 @@ from setebench.sim.prefetchers.common import (
     D_MAX,
     D_DIRECTIONS,
     D_ENTRIES,
-    D_INDEX,
-    D_IP_MASK,
     D_REPLACEMENT,
+    D_INDEX,
+    D_IP_BITS,
 ) = range(P_OWN, P_OWN + 10)
 (R_LAST, R_STRIDE, R_RUN, R_AHEAD, R_WORDS) = range(2, 7)
-
-
-def stride_settings(kind: spec.Stride, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    own = [kind.trigger, kind.degree, kind.max_distance, kind.min_stride_bytes, kind.max_stride_bytes]
-    own += [DIRECTIONS[kind.directions], kind.entries, INDEXES[kind.indexed_by], (1 << kind.ip_bits) - 1]
-    own.append(REPLACEMENTS.index(kind.replacement))
-    return own, kind.entries * R_WORDS
+BY_IP, BY_PAGE = range(2)  # the third index is by both
 
 
 @compiled
 def _key(c: Ints, s: Ints, p: int) -> int:
-    masked = s[S_SEEN_IP] & c[p + D_IP_MASK]
+    masked = s[S_SEEN_IP] & ((1 << c[p + D_IP_BITS]) - 1)
     page = s[S_SEEN_ADDRESS] >> PAGE_BITS
     owner = s[S_SEEN_OWNER]
     if c[p + D_INDEX] == BY_IP:
@@ -82,7 +60,7 @@ def train_stride(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_AHEAD] = 0
     if s[record + R_RUN] < c[p + D_TRIGGER] or not c[p + D_MIN] <= abs(stride) <= c[p + D_MAX]:
         return n
-    if not c[p + D_DIRECTIONS] & (UP if stride > 0 else DOWN):
+    if not goes(c, p + D_DIRECTIONS, stride):
         return n
     line_bits = c[C_LINE_BITS]
     for _ in range(c[p + D_DEGREE]):

@@ -1,28 +1,15 @@
-"""Lines by the number of accesses: see `spec.LineTable`. A `spec.UpDown` is one whose only row holds the next line, in
-the direction in which the page's accesses went last, and which waits for misses."""
+"""Lines by the number of accesses: see `spec.LineTable`."""
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, page_key, use
 
-(N_TRIGGER, N_PAGES, N_ONLY_MISSES, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 5)
+(N_TRIGGER, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 3)
+(N_PAGES, N_ONLY_MISSES) = range(N_LINES + 16, N_LINES + 18)
 (R_LAST, R_STEP, R_RUN, R_WORDS) = range(2, 6)
 IN_ROW = 4
-
-
-def table_settings(kind: spec.LineTable, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs. A row is filled up with zeros."""
-    lines = [([*row] + [0] * IN_ROW)[:IN_ROW] for row in kind.lines]
-    own = [kind.trigger, kind.pages, 0, len(lines), *(line for row in lines for line in row)]
-    return own, kind.pages * R_WORDS
-
-
-def up_down_settings(kind: spec.UpDown, _page_lines: int) -> tuple[list[int], int]:
-    """As above."""
-    return [1, kind.streams, 1, 1, 1, *[0] * (IN_ROW - 1)], kind.streams * R_WORDS
 
 
 @compiled

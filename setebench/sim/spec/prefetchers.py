@@ -215,6 +215,7 @@ class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
     trigger: Annotated[int, between(1, 16, "accesses of a run until the first row holds")] = 2
     lines: Annotated[tuple[Distances, ...], several(1, 4, "rows of distances, in the run's direction")] = ((1,),)
     pages: Annotated[int, between(1, 256, "pages whose run is remembered (LRU)")] = 32
+    only_misses: Annotated[bool, says("lines come by accesses that miss this level alone")] = False
 
 
 Known = NextLine | LinePair | Streamer | Stride | Region | UpDown

@@ -6,7 +6,6 @@ offsets and in which round learning is, accesses so far, scores by offset, lines
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE
 from setebench.sim.prefetchers.common import hand_out, may_go
@@ -16,12 +15,6 @@ MOST_OFFSET, MOST_DELAY = 63, 31
 (R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_ACCESSES, R_SCORES) = range(6)
 R_PENDING = R_SCORES + MOST_OFFSET + 1
 R_RECENT = R_PENDING + MOST_DELAY + 1
-
-
-def best_offset_settings(kind: spec.BestOffset, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    own = [kind.max_offset, kind.score_max, kind.round_max, kind.bad_score, kind.recent_entries, kind.arrives_after]
-    return own, R_RECENT + kind.recent_entries
 
 
 @compiled

@@ -6,7 +6,6 @@ streams. Prefetches count as used when an access of their stream comes to them.
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
@@ -17,12 +16,6 @@ from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 WINDOW = 16
 """Misses of one run lie at most so many lines apart while a stream is in training, as in the paper."""
 LEVELS = 5
-
-
-def feedback_stream_settings(kind: spec.FeedbackStream, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    own = [kind.streams, kind.trigger, kind.start_level, kind.interval, kind.low_percent, kind.high_percent]
-    return own, R_STREAMS + kind.streams * M_WORDS
 
 
 @compiled

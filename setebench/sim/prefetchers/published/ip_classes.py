@@ -20,11 +20,9 @@ REGION_BITS = 11
 """Regions of 2 KiB, as in the paper."""
 
 
-def ip_classes_settings(kind: spec.InstructionClasses, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    own = [kind.instructions, kind.regions, kind.dense_percent]
-    own += [kind.stream_degree, kind.stride_degree, kind.complex_degree]
-    return own, kind.instructions * R_WORDS + kind.regions * D_WORDS + SIGNATURES * P_WORDS
+def state_words(kind: spec.InstructionClasses) -> int:
+    """How many words of state the kind needs."""
+    return kind.instructions * R_WORDS + kind.regions * D_WORDS + SIGNATURES * P_WORDS
 
 
 @compiled

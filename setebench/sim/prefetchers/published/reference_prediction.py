@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_ADDRESS, S_SEEN_IP
 from setebench.sim.prefetchers.common import hand_out, may_go
@@ -10,12 +9,6 @@ from setebench.sim.prefetchers.common import hand_out, may_go
 (T_ENTRIES, T_LOOKAHEAD, T_STARTS) = range(P_OWN, P_OWN + 3)
 (R_TAG, R_LAST, R_STRIDE, R_STATE, R_WORDS) = range(5)
 NO_PREDICTION, INITIAL, TRANSIENT, STEADY = range(4)
-STARTS = {"transient": TRANSIENT, "steady": STEADY}
-
-
-def reference_prediction_settings(kind: spec.ReferencePrediction, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    return [kind.entries, kind.lookahead, STARTS[kind.starts]], kind.entries * R_WORDS
 
 
 @compiled
@@ -46,7 +39,7 @@ def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     state = _next_state(state, correct)
     s[entry + R_STATE] = state
     s[entry + R_LAST] = address
-    if state < c[p + T_STARTS] or s[entry + R_STRIDE] == 0:
+    if state < TRANSIENT + c[p + T_STARTS] or s[entry + R_STRIDE] == 0:
         return n
     line = address >> c[C_LINE_BITS]
     target = (address + c[p + T_LOOKAHEAD] * s[entry + R_STRIDE]) >> c[C_LINE_BITS]

@@ -5,7 +5,6 @@ A buffer's key only says that it is in use; it holds the lines from `R_HEAD` to 
 
 from __future__ import annotations
 
-from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
@@ -14,12 +13,6 @@ from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_g
 (R_HEAD, R_NEXT, R_WORDS) = range(2, 5)
 RECENT, RECENT_WORDS = 8, 2
 """Misses that the filter remembers."""
-
-
-def stream_buffer_settings(kind: spec.StreamBuffer, _page_lines: int) -> tuple[list[int], int]:
-    """The kind's own configuration words and how many words of state it needs."""
-    own = [kind.buffers, kind.depth, int(kind.head_only), int(kind.filter)]
-    return own, kind.buffers * R_WORDS + RECENT * RECENT_WORDS
 
 
 @compiled
