@@ -34,8 +34,8 @@ SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of t
 
 
 def build(machine: spec.Machine, seed: int) -> Arrays:
-    """Lay a machine out. Raises `UsageError` for one whose fields contradict each other."""
-    for problem in sense_problems(machine):
+    """Lay a machine out. Raises `UsageError` for one that can't be simulated."""
+    for problem in sense_problems(machine, plausible=False):
         raise UsageError(f"{machine.name}: {problem.name}: {problem.message}")
     rng = np.random.default_rng((seed, 0x5E7E))
     c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)
@@ -139,8 +139,9 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
-    if REPLACEMENTS[level.replacement] == at.AGES:
-        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = ages(NAMED.get(level.replacement, level.qlru))
+    rules = ages(NAMED.get(level.replacement, level.qlru))
+    if rules is not None:
+        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
     c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
 

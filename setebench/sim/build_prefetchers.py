@@ -10,7 +10,7 @@ from setebench.sim.arrays import Space, fill
 from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS, own_words, simulated
 
 Words = Any
-"""Configuration words: an array, or a list where prefetchers are looked at without a machine."""
+"""Configuration words: an array, or a list where prefetchers run without a machine."""
 
 FILLS = {"none": 0, "l1": 1, "l2": 2, "l3": 3}
 TRAINED_BY = {

@@ -1,4 +1,4 @@
-"""Physical frames of a simulated machine, handed out in random order as they are asked for.
+"""Physical frames of a simulated machine, handed out in random order as they are needed.
 
 Only frames that were handed out take room, so that a machine may offer as much memory as real ones do.
 """
@@ -27,7 +27,7 @@ class Frames:
     def take(self, count: int) -> Ints:
         """So many free frames in random order; shape (count,). Raises `SetebenchError` where there are not so many."""
         if count > self._left:
-            raise SetebenchError(f"{count} frames were asked for, {self._left} are left")
+            raise SetebenchError(f"{count} frames are needed, {self._left} are left")
         size = len(self._used)
         blindly = self._left - count > (1.0 - CROWDED_SHARE) * size
         taken = self._drawn(count) if blindly else self._rng.permutation(np.flatnonzero(~self._used))[:count]

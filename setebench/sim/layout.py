@@ -36,7 +36,7 @@ PORT_MASK = PORT_SLOTS - 1
     PORT_SHIFT,
     PORT_WORDS,
 ) = range(PORT_SLOTS, PORT_SLOTS + 8)
-MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
+MAX_OUT = 1024  # lines that one training may request, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
 (
@@ -258,12 +258,14 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_WAITING,
     T_RUNNING,
     T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others
+    T_WAITED_FOR,  # what it was before which the latest idle cycles lie
+    T_BUSY_CYCLE,  # the latest of these in which something completed after all
     T_MISS_CYCLE,  # in which the latest miss of a load began
     T_L1_FULL_UNTIL,  # ends of the spans counted so far
     T_L2_FULL_UNTIL,
     T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(38)
+) = range(40)
 T_WORDS = T_STARTED + MAX_INTERVALS
 FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 
@@ -314,7 +316,7 @@ EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if na
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
 # (counted in uses of all caches, 26 bits, 0: never), three marks. One word for all of it, as a set that spans fewer
-# lines of the host's caches is looked through faster.
+# lines of the host's caches is searched faster.
 DIRTY, OWNED = 1, 2
 WAY_TAG_LOST = 4  # in level 1: another line of the set has the same way tag and was used later
 MARK_BITS, USE_BITS = 3, 26

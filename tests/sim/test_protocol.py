@@ -111,7 +111,8 @@ def test_the_kernel_loads_from_its_file() -> None:
     quiet()
     program = (
         "from setebench.sim import spec; from setebench.sim.machine import open_machine_file;"
-        "l = spec.Level(sets=64, ways=8, latency_cycles=4); open_machine_file(spec.Machine(name='x', levels=(l, l)))"
+        "l = [spec.Level(sets=n, ways=8, latency_cycles=n) for n in (64, 128)];"
+        "open_machine_file(spec.Machine(name='x', levels=tuple(l)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -108,7 +108,7 @@ def test_every_line_is_read_and_every_stored_one_goes_back(two_cores: SimulatedM
     moved = {name: after - before[name] for name, after in counters(two_cores).items()}
     assert moved["memory_reads"] > 1000
     # the chase reads besides, and the last lines are still on their way
-    assert 0.8 * writes / STREAMS <= moved["memory_writes"] / moved["memory_reads"] <= writes / STREAMS
+    assert 0.75 * writes / STREAMS <= moved["memory_writes"] / moved["memory_reads"] <= writes / STREAMS
 
 
 def test_writes_move_more_bytes_than_reads_at_the_same_delay(two_cores: SimulatedMachine) -> None:

@@ -25,7 +25,7 @@ LANES = 8
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARKED: dict[Callable[..., Any], dict[str, Any]] = {}
-"""Helpers in the order of their definition, callees before callers, with what Numba is told of each."""
+"""Helpers in the order of their definition, callees before callers, with the options that Numba gets for each."""
 _OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 
 

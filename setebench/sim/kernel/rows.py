@@ -24,7 +24,7 @@ K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.
 K_STREAM = int(Kind.STREAM)
 CHAINED = WORKS.index("chained")
 COMING_SETS, COMING_PAGES = 3, 6
-"""How many rows ahead the host is asked for sets, and for the page table's words that their numbers rest on."""
+"""how many rows ahead the host fetches sets, and for the page table's words that their numbers rest on."""
 
 
 @inlined
@@ -185,7 +185,7 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
 
 @compiled
 def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, addresses: Ints) -> None:
-    """Have the host bring near what rows a little further on will look at."""
+    """Have the host bring near what rows a little further on will read."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     coming = s[th + lay.T_ROW] + COMING_SETS
     if coming < s[th + lay.T_END] and program[coming * ROW_WORDS + BASE] >= 0:

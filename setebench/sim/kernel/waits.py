@@ -1,7 +1,7 @@
 """What a thread's cycles go to, while events are counted (`C_COUNTING`): words of `layout.EVENTS`, in whole cycles.
 
 Instructions retire in order. So a cycle without any is one that the next instruction to complete has the others wait:
-it counts as idle, and as a wait for what that instruction is (`T_WAITS_FOR`).
+it counts as idle, and as a wait for what that instruction is (`T_WAITS_FOR`), until others turn out to complete in it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ FLOOR = 4
 
 
 @compiled
-def _idle(c: Ints, s: Ints, cpu: int, first: int, cycles: int) -> None:
-    """Count cycles from `first` on as ones without an instruction."""
+def _idle(c: Ints, s: Ints, cpu: int, first: int, end: int, sign: int) -> None:
+    """Count cycles from `first` to before `end` as ones without an instruction, or (`sign` -1) take them back."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     core, reason = core_of(c, cpu), s[th + lay.T_WAITS_FOR]
+    cycles = sign * max(end - first, 0)
     count(c, s, core, lay.E_IDLE_CYCLES, cycles)
     count(c, s, core, lay.E_CHAIN_WAIT_CYCLES, cycles if reason == lay.FOR_CHAIN else 0)
     count(c, s, core, lay.E_LOAD_WAIT_CYCLES, cycles if reason >= lay.FOR_LOAD else 0)
     if reason == lay.FOR_MISS:
-        count(c, s, core, lay.E_MISS_WAIT_CYCLES, max(cycles - max(s[th + lay.T_MISS_CYCLE] - first, 0), 0))
+        began = s[th + lay.T_MISS_CYCLE] if sign > 0 else 0
+        count(c, s, core, lay.E_MISS_WAIT_CYCLES, sign * max(end - max(first, began), 0))
 
 
 @compiled
@@ -31,8 +33,14 @@ def note_complete(c: Ints, s: Ints, cpu: int, instructions: int, done: int) -> N
     """Note instructions, the last of which completes at `done`, and the cycles in which it was waited for."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     count(c, s, core_of(c, cpu), lay.E_INSTRUCTIONS, instructions)
-    before = max(s[th + lay.T_COMPLETE], s[lay.S_NOW])
-    _idle(c, s, cpu, before // lay.UNIT + 1, max(done // lay.UNIT - before // lay.UNIT - 1, 0))
+    cycle, before = done // lay.UNIT, max(s[th + lay.T_COMPLETE], s[lay.S_NOW]) // lay.UNIT
+    if cycle >= before:
+        _idle(c, s, cpu, before + 1, cycle, 1)
+        s[th + lay.T_WAITED_FOR] = s[th + lay.T_WAITS_FOR]
+    elif cycle > s[th + lay.T_BUSY_CYCLE]:  # ahead of what still waits
+        s[th + lay.T_WAITS_FOR] = s[th + lay.T_WAITED_FOR]
+        _idle(c, s, cpu, cycle, cycle + 1, -1)
+        s[th + lay.T_BUSY_CYCLE] = cycle
     s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], done)
     s[th + lay.T_WAITS_FOR] = 0
 
@@ -45,7 +53,7 @@ def note_chain(c: Ints, s: Ints, cpu: int, start: int, instructions: int, step: 
     note_complete(c, s, cpu, instructions - last, start)
     s[th + lay.T_WAITS_FOR] = lay.FOR_CHAIN
     end = start + instructions * step
-    _idle(c, s, cpu, 0, max(end - s[th + lay.T_COMPLETE], 0) // step * (step - lay.UNIT) // lay.UNIT)
+    _idle(c, s, cpu, 0, max(end - s[th + lay.T_COMPLETE], 0) // step * (step - lay.UNIT) // lay.UNIT, 1)
     s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], end)
 
 

@@ -100,7 +100,7 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
 
 @compiled
 def hand_out(c: Ints, s: Ints, n: int, line: int) -> int:
-    """Ask for a line; returns the new number of lines asked for."""
+    """Request a line; returns the new number of lines requested."""
     if n >= MAX_OUT:
         return n
     s[c[C_OUT] + n] = line

@@ -230,7 +230,7 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 
 @compiled
 def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
-    """Lines that an access makes a streamer ask for that counts misses in one direction."""
+    """Lines that an access has a streamer request that counts misses in one direction."""
     line, misses, owner = s[S_SEEN_LINE], s[S_SEEN_MISSES], s[S_SEEN_OWNER]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
@@ -257,5 +257,5 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 
 @compiled
 def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
-    """Lines that an access makes the streamer ask for; see the module's text."""
+    """Lines that an access has the streamer request; see the module's text."""
     return _any_order(c, s, p, q, n) if c[p + M_COUNTS] == ANY_ORDER else _one_way(c, s, p, q, n)

@@ -57,7 +57,7 @@ def random_machine(seed: int) -> spec.Machine:
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:
-    brackets = draw.fields("bracket")
+    brackets: Any = draw.fields("bracket")
     if kind in GUESTS:
         brackets["cpuid"] = draw("bracket_trapped")
     return spec.Clock(

@@ -88,17 +88,16 @@ def field_problems(data: dict[str, Any]) -> list[Problem]:
     return [found] if isinstance(found, Problem) else []
 
 
-def sense_problems(machine: spec.Machine) -> list[Problem]:
-    """Contradictions between the fields of a machine, in no particular order."""
-    rules = (_core, _caches, _tlbs, _memory, _prefetchers, _pmu)
+def sense_problems(machine: spec.Machine, plausible: bool = True) -> list[Problem]:
+    """Contradictions between the fields of a machine, in no particular order: what can't be simulated and, where it is
+    to be `plausible`, what no memory system is or no truth would be said of."""
+    rules = (_core, _caches, _tlbs, _memory, _prefetchers, *((_plausible, _pmu) if plausible else ()))
     every = itertools.chain.from_iterable(each(machine) for each in rules)
     return [Problem(name, message) for broken, name, message in every if broken]
 
 
 def _core(machine: spec.Machine) -> Rules:
     clock, core, noise, first = machine.clock, machine.core, machine.noise, machine.levels[0]
-    stands = clock.step_ticks > MOST_STEP_SECONDS * clock.ticks_per_second
-    yield stands, "clock.step_ticks", "a step of more than 10 ms; the clock would stand still"
     changes = f"{clock.jump:g} and a drift of {clock.drift:g} are more than {MOST_CHANGE:g}"
     yield clock.drift + clock.jump > MOST_CHANGE, "clock.jump", changes
     yield 8 not in core.access_sizes, "core.access_sizes", "8 must be among them: latencies are those of 8-byte loads"
@@ -110,13 +109,25 @@ def _core(machine: spec.Machine) -> Rules:
     yield uneven, "coherence.distance_cycles", f"must have {cores} rows of {cores} numbers, one per core, or be empty"
 
 
-def _caches(machine: spec.Machine) -> Rules:
-    levels, sizes = machine.levels, [level.lines for level in machine.levels]
-    for number, (above, below) in enumerate(itertools.pairwise(levels), 1):
-        small = f"{sizes[number]} lines are not more than the {sizes[number - 1]} of level {number}"
-        yield sizes[number] <= sizes[number - 1], f"levels[{number}].sets", small
+def _plausible(machine: spec.Machine) -> Rules:
+    clock, memory, last = machine.clock, machine.memory, machine.levels[-1].latency_cycles
+    stands = clock.step_ticks > MOST_STEP_SECONDS * clock.ticks_per_second
+    yield stands, "clock.step_ticks", "a step of more than 10 ms; the clock would stand still"
+    for number, (above, below) in enumerate(itertools.pairwise(machine.levels), 1):
+        small = f"{below.lines} lines are not more than the {above.lines} of level {number}"
+        yield below.lines <= above.lines, f"levels[{number}].sets", small
         fast = f"{below.latency_cycles:g} is not more than the {above.latency_cycles:g} of level {number}"
         yield below.latency_cycles <= above.latency_cycles, f"levels[{number}].latency_cycles", fast
+    slow = f"{memory.latency_cycles:g} less spread_cycles is not more than the {last:g} of the last level"
+    yield memory.latency_cycles - memory.spread_cycles <= last, "memory.latency_cycles", slow
+    kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
+    for index, (level, kind) in enumerate(kinds):
+        again = f'a second "{kind}" at level {level}; one of a kind per level'
+        yield (level, kind) in kinds[:index], f"prefetchers[{index}].kind", again
+
+
+def _caches(machine: spec.Machine) -> Rules:
+    levels, sizes = machine.levels, [level.lines for level in machine.levels]
     lines = machine.core.cores * sum(sizes[:2]) + sum(sizes[2:])
     yield lines > MOST_LINES, "levels", f"all caches hold {lines} lines; at most {MOST_LINES} can be simulated"
     odd = levels[0].sets & (levels[0].sets - 1)
@@ -143,9 +154,7 @@ def _tlbs(machine: spec.Machine) -> Rules:
 
 
 def _memory(machine: spec.Machine) -> Rules:
-    memory, last = machine.memory, machine.levels[-1].latency_cycles
-    slow = f"{memory.latency_cycles:g} less spread_cycles is not more than the {last:g} of the last level"
-    yield memory.latency_cycles - memory.spread_cycles <= last, "memory.latency_cycles", slow
+    memory = machine.memory
     yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
     yield memory.bytes % (1 << 21), "memory.bytes", f"{memory.bytes} is not a multiple of 2097152"
     for name, hint in machine.software_prefetch.hints.items():
@@ -155,11 +164,8 @@ def _memory(machine: spec.Machine) -> Rules:
 
 
 def _prefetchers(machine: spec.Machine) -> Rules:
-    kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
     for index, each in enumerate(machine.prefetchers):
         at = f"prefetchers[{index}]"
-        again = f'a second "{kinds[index][1]}" at level {each.level}; one of a kind per level'
-        yield kinds[index] in kinds[:index], f"{at}.kind", again
         above = f'"{each.fills}" for a prefetcher of level {each.level}, with {len(machine.levels)} levels'
         yield not each.level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
         yield each.level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"

@@ -1,7 +1,7 @@
 """What streams of loads and of stores reach on a quiet copy of a simulated machine.
 
 No formula says by how much prefetchers help or hinder, and which of ports, fills, queues and latencies is narrow. So
-the machine itself is asked, without noise and without any choice that an inference makes: in caches by data sets that
+the machine itself runs them, without noise and without any choice that an inference makes: in caches by data sets that
 surely lie there, in memory by reading what no cache has held.
 """
 
@@ -102,7 +102,7 @@ def _finding(machine: spec.Machine, parameter: str, rates: Sequence[float], fact
 
 
 class _Quiet:
-    """A machine with its disturbances taken out, opened when it is first asked."""
+    """A machine with its disturbances taken out, opened when it first runs."""
 
     def __init__(self, machine: spec.Machine) -> None:
         calm = msgspec.structs.replace(machine.clock, step_ticks=1.0, drift=0.0, jump=0.0, jitter_cycles=0.0)
@@ -122,7 +122,7 @@ class _Quiet:
         return [self._rate(kernel, (width, threads), size, rolled, in_memory) for size, rolled in every]
 
     def _sizes(self, threads: int, level: int) -> list[int]:
-        """Of the first level a half, of a further one three quarters; and, as a larger one is not always looked for,
+        """Of the first level a half, of a further one three quarters; and, as a larger one is not always measured,
         four times the nearer level, or twice where four times are more than half: of less the nearer one, whatever it
         replaces, still serves a part."""
         if level > len(self.machine.levels):
@@ -165,5 +165,5 @@ class _Quiet:
         for region in regions:
             opened.release(region)
         moved = threads * passes * array // BLOCK_BYTES * kernel.program_bytes
-        empty = self.machine.clock.brackets[opened.facts.brackets[0]] * self.machine.clock.ticks_per_cycle
+        empty = next(iter(self.machine.clock.brackets.values())) * self.machine.clock.ticks_per_cycle
         return moved / ((ticks - empty) / opened.facts.ticks_per_second) / 1e9

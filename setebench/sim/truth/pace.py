@@ -14,7 +14,7 @@ from setebench.sim.opened import simulation
 from setebench.sim.recordings import recording
 
 PARTS = 1000
-"""Moments that a run is parted into to see its pace."""
+"""Parts of a run whose pace is sampled."""
 
 FIRST_CYCLES = 1e6
 """On the clock when a machine is opened, at least."""
@@ -40,7 +40,7 @@ def machine_pace(machine: spec.Machine) -> Pace:
 
 def seen_pace(machine: SimulatedMachine) -> Pace:
     """Of what the machine has run since it was opened."""
-    from setebench.sim.kernel.clock import clock_ticks  # plain Python: no compiler is needed for a few moments
+    from setebench.sim.kernel.clock import clock_ticks  # plain Python: no compiler is needed for so few calls
 
     sim = simulation(machine._number)
     whole = machine_pace(sim.machine)
@@ -50,8 +50,8 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     settings[at.F_STEP_TICKS] = 1.0
     if settings[at.F_BLOCKS]:  # gaps are no pace
         settings[-int(settings[at.F_GAPS]) - 1 :] = 0.0
-    moments = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)
-    ticks = np.diff([clock_ticks(settings.tolist(), int(moment)) for moment in moments])
-    paces = np.diff(moments) / at.UNIT * sim.machine.clock.ticks_per_cycle / ticks
+    times = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)
+    ticks = np.diff([clock_ticks(settings.tolist(), int(time)) for time in times])
+    paces = np.diff(times) / at.UNIT * sim.machine.clock.ticks_per_cycle / ticks
     slowest, fastest = np.percentile(paces, CENTRAL)
     return Pace(float(slowest), float(fastest))

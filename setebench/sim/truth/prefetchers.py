@@ -23,7 +23,7 @@ MEANT = {
 }
 """What the name says already, so that nobody could get it wrong: a pair is one line more, by one access; what goes up
 and down goes both ways; the next line lies above; tables of level 1 are a core's own; level 2 sees a line again only
-after level 1 lost it, so that one access is all there is; and no CPU is known to tell it the instruction's address."""
+after level 1 lost it, so that one access is all there is; and no CPU is known to pass it the instruction's address."""
 
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),

@@ -54,7 +54,7 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
 
 @compiled
 def fetch_sets(c: Ints, s: Ints, core: int, address: int) -> None:
-    """Have the host bring near what a coming access to the address will look at, where it misses level 1: a simulated
+    """Have the host bring near what a coming access to the address will read, where it misses level 1: a simulated
     miss is mostly the host's own misses, and these are then served meanwhile and all at once."""
     page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
     if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.MAPPED:

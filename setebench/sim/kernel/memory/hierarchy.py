@@ -1,6 +1,6 @@
 """A core's private levels: how loads, stores and prefetches find their lines, and how hardware prefetchers join in.
 
-Requests are told apart by their `source` (BY_LOAD to BY_L1_PREFETCHER), of which their cause for miss entries follows.
+Requests differ by their `source` (BY_LOAD to BY_L1_PREFETCHER), of which their cause for miss entries follows.
 """
 
 from __future__ import annotations
