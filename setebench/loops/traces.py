@@ -141,7 +141,7 @@ class TracedLoops:
             for number, stream in enumerate(loop.streams):
                 # streams that begin at pages would all share a set of level 1: each is a line further than the last
                 begins.append(size + number * LINE_BYTES % PAGE_BYTES)
-                size += -(-(_extent(stream, loop) + abs(stream.stride_bytes)) // PAGE_BYTES + 1) * PAGE_BYTES
+                size += ((_extent(stream, loop) + abs(stream.stride_bytes)) // PAGE_BYTES + 2) * PAGE_BYTES
             region = self._machine.allocate(size, max(self._machine.facts.page_sizes))
             self._regions[loop.name] = (region, begins)
             where = Base("stream")
