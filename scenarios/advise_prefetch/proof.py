@@ -42,7 +42,7 @@ class Params:
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
     folklore_lines: tuple[int, ...] = (8, 16, 64)  # fixed distances that code has without a reason; 64 is a page
-    rounds: tuple[int, int] = (12, 48)  # of the proof; half choose, half time: 6 give an interval, 24 half of it
+    rounds: tuple[int, int] = (12, 64)  # of the proof; half choose, half time: 6 give an interval, 32 a third of it
     part: int = 4  # rounds after which the proof may end
     width: float = (
         0.015  # half width of regret's interval, in parts of the time, at which the proof ends; 2x of speed-up
@@ -52,7 +52,7 @@ class Params:
 
     def faster(self) -> Params:
         """For --fast."""
-        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[0]))
+        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[1] // 2))
 
 
 @dataclass(frozen=True)

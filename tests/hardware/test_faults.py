@@ -43,20 +43,8 @@ def test_a_bad_address_is_a_segmentation_fault(
     assert still_works(native, region)
 
 
-def test_the_data_address_is_reported(native: NativeMachine) -> None:
-    with pytest.raises(ProbeFault) as caught:
-        native.run(Probe().load(LINE + 24), {LINE: [4096]})
-    assert caught.value.address == 4096 + 24
-    assert caught.value.signal == "SIGSEGV"
-
-
 def test_a_prefetch_of_nowhere_is_no_fault(native: NativeMachine) -> None:
     assert native.run(Probe().prefetch(LINE).start().stop(), {LINE: [0, 8, 1 << 46]}).shape == (3, 1)
-
-
-def test_a_fault_in_a_later_repetition_is_reported(native: NativeMachine, region: Region) -> None:
-    with pytest.raises(ProbeFault, match=r"SIGSEGV in operation 1 \(load\)"):
-        native.run(TIMED, {LINE: [*region.random_lines(50, 1), 0]})
 
 
 def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, region: Region) -> None:
@@ -204,12 +192,6 @@ def test_a_crash_elsewhere_still_ends_the_process_and_is_reported_as_before(befo
     done = in_python(CRASHING.format(before=before, close=close))
     assert done.returncode == -signal.SIGSEGV
     assert ("Segmentation fault" in done.stderr) == bool(before)
-
-
-def test_a_sent_signal_without_a_handler_still_ends_the_process() -> None:
-    code = "import os, signal\nfrom setebench.native.machine import NativeMachine\nm = NativeMachine()\n"
-    done = in_python(code + "os.kill(os.getpid(), signal.SIGFPE)")
-    assert done.returncode == -signal.SIGFPE
 
 
 def test_the_guard_stays_until_the_last_machine_is_closed(native: NativeMachine) -> None:

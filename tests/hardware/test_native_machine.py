@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from native_fixture import LINE, in_python, two_cpus
 
-from setebench.errors import ProbeFault, UnsupportedError, UsageError
+from setebench.errors import ProbeFault, UsageError
 from setebench.machine import Machine, Region, Ticks
 from setebench.native.machine import NativeMachine
 from setebench.probe import Placements, Probe
@@ -54,14 +54,6 @@ def test_every_variant_of_the_facts_runs(native: NativeMachine, region: Region) 
     assert (np.median(ticks, axis=0) > 0).all()
 
 
-def test_a_variant_that_the_cpu_lacks_is_refused(native: NativeMachine, region: Region) -> None:
-    lacking = [size for size in (16, 32, 64) if size not in native.facts.access_sizes]
-    if not lacking:
-        pytest.skip("this CPU has every access size")
-    with pytest.raises(UnsupportedError, match="this CPU has no"):
-        native.run(Probe().load(LINE, lacking[0]), {LINE: [region.address]})
-
-
 # ---- running ------------------------------------------------------------------------------------------------------
 
 
@@ -70,22 +62,6 @@ def test_warmups_are_not_returned(native: NativeMachine, repetitions: int, warmu
     ticks = native.run(EMPTY, repetitions, warmup=warmup)
     assert ticks.shape == (rows, 1)
     assert ticks.dtype == np.int64
-
-
-def test_sixteen_intervals_nest_and_overlap(native: NativeMachine) -> None:
-    probe = Probe()
-    for interval in range(16):
-        probe = probe.start(interval, dither=False)
-    for interval in range(16):
-        probe = probe.stop(interval)
-    ticks = native.run(probe, 100)
-    assert ticks.shape == (100, 16)
-    assert (ticks >= 0).all()
-    assert (np.median(ticks, axis=0) > 0).all()
-
-
-def test_a_probe_without_intervals_returns_no_columns(native: NativeMachine, region: Region) -> None:
-    assert native.run(Probe().load(LINE), {LINE: [region.address] * 4}).shape == (4, 0)
 
 
 def test_a_repeat_advances_every_round(native: NativeMachine, region: Region) -> None:
@@ -103,13 +79,6 @@ def test_a_repeat_advances_every_round(native: NativeMachine, region: Region) ->
 def test_a_cpu_that_is_not_allowed() -> None:
     with pytest.raises(UsageError, match="CPU 4095 is offline or not allowed to this process; allowed are"):
         NativeMachine(4095)
-
-
-def test_running_on_a_cpu_that_is_not_allowed(native: NativeMachine) -> None:
-    with pytest.raises(UsageError, match="CPU 4095"):
-        native.run(EMPTY, 1, cpu=4095)
-    with pytest.raises(UsageError, match="CPU 4095"):
-        native.run_together({4095: EMPTY}, 1)
 
 
 def test_the_thread_is_free_again_after_close() -> None:
@@ -154,24 +123,6 @@ def test_each_of_two_machines_runs_on_its_own_cpu(native: NativeMachine) -> None
     assert {first} in seen
 
 
-def test_a_machine_opened_in_a_thread_leaves_others_alone() -> None:
-    before = os.sched_getaffinity(0)
-    shapes: list[tuple[int, ...]] = []
-    cpus: set[int] = set()
-
-    def work() -> None:
-        machine = NativeMachine()
-        shapes.append(machine.run(EMPTY, 10).shape)
-        machine.close()
-        cpus.update(machine.facts.cpus)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert shapes == [(10, 1)]
-    assert os.sched_getaffinity(0) == before <= cpus
-
-
 # ---- CPU time -----------------------------------------------------------------------------------------------------
 
 
@@ -188,13 +139,6 @@ def test_a_thread_that_shares_its_cpu_had_half_of_it(native: NativeMachine) -> N
     had, passed = np.subtract(after, before)
     assert 0.9 < had / (end[0] - begin[0]) <= 1 and 0.9 < passed / (end[1] - begin[1]) <= 1
     assert 0 < had < 0.8 * passed
-
-
-def test_joint_runs_count_for_each_of_their_cpus(native: NativeMachine) -> None:
-    cpus = two_cpus(native)
-    before = [native.cpu_time(cpu) for cpu in cpus]
-    native.run_together(dict.fromkeys(cpus, Probe().add(50_000)), 200)
-    assert (np.array([native.cpu_time(cpu) for cpu in cpus]) > before).all()
 
 
 # ---- regions ------------------------------------------------------------------------------------------------------

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_fixture import LINE, means
-from setebench.scenarios.hierarchy import faults
 from setebench.scenarios.hierarchy.line_size import line_size
 from setebench.scenarios.software_prefetch.places import first_touches
 from setebench.scenarios.software_prefetch.trials import Trials
 
-from setebench.experiments.bursts.bursts import Burst, BurstParams, Bursts, burst_memory
+from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memory
 from setebench.experiments.chases import chase_cycles
 from setebench.machine import Region, run_interleaved
 from setebench.native.machine import NativeMachine
@@ -72,36 +71,6 @@ def test_chained_work_makes_a_chase_slower_and_free_work_does_not(native: Native
     assert ticks["free"] - ticks[""] < 0.4 * work
 
 
-def test_chained_additions_are_a_straight_line(native: NativeMachine) -> None:
-    """The calibration: differences of equal length take equal time, whatever the clock's step and overhead."""
-    probes = {str(n): Probe().start().add(n).stop() for n in (500, 1500, 2500)}
-    ticks = means(native, probes, 2000)
-    assert ticks["2500"] - ticks["1500"] == pytest.approx(ticks["1500"] - ticks["500"], rel=0.1)
-
-
-def test_a_chase_and_single_loads_agree_about_memory(native: NativeMachine, region: Region) -> None:
-    """One miss in an interval, against three dependent misses less two: both are the time of one miss."""
-    bases = [Base(f"b{n}") for n in range(3)]
-    flushed = Probe()
-    for base in bases:
-        flushed = flushed.flush(base)
-    flushed = flushed.fence().wait(2000).fence().start()
-    one = flushed.load(bases[0])
-    two = one.load(bases[1], after=-1)
-    probes = {
-        "none": flushed.add(1).stop(),
-        "one": one.stop(),
-        "two": two.stop(),
-        "three": two.load(bases[2], after=-1).stop(),
-    }
-    pages = region.address + 4096 * np.random.default_rng(4).integers(0, region.pages // 4, SAMPLES)
-    placed = {base: pages + n * region.size // 4 + 64 * (11 * n + 5) for n, base in enumerate(bases)}
-    ticks = means(native, probes, placed)
-    single, chained = ticks["one"] - ticks["none"], ticks["three"] - ticks["two"]
-    # neighbours fill the memory's queues now and then, TLB misses are part of each, so this is no close match
-    assert 0.5 < chained / single < 2.0
-
-
 def test_brackets_agree_about_a_long_interval(native: NativeMachine) -> None:
     """Whatever a bracket costs itself, the difference of two lengths is the same by each of those that read the TSC."""
     brackets = [name for name in native.facts.brackets if name != "rdpru"]
@@ -130,14 +99,6 @@ def test_shared_instruction_addresses_load_what_their_own_would(native: NativeMa
 # -- misses in flight on this CPU ------------------------------------------------------------------------------------
 
 
-def test_more_misses_take_longer(native: NativeMachine, region: Region) -> None:
-    bursts = Bursts(Context(machine=native), region, np.random.default_rng(1))
-    times = {count: [bursts.until_set_out(Burst(count=count))[:, 0] for _ in range(12)] for count in (1, 64, 256)}
-    one, many, most = (float(np.quantile(np.stack(own), 0.2)) for own in times.values())
-    assert one < many < most
-    assert many < 0.7 * 64 * one  # and overlap
-
-
 # -- the hierarchy on this CPU ---------------------------------------------------------------------------------------
 
 
@@ -158,18 +119,6 @@ def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeM
     spread = context.fresh_rng().permutation(region.address + pages * 4096 + place)
     packed = context.fresh_rng().permutation(region.address + number * native.facts.line_size)
     assert chase_cycles(context, region, packed) < chase_cycles(context, region, spread)
-
-
-def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: NativeMachine, region: Region) -> None:
-    context = Context(machine=native)
-    number = np.arange(48)
-    tight = context.fresh_rng().permutation(region.address + number * 4096)
-    loose = context.fresh_rng().permutation(region.address + number * (4096 + native.facts.line_size))
-    assert chase_cycles(context, region, loose) < chase_cycles(context, region, tight)
-
-
-def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
-    assert faults.first_touches(Context(machine=native), "4k").cycles > 0
 
 
 # -- software prefetches on this CPU ---------------------------------------------------------------------------------

@@ -16,12 +16,11 @@ from setebench.experiments.streams.choice import choose_cpus, widths_of
 from setebench.kernels import KERNELS
 from setebench.machine import HoldsNumbers
 from setebench.native.machine import NativeMachine
-from setebench.probe import Base, Kind, Probe
+from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 ARRAYS = Base("arrays")
 LIBC = ctypes.CDLL(None, use_errno=True)
-STORING = [name for name, kernel in KERNELS.items() if kernel.expected or kernel.reduces]
 
 
 def context(machine: Any, **options: Any) -> Context:
@@ -40,40 +39,6 @@ def test_a_kernel_leaves_what_it_should_and_nothing_else(
     if width not in native.facts.access_sizes or name not in native.facts.kernels:
         pytest.skip("this CPU has no such kernel")
     assert wrong_arithmetic(context(native), KERNELS[name], width, rolled=rolled) is None
-
-
-class Broken(NativeMachine):
-    """Streams that are not what was asked for."""
-
-    def __init__(self, spoil: str) -> None:
-        super().__init__()
-        self.spoil = spoil
-
-    def run(self, probe: Probe, placements: Any, **others: Any) -> Any:
-        rows = probe.rows.copy()
-        streams = rows[:, 0] == Kind.STREAM
-        names = list(KERNELS)
-        if self.spoil == "skips its last block":
-            rows[streams, 5] -= 256
-        elif self.spoil == "copies only":
-            rows[streams, 4] = names.index("copy")
-        else:
-            rows[streams, 2] += 8 if int(rows[streams, 3][0]) == 8 else 64
-        return super().run(Probe(rows.tobytes(), probe.bases), placements, **others)
-
-
-@pytest.mark.parametrize("spoil", ["skips its last block", "copies only", "is shifted"])
-@pytest.mark.parametrize(("name", "rolled"), [(name, rolled) for name, rolled in EVERY_FORM if name in STORING])
-def test_a_broken_kernel_is_caught(name: str, rolled: bool, spoil: str) -> None:
-    if spoil == "copies only" and name in ("copy", "copy_nt"):
-        pytest.skip("a copy that only copies is not broken")
-    machine = Broken(spoil)
-    try:
-        found = wrong_arithmetic(context(machine), KERNELS[name], 8, rolled=rolled)
-    finally:
-        machine.close()
-    assert found is not None
-    assert found.startswith(f"{name}{' (rolled loop)' if rolled else ''}: number ")
 
 
 @pytest.mark.parametrize(
@@ -117,15 +82,6 @@ def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], repo
     ended = runs()(*arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert reported in ended.stderr and ended.stderr.strip().count("\n") == 0
-
-
-def test_the_stream_table_is_validated() -> None:
-    ended = runs()("stream", "--size", "8", "--threads", "1", "--fast", "--quiet", "--format", "json")
-    assert ended.exit_code == 0, ended.stderr
-    document = json.loads(ended.stdout)
-    assert len(document["findings"]) == 4
-    for finding in document["findings"]:
-        assert finding["value"] > 0 and finding["method"].endswith("results right")
 
 
 def test_a_mix_of_reads_and_writes_is_reported_or_said_why_not() -> None:
