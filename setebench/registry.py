@@ -2,7 +2,7 @@
 in the folders that the environment variable SETEBENCH_SCENARIO_PATH names, and entry points of other packages.
 
 Listing reads source text and package metadata only. A scenario's module, and numpy and Numba behind it, is imported
-when that scenario is asked for: `setebench --help` would take seconds otherwise.
+when that scenario is used: `setebench --help` would take seconds otherwise.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def scenario(name: str) -> Scenario:
 
 
 def foundations(scenario: Scenario, context: Context) -> list[Finding]:
-    """The findings of the scenarios that one builds on, asked now on the same machine, with fewer samples. A question
-    that can't be asked there is left open, and progress says why."""
+    """The findings of the scenarios that one builds on, measured now on the same machine, with fewer samples. What
+    can't be measured there is left open, and progress says why."""
     found: list[Finding] = []
     for name in scenario.builds_on:
         own = replace(context, fast=True, options={}, evidence={})
@@ -106,7 +106,7 @@ def foundations(scenario: Scenario, context: Context) -> list[Finding]:
             found += catalogue()[name].load().answer(own)
             context.calibration, context.layouts = own.calibration, own.layouts
         except UnsupportedError as error:
-            context.progress(f"{name} can't be asked here: {error}")
+            context.progress(f"{name} can't be measured here: {error}")
     return found
 
 

@@ -106,13 +106,13 @@ class Scenario:
 
     `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and
     the levels 10, the hierarchy 20), what loads the machine most comes last. `seconds` is about how long it takes on a
-    CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is asked by its
+    CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is run by its
     name alone: `characterize` and a `score` that names no scenario leave it out.
 
     `needs` names every answer of another question that it reads, in itself or in the experiments that it runs: of
     `Context.calibration` the "clock" (its step), the "issue_pace" of a core that is alone, the "levels", each measured
     by whoever needs it first; and scenarios whose findings it reads, as `context.foundations`: those of the file that
-    its option `result` names, else of these scenarios, asked right before with fewer samples. All else it measures for
+    its option `result` names, else of these scenarios, run right before with fewer samples. All else it measures for
     itself. `words` says in sentences, for people, what its evidence holds beside the findings; shown under the
     table."""
 

@@ -34,7 +34,7 @@ ROW = np.dtype([("node", "<u4"), ("kind", "u1"), ("value", "<f8"), ("error", "<f
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is said of one parameter: rows as `ROW`; answers and reasons by their codes."""
+    """All that results report of one parameter: rows as `ROW`; answers and reasons by their codes."""
 
     parameter: str
     unit: str
@@ -49,7 +49,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class _Gathered:
-    """What is said of one parameter while results come in: rows as `ROW`, and codes by answers and reasons."""
+    """What results report of one parameter while they come in: rows as `ROW`, and codes by answers and reasons."""
 
     unit: str | None = None
     codes: dict[str, int] = field(default_factory=dict)

@@ -40,10 +40,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 return None
             between = f"between {self.low:.5g} and {self.high:.5g} {self.unit}"
             return f"{finding.parameter} is {number:.5g} {finding.unit}, not {between}"
-        said = answer_text(finding.value) if number is None else f"{number:.9g}"
+        answer = answer_text(finding.value) if number is None else f"{number:.9g}"
         if finding.outcome is Outcome.ABSENT:
-            said = "absent"
-        return None if said == self.centre else f"{finding.parameter} is {said} instead of {self.centre}"
+            answer = "absent"
+        return None if answer == self.centre else f"{finding.parameter} is {answer} instead of {self.centre}"
 
 
 class _Compared(msgspec.Struct, frozen=True):

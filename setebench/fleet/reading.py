@@ -17,7 +17,7 @@ NODE_SETTING = "node"
 
 _RUN_SUFFIX = re.compile(r"[._-]?(?:run|r)[._-]?\d+\Z|(?<=.)\.\d+\Z", re.IGNORECASE)
 _OWN_FILES = frozenset(("fleet.json", "plan.json", "recorded.json", "truth.json"))
-"""What lies beside results in a fleet's folder and is none."""
+"""Files of a fleet's folder that are no results."""
 
 
 class Reported(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +43,7 @@ class _Light(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one node: its findings, the version that found them, and how it was asked."""
+    """One run of one node: its findings, the version that found them, and how it was measured."""
 
     node: str
     findings: list[Reported]
@@ -94,6 +94,6 @@ def results(paths: dict[Path, str]) -> Iterator[Result | Unreadable]:
         except UsageError as error:
             yield Unreadable(node=name, why=str(error))
             continue
-        said = read.settings.get(NODE_SETTING)
-        node = said if isinstance(said, str) and said else name
+        named = read.settings.get(NODE_SETTING)
+        node = named if isinstance(named, str) and named else name
         yield Result(node=node, findings=read.findings, version=read.tool.version, settings=read.settings)

@@ -16,8 +16,8 @@ CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 class EventSources(msgspec.Struct, frozen=True, kw_only=True):
     """None: the system does not say.
 
-    `pmus`: every PMU that the kernel drives, its own events included. `max_precise`: how precise samples may be asked
-    for (0 not at all), `rdpmc`: the kernel's setting of reading counters by an instruction, both of the cores' PMU.
+    `pmus`: every PMU that the kernel drives, its own events included. `max_precise`: how precise samples may be
+    (0 not at all), `rdpmc`: the kernel's setting of reading counters by an instruction, both of the cores' PMU.
     `nmi_watchdog`: whether it holds a counter of each CPU. `privileged`: the right to count everything, whatever
     perf_event_paranoid says."""
 

@@ -18,7 +18,7 @@ from setebench import files
 T = TypeVar("T")
 MOST_CPUS = 8192
 """The largest number of CPUs that an x86-64 Linux kernel can be built for; a longer list is a malformed one."""
-CHUNK_BYTES = 1 << 16  # proc/sys allocates as much as is asked for, and refuses where that is too much
+CHUNK_BYTES = 1 << 16  # proc/sys allocates as much as is to be read, and refuses where that is too much
 MOST_CHUNKS = 256
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 _SIZE = re.compile(r"(\d{1,15})\s*([KMG]?)(?:i?B)?", re.ASCII | re.IGNORECASE)

@@ -61,18 +61,6 @@ def test_what_ends_the_process_costs_its_own_rows_alone(folder: Path, tmp_path: 
         )
 
 
-def test_what_ends_the_process_when_asked_again_leaves_the_first_answers(folder: Path, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    yields = 'yield Finding(parameter="blocking.store", outcome=Outcome.UNRESOLVED, reason="disturbed")'
-    what = f"__import__('os')._exit(3) if __import__('os').path.exists({str(seen)!r}) else open({str(seen)!r}, 'w')"
-    leaving = write(folder, "leaving", f"{yields}\n    {what}")
-    process = start(folder, tmp_path, *CHOSEN, *leaving, "--patience", "30", "-o", "out.json")
-    printed, said = process.communicate(timeout=60)
-    assert process.returncode == 0 and "leaving failed: it ended its process: exit status 3\n" in said
-    assert "blocking.load" in printed and "blocking.store" in printed
-    assert set(states(tmp_path / "out.json").values()) == {"done"}
-
-
 WAIT = "print(__import__('os').getpid(), flush=True); __import__('time').sleep(60)"
 
 

@@ -35,17 +35,6 @@ def test_shows_each_operation_with_its_bytes() -> None:
     assert lines[-1][2] == "ret"
 
 
-def test_lists_snippets_and_shows_one() -> None:
-    listing = show_asm("--list")
-    assert listing.exit_code == 0
-    assert re.search(r"^load64 +avx512f +load +64 +load 64 bytes$", listing.stdout, re.MULTILINE)
-    one = show_asm("--snippet", "load64")
-    assert one.exit_code == 0
-    assert one.stdout.count("vmovups zmm0, [") == 6
-    assert "CPU feature:    avx512f" in one.stdout
-    assert "hold the offset" in one.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -63,11 +63,6 @@ def test_centre_components_and_what_would_be_found(tmp_path: Path) -> None:
     assert table["prefetcher.l2.pair.trained_by"].centre == '["load", "store"]'
 
 
-def test_what_is_open_is_reported_where(tmp_path: Path) -> None:
-    (left,) = compare([made(tmp_path)]).open
-    assert (left.parameter, left.nodes, left.reason) == ("latency.memory", "n03", "unresolved: the clock drifts")
-
-
 def test_a_baseline_shows_what_changed(tmp_path: Path) -> None:
     before, now = made(tmp_path / "before", seed=2), made(tmp_path / "now", seed=3, shift=0.7)
     put(before / "n99.json", findings(np.random.default_rng(4), 99))

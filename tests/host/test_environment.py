@@ -11,7 +11,7 @@ from trees import write_tree
 
 from setebench.host.environment import Environment, Frequency, HugePages, read_environment
 from setebench.host.processor import Cache, Processor, Topology
-from setebench.host.tree import MOST_CPUS, Tree, parse_cpu_list
+from setebench.host.tree import MOST_CPUS, parse_cpu_list
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
 ALL = sorted(path.name for path in MACHINES.iterdir())
@@ -132,21 +132,6 @@ def test_limits_of_the_first_cgroup_version(
     assert (limits.cpu_quota, limits.memory_bytes) == (quota, memory)
 
 
-def test_the_narrowest_surrounding_group_counts(tmp_path: Path) -> None:
-    group = "sys/fs/cgroup"
-    limits = write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "0::/a/b",
-            f"{group}/cgroup.controllers": "cpu",
-            f"{group}/a/b/cpu.max": "max 100000",
-            f"{group}/a/cpu.max": "200000 100000",
-            f"{group}/a/memory.max": "max",
-        },
-    ).limits
-    assert (limits.cpu_quota, limits.memory_bytes, limits.memory_left_bytes) == (2.0, "unlimited", "unlimited")
-
-
 # -- files and lists of CPUs -----------------------------------------------------------------------------------------
 
 
@@ -162,8 +147,3 @@ def test_the_narrowest_surrounding_group_counts(tmp_path: Path) -> None:
 )
 def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
     assert parse_cpu_list(text) == cpus
-
-
-def test_text_reaches_a_terminal_without_escapes(tmp_path: Path) -> None:
-    (tmp_path / "name").write_bytes(b"\x1b[31mCPU\x07\xff\x00\n")
-    assert Tree(tmp_path).text("name") == "[31mCPU?"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from bare_machine import BareMachine
 from scenario_files import Write
 
@@ -76,14 +75,6 @@ def test_what_a_co_runner_left_open_is_asked_again_what_costs_least_first(scenar
     assert document["costly.sure"].evidence == "scenario.costly", "what was known stays"
     seeds = {document.evidence[f"scenario.costly{each}"]["seed"] for each in ("", ".again_1", ".again_2")}
     assert len(seeds) == 3, "each asking draws lines of its own"
-
-
-@pytest.mark.parametrize(("patience", "expected"), [(0, []), (4, []), (5, ["cheap"]), (29, ["cheap", "costly"])])
-def test_nothing_is_begun_that_patience_is_too_short_for(
-    scenario_folder: Write, patience: int, expected: list[str]
-) -> None:
-    scenario_folder(costly=question("costly", 20, 10), cheap=question("cheap", 5, 20))
-    assert asked(characterize(SharedMachine((0, 1000)), patience=patience)) == expected
 
 
 def test_a_question_that_asking_does_not_help_is_left_alone(scenario_folder: Write) -> None:

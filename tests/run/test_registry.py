@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from setebench import registry
-from setebench.campaign import choose
 from setebench.errors import SetebenchError
 
 GOOD = '''"""Docstring line.
@@ -49,13 +48,6 @@ def test_modules_with_a_scenario_are_listed_without_being_imported(folder: Path)
         "torn": "(has a syntax error; it says where when it is used)",
     }
     assert "setebench.scenarios.good_one" not in sys.modules
-
-
-def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -> None:
-    (folder / "good_one.py").write_text(GOOD)
-    (folder / "rare.py").write_text(GOOD.replace("parameters=()", "parameters=(), on_request=True"))
-    assert choose() == ("good-one",)
-    assert choose(only=["rare"]) == ("rare",)
 
 
 def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
