@@ -101,6 +101,8 @@ class _Processes:
             start_new_session=True,
         )
         self._every.append(process)
+        if self._ended:  # while it was started
+            process.kill()
         assert process.stdout is not None
         if not process.stdout.readline():
             raise SetebenchError(f"a process that runs scenarios can't be started: {_ending(process)}")

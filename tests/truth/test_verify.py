@@ -120,7 +120,7 @@ def test_the_command_ends_with_3_where_the_twin_is_contradicted(file: Path, tmp_
     result.write_bytes(store.dumps(truth_of_small()))
     twin.write_text(dump(msgspec.structs.replace(small(), prefetchers=())))
     common = ["verify", str(result), "--machine", f"sim:{file}", "-q", "--exit-code", "--probes"]
-    wrong = CliRunner().invoke(setebench, [*common, "60", "--twin", str(twin), "--minutes", "0.02", "-o", str(target)])
+    wrong = CliRunner().invoke(setebench, [*common, "60", "--twin", str(twin), "-o", str(target)])
     assert wrong.exit_code == 3, wrong.output
     found = json.loads(target.read_text())
     assert found["evidence"]["verify"]["worst"] and found["settings"]["scenario"] == "verify"
