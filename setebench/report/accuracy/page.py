@@ -4,9 +4,10 @@ document for programs."""
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from setebench.report.accuracy.rows import HEADS, SHARES, Document, by_scenario, fraction, remarks
 
 READING = """\
 Machines are random ones of the simulator, whose every parameter is known; *sealed* says that their seeds follow
@@ -24,10 +25,18 @@ NOTHING = (
     "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
     "`make accuracy` writes this page."
 )
-SHARES = ("right", "bounded", "open", "wrong")
-KEPT = ("inference", "simulator", "begun", "planned", "accuracy", "by_machine", "constant", "never_judged", "regret")
-
-Document = Mapping[str, Any]
+KEPT = (
+    "inference",
+    "simulator",
+    "begun",
+    "planned",
+    "accuracy",
+    "by_machine",
+    "calibration",
+    "constant",
+    "never_judged",
+)
+BESIDE = ("failures", "lost", "regret")
 
 
 def published(scores: Sequence[Document]) -> dict[str, Any]:
@@ -36,7 +45,7 @@ def published(scores: Sequence[Document]) -> dict[str, Any]:
 
 
 def _run(letter: str, score: Document) -> dict[str, Any]:
-    settings, failures = score["settings"], score["failures"]
+    settings = score["settings"]
     words = ["setebench", "score", "--sealed", score["sealed"]["nonce"], "--machines", str(score["planned"])]
     words += [word for name in settings["scenarios"] for word in ("--scenario", name)]
     words += ["--noise", settings["noise"]] if settings["noise"] != "drawn" else []
@@ -47,10 +56,8 @@ def _run(letter: str, score: Document) -> dict[str, Any]:
         **{name: settings[name] for name in ("scenarios", "noise", "fast")},
         "nonce": score["sealed"]["nonce"],
         "machines": len(score["machines"]) - len(score["lost"]),
-        "lost": len(score["lost"]),
         "cpu_seconds": round(sum(score["cpu_seconds"]), 1),
-        "not_run": dict(Counter(f"{each['scenario']}: {each['reason']}" for each in failures).most_common()),
-        **{name: score.get(name) for name in KEPT},
+        **{name: score.get(name) for name in (*KEPT, *BESIDE)},
     }
 
 
@@ -59,13 +66,17 @@ def page(document: Document) -> str:
     runs = document["runs"]
     lines = ["# How often it was right", "", *(_overview(runs) if runs else [NOTHING]), "", READING]
     for run in runs:
-        lines += ["", f"## Run {run['run']}", "", f"    {run['command']}", "", *_basis(run)]
-        for scenario, tables in run["accuracy"].items():
-            lines += ["", f"### {scenario}", "", *_heads(["parameter", "rows", *SHARES, "coverage", "width"])]
-            for name, row in tables["all"]["parameters"].items():
-                width = "" if row["median_width"] is None else f"{100 * row['median_width']:.1f} %"
-                shares = [*(row[key]["hits"] for key in SHARES[:-1]), _counted(row["wrong"]), _counted(row["coverage"])]
-                lines.append(_row([f"`{name}`", row["rows"], *shares, width]))
+        each = run["cpu_seconds"] / max(run["machines"], 1)
+        lines += ["", f"## Run {run['run']}", "", f"    {run['command']}", ""]
+        lines.append(
+            f"{run['machines']} of {run['planned']} machines answered, {each:.0f} s of CPU time each; begun "
+            f"{run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, simulator "
+            f"`{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
+        )
+        lines += ["", *(f"* {_cell(remark)}" for remark in remarks(run))]
+        for scenario, rows in by_scenario(run["accuracy"]):
+            heads = _heads(["parameter", *HEADS])
+            lines += ["", f"### {scenario}", "", *heads, *(_row([f"`{name}`", *cells]) for name, *cells in rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -75,35 +86,9 @@ def _overview(runs: Sequence[Document]) -> Iterator[str]:
     for run in runs:
         for scenario, tables in run["accuracy"].items():
             table = tables["all"]
-            shares = [_fraction(table[key]) for key in ("without_wrong", *SHARES)]
-            own = [shares[0], table["rows"], *shares[1:], _fraction(table["calibration"]["continuous"])]
+            first, *shares = (fraction(table[key]) for key in ("without_wrong", *SHARES))
+            own = [first, table["rows"], *shares, fraction(table["calibration"]["continuous"])]
             yield _row([scenario + " (`--fast`)" * run["fast"], run["run"], table["machines"], *own])
-
-
-def _basis(run: Document) -> Iterator[str]:
-    """What a run rests on, and what doesn't count in it."""
-    each = run["cpu_seconds"] / max(run["machines"], 1)
-    yield (
-        f"{run['machines']} of {run['planned']} machines answered ({run['lost']} lost), {each:.0f} s of CPU time each; "
-        f"begun {run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, simulator "
-        f"`{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
-    )
-    if run["not_run"]:
-        reasons = "; ".join(f"{_cell(what)} ({count})" for what, count in run["not_run"].items())
-        yield from ("", f"Scenarios that didn't go through: {reasons}.")
-    for key, what in (
-        ("constant", "Nearly the same on all machines that have it, so a constant would be right"),
-        ("never_judged", "Reported, but no machine has a truth to judge it by"),
-    ):
-        if run[key]:
-            yield from ("", f"{what}: {', '.join('`' + entry['parameter'] + '`' for entry in run[key])}.")
-    if own := (run["regret"] or {}).get("all"):
-        yield from (
-            "",
-            f"Advice stays behind the sweep's best by {own['median']} % in the median of {own['cases']} cases, by "
-            f"{own['percentile_95']} % at the 95th percentile; {run['regret']['slower_than_none']} cases are slower "
-            "than no prefetch by more than 3 %.",
-        )
 
 
 def _heads(heads: Sequence[str]) -> list[str]:
@@ -116,14 +101,3 @@ def _row(cells: Sequence[object]) -> str:
 
 def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
-
-
-def _fraction(part: Document) -> str:
-    if not part["trials"]:
-        return "none"
-    limits = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
-    return f"{100 * part['fraction']:.1f} %{limits}"
-
-
-def _counted(part: Document) -> str:
-    return f"{part['hits']} of {part['trials']}: {_fraction(part)}" if part["trials"] else ""
