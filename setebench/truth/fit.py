@@ -55,8 +55,8 @@ class Params:
     candidates: int = 3  # of a step that go to the referee
     looking: float = 0.15  # of all time: a step's probes of the machine
     trying: float = 0.1  # of all time: a step's changes that are tried on the simulator
-    tried: int = 8  # probes on which the twin is wrong, and on which it is right, that a change is tried on
-    small: int = 32  # whole numbers up to that are changed by one instead of by a quarter
+    tried: int = 8  # probes on which the twin is wrong that a change is tried on
+    factors: tuple[float, ...] = (0.5, 2.0, 0.8, 1.25)  # of a number that no interval bounds
     pool: int = 160  # trials that the referee draws: few fields show in more than one of ten
     significance: float = 0.01  # that a candidate no better than the twin wins so often: a coin's
 
@@ -137,7 +137,7 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
         for path, value in numbers:
             if f"{path[0]}.{path[-1]}" != wanted:
                 continue
-            for other in _others(path, value, twin.origins.get(path)):
+            for other in _others(value, twin.origins.get(path)):
                 try:
                     machine = parse(dump(_replaced(twin.machine, path, other)), "the changed twin")
                 except UsageError:  # no machine has this value
@@ -145,19 +145,15 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
                 yield Change(path, other, value, machine)
 
 
-def _others(path: Path, value: float, origin: Origin | None) -> list[float]:
-    """Other values of a field: the ends of the interval of a measured one, else half and double, and for what is no
-    power of two one or a quarter more and less."""
+def _others(value: float, origin: Origin | None) -> list[float]:
+    """Other values of a field: the ends of the interval of a measured one, else by factors, and whole numbers by one.
+    What no machine may have is refused later."""
     found = [origin.low, origin.high] if origin is not None and origin.origin == "measured" else []
     ends: list[float] = [end for end in found if end is not None and end != value]
-    if not ends:
-        ends = [value / 2, value * 2]
-        if isinstance(value, int) and value <= PARAMS.small:
-            ends += [value - 1, value + 1]
-        elif path[-1] != "sets":
-            ends += [value * 0.8, value * 1.25]
-    whole = [round(each) for each in ends] if isinstance(value, int) else ends
-    return [each for each in dict.fromkeys(whole) if each != value]
+    others = ends or [value * factor for factor in PARAMS.factors]
+    if isinstance(value, int):
+        others = [round(each) for each in others] + ([] if ends else [value - 1, value + 1])
+    return [each for each in dict.fromkeys(others) if each != value]
 
 
 def _replaced(node: Any, path: Path, value: Any) -> Any:
@@ -171,23 +167,18 @@ def _replaced(node: Any, path: Path, value: Any) -> Any:
 
 
 def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Change]:
-    """The changes that explain more of the probes on which the twin stays wrong than they spoil of others, those that
+    """The changes that bring the simulator nearer to the machine on probes on which the twin stays wrong, those that
     explain most first, of those that there was time for."""
     bad = checked.staying[: PARAMS.tried]
-    good = [row for row in checked.rows if not row.badness][: PARAMS.tried]
-    trials = {row.number: row.trial for row in (*bad, *good)}
     end, found = time.monotonic() + seconds, list[tuple[int, Change]]()
     for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad)):
         if time.monotonic() > end:
             break
         progress(f"trying {field_name(change.path)} = {change.value}")
-        given = answered(change.machine, checked, trials)
-        explained = sum(
-            _gap(row, given, checked) < _gap(row, {row.number: row.answers[-1]}, checked) / 2 for row in bad
-        )
-        spoiled = sum(_gap(row, given, checked) > least_difference(row.trial, row.answers[0]) for row in good)
-        found.append((explained - spoiled, change))
-    return [change for gain, change in sorted(found, key=lambda each: -each[0]) if gain > 0]
+        given = answered(change.machine, checked, {row.number: row.trial for row in bad})
+        twin = {row.number: row.answers[-1] for row in bad}
+        found.append((sum(_gap(row, given, checked) < _gap(row, twin, checked) / 2 for row in bad), change))
+    return [change for explained, change in sorted(found, key=lambda each: -each[0]) if explained]
 
 
 def _gap(row: Row, given: dict[int, Cycles], checked: Verified) -> float:

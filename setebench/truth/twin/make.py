@@ -51,10 +51,6 @@ class Twin:
     origins: dict[Path, Origin]
     set_aside: dict[str, str]
 
-    def named(self) -> dict[str, Origin]:
-        """Origins by the names that a machine file gives fields."""
-        return {field_name(path): origin for path, origin in self.origins.items()}
-
 
 def twin_of_file(text: str, file: str) -> Twin:
     """A machine file as a twin: its own `[origins]`, and all other fields assumed. Raises `UsageError`."""
