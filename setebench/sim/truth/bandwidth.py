@@ -151,7 +151,7 @@ class _Quiet:
         opened = self._opened = self._opened or open_machine_file(self.machine)
         array = max(size // kernel.arrays // BLOCK_BYTES, 1) * BLOCK_BYTES
         regions = [opened.allocate(stream_bytes(kernel, array), max(opened.facts.page_sizes)) for _ in range(threads)]
-        second = array // 2 if fresh else 0
+        second = array // 2 // BLOCK_BYTES * BLOCK_BYTES if fresh else 0
         array -= second
         passes = 1 if fresh else max(self._least(threads) // (array * kernel.arrays), 1)
         bases = [Base(f"arrays{number}") for number in range(threads)]
