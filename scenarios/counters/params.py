@@ -19,7 +19,6 @@ class Params:
     looseness: float = 0.12  # lines per access, of what a level serves: replacement and prefetchers are not known
     least_fit: float = 1e-3  # chance below which a candidate leaves too much unexplained: once in 1,000 true ones
     even_odds: float = 20.0  # candidates this close in probability are not distinguished; 5 % for the others
-    outgrow: float = 2.8  # times L1, of a working set for a second level that hides among others: none stays with LRU
     beyond: float = 5.0  # times L2, of a working set that none of its lines stays in: exp(-5) at random
     loss: float = 0.04  # part of events lost beside a sibling, or of a stream's lines, that is a fault: twice `trust`
     stall_fraction: float = (

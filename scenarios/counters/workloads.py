@@ -243,7 +243,7 @@ class Battery:
         context = self._context
         found, per_tick = find_levels(context), quick_cycles_per_tick(context)
         few, many = (self._ticks(self._chase(count), self._chased.first(64)) for count in (CHASE, 2 * CHASE))
-        first = before = found.ends_bytes.get("l1", 0.0)
+        before = found.ends_bytes.get("l1", 0.0)
         behind = []
         for name in found.caches[1:]:
             ends = found.ends_bytes.get(name)

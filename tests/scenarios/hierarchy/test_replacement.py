@@ -119,9 +119,7 @@ def test_one_loss_in_a_pass_is_inclusion_and_none_is_not() -> None:
 def context_of(**shape: Any) -> Context:
     cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
     cycles = {name: each for name, each in cycles.items() if shape.get(name, True) is not None}
-    return Context(
-        machine=quiet(**shape), calibration=Calibration(levels=Levels(cycles=cycles), line_bytes=64)
-    )
+    return Context(machine=quiet(**shape), calibration=Calibration(levels=Levels(cycles=cycles), line_bytes=64))
 
 
 @pytest.mark.parametrize(

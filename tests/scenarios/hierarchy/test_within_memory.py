@@ -60,8 +60,6 @@ def test_traversals(line: int) -> None:
 @lines_of
 def test_lines_of_other_cores(line: int) -> None:
     context, second = bounded(line), 512.0 * line
-    levels = Levels(
-        cycles={"l1": 4.0, "l2": 14.0, "memory": 300.0}, capacity={"l2": Interval(second, second, second)}
-    )
+    levels = Levels(cycles={"l1": 4.0, "l2": 14.0, "memory": 300.0}, capacity={"l2": Interval(second, second, second)})
     context.calibration = Calibration(levels=levels)
     assert {name.partition(".")[2] for name in read_lines(context)} == {"modified", "exclusive", "shared"}
