@@ -135,8 +135,7 @@ class Call(NamedTuple):
             return _checksum(self.given[0], cpu, warmup)
         if self.method == "run_together":
             return [_checksum(probe, cpu, warmup) for cpu, probe in self.given[0].items()]
-        sizes: dict[type, Callable[[Any], Any]] = {Region: lambda region: region.size, np.ndarray: len, set: sorted}
-        return [sizes.get(type(each), lambda value: value)(each) for each in (*self.given, *self.named.values())]
+        return [_plain(each) for each in (*self.given, *self.named.values())]
 
     def rows(self) -> int:
         """How many rows of ticks a run gives."""
@@ -144,6 +143,15 @@ class Call(NamedTuple):
             return int(self.given[2])
         probe = self.given[0] if self.kind == TICKS else next(iter(self.given[0].values()))
         return max(0, len(placement_table(probe, self.given[1])) - int(self.named.get("warmup", 0)))
+
+
+def _plain(argument: Any) -> Any:
+    """What identifies an argument, without addresses."""
+    if isinstance(argument, Region):
+        return argument.size
+    if isinstance(argument, np.ndarray):
+        return len(argument)
+    return sorted(argument) if isinstance(argument, set) else argument
 
 
 def _checksum(probe: Probe, cpu: int | None, warmup: int) -> int:
