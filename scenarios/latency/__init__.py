@@ -23,7 +23,7 @@ from setebench.stats import decide
 from setebench.stats.estimate import Interval
 from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
 
-from .vectors import VectorRound, vector_findings, vectors_once
+from .vectors import Surplus, vector_findings, vectors_once
 
 OVERHEAD_SAMPLES = 200
 """Empty intervals of each bracket in a round: a mean on steps of 36 ticks is good to a tick."""
@@ -40,7 +40,7 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     brackets: list[dict[str, float]] = []
     memory: list[MemoryRound] = []
-    vectors: list[VectorRound] = []
+    vectors: list[Surplus] = []
     try:
         for number in rounds(context, RoundsParams(apart_seconds=0.0)):
             context.progress(f"memory and vector loads, round {number + 1}")
@@ -65,7 +65,7 @@ def _how(context: Context) -> str:
     return f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"
 
 
-def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[VectorRound], how: str) -> Iterator[Finding]:
+def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[Surplus], how: str) -> Iterator[Finding]:
     """Latencies of all levels, nearest first and memory last, by the two ways, in nanoseconds, and of vector loads."""
     flushed = {
         "cycles": quantile_of_rounds([each.cycles for each in memory], LATENCY),
