@@ -27,8 +27,7 @@ from setebench.stats.bandwidth.saturation import Params as CurveParams
 from setebench.stats.estimate import Interval
 from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
-from .chase import LoadedChase, Reading, Step
-from .params import PARAMS
+from .chase import PARAMS, LoadedChase, Reading, Step
 
 CURVE = CurveParams()
 
@@ -108,7 +107,7 @@ def _loaders(context: Context) -> tuple[int, ...]:
     apart = [cpu for cpu in ordered[1:] if cpu not in own]
     asked = context.options.get("threads")
     if asked is None:
-        return tuple(apart[: PARAMS.fast_threads if context.fast else PARAMS.threads])
+        return tuple(apart[: PARAMS.threads])
     if not 0 <= asked < len(facts.cpus):
         raise UsageError(f"{asked} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs")
     return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:asked])

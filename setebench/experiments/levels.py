@@ -39,7 +39,6 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
     disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
     clocked: float = 0.8  # of the fastest pace of flushed lines: at half its clock a core waits half as many cycles
-    counts: tuple[int, ...] = (1, 3)  # lengths of the chains that enter the mixture: longer ones take long to explain
     most: int = 200  # chains of a size and length that enter it; more say little and take long
     pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
     purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
@@ -145,7 +144,7 @@ class _Table:
         # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
         pools = {length: _usual(_pooled(lone, number), step) for number, length in enumerate(SHORT)}
         self._added = {length: float(own.mean()) - length * self.first_cycles for length, own in pools.items()}
-        threes = pools[params.counts[-1]]
+        threes = pools[max(SHORT)]
         jitter2 = float(threes.var()) - quantised_variance(float(threes.mean()), step)
         self.clock = Clock(step, max(jitter2, 1.0))
         self.sources = [*(self._chains(sets) for sets in self._by_size[1:]), self._chains(self._by_size[0], True)]
@@ -157,8 +156,7 @@ class _Table:
         paces = np.array([cycles_per_tick(each.samples) for each in sets])
         quiet = paces > params.clocked * np.nanmax(paces) if all_rounds else quiet & steady(paces)
         kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
-        numbers = {length: number for number, length in enumerate(SHORT) if length in params.counts}
-        return {each: _pooled(kept, number)[: params.most] - self._added[each] for each, number in numbers.items()}
+        return {each: _pooled(kept, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
 
     def likely(self, params: LevelsParams) -> list[float]:
         """Latencies that long chains show: the first level's, plateaus, and flushed lines."""
@@ -203,7 +201,7 @@ class _Table:
     def _near(self, level: Level) -> Numbers:
         """Mean cycles of the single loads that took about as long as this level and no other, in each round: of the
         sizes that it serves often; NaN where there are none."""
-        often = np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1
+        often = (np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1).tolist()
         found = np.full(len(self._rounds), np.nan)
         for number, row in enumerate(self._rounds):
             loads = _pooled([row[size] for size in often if size < len(row)], 0) - self._added[1]

@@ -52,9 +52,9 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WARM, CHAIN = Base("warm"), Base("chain")
-SHORT = {1: Base("short_1"), 3: Base("short_3"), 8: Base("short_8")}
-"""Short chains by their length: single loads tell levels that lie far from each other, on a coarse clock longer ones
-those that lie close; which of several levels served a chain is seen as long as it is short."""
+SHORT = {1: Base("short_1"), 3: Base("short_3")}
+"""Short chains by their length: single loads distinguish levels that lie far from each other, on a coarse clock longer
+ones those that lie close."""
 
 
 class Sized(msgspec.Struct, frozen=True, kw_only=True):

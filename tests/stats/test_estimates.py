@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from setebench.results import Outcome
 from setebench.stats import decide
 from setebench.stats.candidates import compare
-from setebench.stats.estimate import Estimate, Interval, over_epochs
+from setebench.stats.estimate import Interval, over_epochs
 from setebench.stats.linear import bends, slopes
 
 
@@ -37,12 +36,6 @@ def test_an_interval_holds_its_number_whatever_its_ends_were_found_from(value: f
     )
     for found in several:
         assert (found.low, found.value, found.high) == (min(value, 2.0), value, max(value, 4.0))
-
-
-def test_the_interval_is_students() -> None:
-    estimate = Estimate(value=5.0, error=1.0, degrees=3)
-    assert estimate.high - estimate.low == pytest.approx(2 * stats.t.ppf(0.975, 3))
-    assert estimate.within(0, 10) and estimate.outside(20, 30) and not estimate.outside(7, 30)
 
 
 def test_a_slope_forgets_what_comes_with_every_reading() -> None:

@@ -3,15 +3,13 @@ disturbed."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from setebench.stats.plateaus import Plateau, PlateausParams, plateaus
+from setebench.stats.plateaus import Plateau, plateaus
 
 Numbers = NDArray[np.float64]
 
@@ -78,39 +76,11 @@ def test_rounds_that_were_disturbed_move_no_level(
     assert cycles(found) == pytest.approx(made[0], rel=0.04)
 
 
-@settings(max_examples=10, deadline=None)
-@given(hierarchies(), st.integers(0, 1 << 30), st.floats(0.1, 10.0))
-def test_plateaus_scale_with_their_costs_and_not_with_sizes(
-    made: tuple[list[float], list[float], float], seed: int, factor: float
-) -> None:
-    """No unit of bytes means anything; cycles do where they are few."""
-    rounds = noisy(curve(*made), seed)
-    assert plateaus(SIZES * factor, rounds) == plateaus(SIZES, rounds)
-    assert cycles(plateaus(SIZES, 10 * rounds)) == pytest.approx([10 * each for each in made[0]], rel=0.03)
-
-
-@FEW
-@given(st.lists(st.floats(0.5, 5e3), min_size=len(SIZES), max_size=len(SIZES)))
-def test_plateaus_of_anything_ascend_and_are_as_wide_and_as_far_apart_as_promised(costs: list[float]) -> None:
-    params = PlateausParams()
-    found = plateaus(SIZES, np.array([costs] * 3))
-    for flat in found:
-        assert np.log2(SIZES[flat.last] / SIZES[flat.first]) >= params.octaves
-    for near, far in pairwise(found):
-        assert near.last < far.first and far.cycles >= params.apart * near.cycles * (1 - 1e-9)
-
-
 @FEW
 @given(st.floats(1.15, 4.0), st.integers(0, 1 << 30))
 def test_a_slope_that_nowhere_rests_is_no_level(per_octave: float, seed: int) -> None:
     steep = 4.0 * np.maximum(per_octave, 1.3) ** np.log2(SIZES / SIZES[0])
     assert plateaus(SIZES, noisy(steep, seed)) == []
-
-
-def test_one_level_alone_is_one_plateau_of_all_sizes() -> None:
-    found = plateaus(SIZES, np.full((6, len(SIZES)), 5.0))
-    assert [(flat.first, flat.last) for flat in found] == [(0, len(SIZES) - 1)]
-    assert cycles(found) == pytest.approx([5.0])
 
 
 def test_a_dip_of_one_round_is_no_plateau() -> None:
@@ -133,8 +103,3 @@ def test_sizes_that_no_round_has_are_left_out_and_keep_their_numbers() -> None:
     found = plateaus(SIZES, rounds)
     assert cycles(found) == pytest.approx([5.0, 16.0, 300.0], rel=0.03)
     assert found[-1].last == len(SIZES) - 1
-
-
-def test_two_costs_closer_than_levels_are_one_or_none_but_never_two() -> None:
-    found = plateaus(SIZES, noisy(curve([10.0, 12.0], [6.0], 0.5), 1))
-    assert len(found) == 1

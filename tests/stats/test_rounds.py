@@ -56,10 +56,6 @@ def test_one_round_says_nothing_of_others_and_none_nothing_at_all() -> None:
     assert np.isnan(quantile_of_rounds([float("nan")], RATE)).all()
 
 
-def test_equal_rounds_have_no_width() -> None:
-    assert quantile_of_rounds([5.0] * 6, LATENCY) == (5.0, 5.0, 5.0)
-
-
 def test_of_counts_the_commonest_and_of_ties_the_largest() -> None:
     assert commonest([12, 11, 12, 10]) == 12
     assert commonest([11, 12]) == 12

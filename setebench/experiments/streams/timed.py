@@ -87,7 +87,8 @@ class Stream:
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
         array = BLOCK_BYTES * (1 << (rows.bit_length() - 1) if kernel.random else rows)
-        blocks = max(1, round(total / (kernel.arrays * array)))  # more where an array is a power of two
+        # more where an array is a power of two, but one of a set that is a block: its passes make a sample
+        blocks = max(1, round(total / (kernel.arrays * array))) if wanted > 1 else 1
         passes = -(-least // (kernel.arrays * array)) if blocks == 1 else 1
         return cls(case, level, shared, array, blocks, passes)
 

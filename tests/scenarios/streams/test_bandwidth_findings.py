@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from setebench.scenarios.bandwidth.findings import findings_of, levels_for
+from setebench.scenarios.bandwidth.findings import findings_of
 from setebench.scenarios.bandwidth.sets import bytes_of, shared
 
 from setebench.calibration import Levels
@@ -16,7 +16,7 @@ from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Round, Stream
-from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing
+from setebench.kernels import BLOCK_BYTES, KERNELS
 from setebench.machine import Facts
 from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
@@ -31,14 +31,6 @@ A = Base("a")
 def facts(siblings: tuple[tuple[int, ...], ...], **others: object) -> Facts:
     cpus = tuple(sorted(cpu for group in siblings for cpu in group))
     return Facts(name="some CPU", kind="sim", cpus=cpus, siblings=siblings, ticks_per_second=1e9, **others)  # type: ignore[arg-type]
-
-
-def test_compact_fills_a_core_and_spread_takes_another() -> None:
-    two_by_two = facts(((0, 2), (1, 3)))
-    assert choose_cpus(two_by_two, 0, 2, "compact") == (0, 2)
-    assert choose_cpus(two_by_two, 0, 2, "spread") == (0, 1)
-    assert choose_cpus(two_by_two, 3, 4, "compact") == (3, 1, 0, 2)
-    assert choose_cpus(two_by_two, 3, 3, "spread") == (3, 0, 1)
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.data())
@@ -64,15 +56,6 @@ def test_a_stream_can_be_written_and_read(form: tuple[str, bool], power: int, wi
     (row,) = (row for row in probe.rows.tolist() if row[0] == Kind.STREAM)
     assert row[3] == (width if KERNELS[name].accesses else 0)
     assert row[5] == 1 << power
-
-
-@given(st.integers(1, MOST_ARRAY_BYTES // BLOCK_BYTES))
-def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blocks: int) -> None:
-    distance = array_spacing(blocks * BLOCK_BYTES)
-    assert distance >= blocks * BLOCK_BYTES + BLOCK_BYTES
-    assert distance < 2**31
-    for arrays in (1, 2, 3):
-        assert 512 <= arrays * distance % 4096 <= 3584
 
 
 def test_a_budget_is_spent_by_what_a_machine_needs_for_its_answers() -> None:
@@ -186,20 +169,6 @@ def test_a_rate_is_what_good_rounds_reach_in_the_faster_form() -> None:
     assert (found[f"{name}.per_cycle"].value, found[f"{name}.per_cycle"].unit) == (rate.value / 2, "bytes/cycle")
 
 
-def test_what_the_core_does_not_clock_has_no_rate_a_cycle() -> None:
-    assert set(reported(stream("memory", "load", {False: [10.0, 11.0]}, shared=True))) == {
-        "bandwidth.memory.load.64.threads_1"
-    }
-
-
-def test_rounds_without_undisturbed_samples_do_not_count() -> None:
-    nan = float("nan")
-    found = reported(stream("l1", "load", {False: [nan, 100.0, 99.0]}))["bandwidth.l1.load.64.threads_1"]
-    assert found.outcome is Outcome.MEASURED and "2 rounds" in found.method
-    (none,) = reported(stream("l1", "load", {False: [nan, nan]})).values()
-    assert none.outcome is Outcome.UNRESOLVED and "references" in str(none.reason)
-
-
 def test_rounds_in_which_a_thread_lost_its_cpu_count_for_nothing_while_others_are_left() -> None:
     disturbed = stream("memory", "load", {False: [10.0, 10.1, 10.2, 10.1]}, shared=True)
     disturbed.rounds[False] += [Round(14.0, 7.0, 0.5)] * 2  # one thread alone has the memory
@@ -207,13 +176,6 @@ def test_rounds_in_which_a_thread_lost_its_cpu_count_for_nothing_while_others_ar
     assert "4 rounds" in found.method and isinstance(found.value, float) and found.value < 10.3
     always = reported(stream("memory", "load", {False: [10.0, 10.1, 10.2]}, shared=True, had=0.3))
     assert always["bandwidth.memory.load.64.threads_1"].outcome is Outcome.MEASURED
-
-
-def test_levels_that_a_kernel_says_nothing_of_are_left_out() -> None:
-    names = ["l1", "l2", "memory"]
-    assert levels_for(Case(KERNELS["load"], "64", (0,)), names) == names
-    assert levels_for(Case(KERNELS["store_nt"], "64", (0,)), names) == ["memory"]
-    assert levels_for(Case(KERNELS["load"], "64", (0,), remote=True), names) == ["memory"]
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
