@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -86,7 +87,7 @@ class Stream:
         """One over data sets of about `total` bytes; where that is a block, as many passes as make up `least` bytes."""
         kernel, wanted = case.kernel, max(1, -(-total // PARAMS.block_bytes))
         rows = max(1, round(total / wanted / kernel.arrays / BLOCK_BYTES))
-        array = BLOCK_BYTES * (1 << (rows.bit_length() - 1) if kernel.random else rows)
+        array = BLOCK_BYTES * (1 << round(math.log2(rows)) if kernel.random else rows)
         # more where an array is a power of two, but one of a set that is a block: its passes make a sample
         blocks = max(1, round(total / (kernel.arrays * array))) if wanted > 1 else 1
         passes = -(-least // (kernel.arrays * array)) if blocks == 1 else 1
