@@ -90,8 +90,8 @@ def _tlbs(context: Context, _pool: Pool, found: _Rounds) -> None:
 
 
 def _faults(context: Context, _pool: Pool, found: _Rounds) -> None:
-    for pages, size in PAGES.items():
-        if size.bytes in context.machine.facts.page_sizes:
+    for pages, (size, _) in PAGES.items():
+        if size in context.machine.facts.page_sizes:
             found.faults.setdefault(pages, []).append(first_touches(context, pages))
 
 

@@ -75,8 +75,9 @@ def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> t
             counted, whole = _counted(evictions, found, lines, params)
             further, inner = list[int](), whole.own
             for level in range(2, len(context.calibration.level_cycles) - 1):
-                outer = Evictions(context, pool, level).search(inner, params.victims)
-                further.append(outer.ways if outer else 0)
+                outer = Evictions(context, pool, level)
+                sets = (outer.find(int(each), inner[inner != each]) for each in inner[: params.victims])
+                further.append(next((found.ways for found in sets if found), 0))
             return msgspec.structs.replace(counted, further=tuple(further)), whole
     return EvictionRound(), None
 

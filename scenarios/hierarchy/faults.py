@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,16 +22,9 @@ PAGE = Base("page")
 METHOD = "first store to a page against a later one"
 
 
-class Pages(NamedTuple):
-    """Pages of so many bytes: how many are touched in a round, and in how many batches, the median of which counts."""
-
-    bytes: int
-    touched: int
-    batches: int
-
-
-# small ones: more than any TLB holds (4,096 entries; a simulated one 32,768), so that both touches pay a page walk
-PAGES = {"4k": Pages(4096, 40960, 40), "2m": Pages(2 << 20, 24, 12)}
+# bytes of a page, and how many of a round: more small ones than any TLB holds (4,096 entries), so that both touches pay
+# a page walk
+PAGES = {"4k": (4096, 40960), "2m": (2 << 20, 24)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +32,7 @@ class Params:
     """What is believed of the cost of a first touch."""
 
     memory: float = 0.25  # of the machine's, at most
+    batches: int = 12  # of the touches of a round, the median of which counts
     unpopulated: float = 0.6  # of the first touch, what a later one costs where that was a fault as well
     pace: float = 1e-3  # relative error of the core's pace during a round, by which ticks become cycles
     quantile: float = 0.4  # of rounds: what the system does for others (it compacts memory) makes some rounds dear
@@ -61,14 +54,14 @@ def first_touches(context: Context, pages: str, params: Params = PARAMS) -> Faul
 
     A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
     line, but not without its translation, so the difference holds the fault and nothing else."""
-    machine, (size, count, batches) = context.machine, PAGES[pages]
+    machine, (size, count) = context.machine, PAGES[pages]
     most = int(params.memory * machine.facts.memory_bytes) // size
     region = context.allocate(max(1, min(count, most)) * size, size, populate=False)
     try:
         pace, touched = [cycles_per_tick(context)], []
         for addresses in _addresses(context, region):
             ticks = machine.run(Probe().start().store(PAGE).stop(), {PAGE: addresses}, cpu=context.cpu).ravel()
-            parts = np.array_split(ticks, min(batches, len(ticks)))
+            parts = np.array_split(ticks, min(params.batches, len(ticks)))
             touched.append(np.array([mean_ticks(part, step_ticks(context)) for part in parts]))
             pace.append(cycles_per_tick(context))
     finally:

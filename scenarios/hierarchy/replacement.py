@@ -54,6 +54,7 @@ class Params:
     shared: tuple[float, float] = (0.08, 0.15)  # misses of an exclusive cache at most, and of another at least
     touches: int = 16  # repetitions of loads of a line in use, in a round
     by_chance: float = 0.6  # of a line in use, how often an inclusive cache that replaces at random loses it per pass
+    given_up: float = 1.5  # times in a pass that the first cache gives a line up, beyond which losses say nothing
     strays: float = 0.08  # error of how often it is lost, beside what rounds differ by
 
 
@@ -195,7 +196,7 @@ def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Itera
     why = "rounds disagree, or no lines that share a set were found"
     for parameter, value, method in (
         ("cache.l2.exclusive_of_l1", exclusive, AROUND),
-        ("cache.l1.inclusive_in_l2", inclusive_of(rounds), TOUCHED),
+        ("cache.l1.inclusive_in_l2", False if exclusive else inclusive_of(rounds), TOUCHED),
     ):
         if value is None:
             yield unresolved(parameter, "bool", why, method)
@@ -219,6 +220,8 @@ def inclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> b
     if not rounds:
         return None
     lost, given = (float(np.median([getattr(each, of) for each in rounds])) for of in ("lost", "given_up"))
+    if given > params.given_up:
+        return None
     spread = float(np.std([each.lost for each in rounds])) / len(rounds) ** 0.5
     error, gone = 2 * float(np.hypot(params.strays, spread)), given + max(lost, 0.0)
     taken = params.by_chance * (given / float(np.expm1(given)) if given else 1.0)

@@ -91,7 +91,9 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
         if first is None:
             return float("nan"), float("nan")
         low = PARAMS.hit[0] * first.risen[2]
-        hit = self._middle(low, max(low, PARAMS.hit[1] * second.risen[0] if second else PARAMS.alone * low))
+        high = max(low, PARAMS.hit[1] * second.risen[0] if second else PARAMS.alone * low)
+        # as many pages as a cache has lines push out the lines that are timed again sooner than those timed first
+        hit = max(first.behind, self._middle(low, high))
         if second is None:
             return hit, float("nan")
         low, high = (times * second.risen[2] for times in PARAMS.walk)
@@ -99,7 +101,7 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
 
     def _middle(self, low: float, high: float) -> float:
         within = (self.pages >= low) & (self.pages <= high)
-        return float(np.median(self.cycles[within])) if within.any() else float("nan")
+        return float(np.median(self.cycles[within])) if within.any() else -np.inf
 
 
 class _Pages:

@@ -161,13 +161,6 @@ class Evictions:
             lines = lines[: self.params.most_ways // 2]
         return None
 
-    def search(self, candidates: Lines, victims: int) -> CacheSet | None:
-        """A set of the first of so many of the candidates that has a minimal one."""
-        for victim in candidates[:victims].tolist():
-            if (found := self.find(victim, candidates[candidates != victim])) is not None:
-                return found
-        return None
-
     def whole(self, found: CacheSet, lines: Lines) -> CacheSet:
         """A set that was found, with those of further lines that belong to it, and those that don't."""
         self.turns = found.turns

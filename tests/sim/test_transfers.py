@@ -67,13 +67,6 @@ def test_the_first_pairs_are_spread_over_the_cores() -> None:
     assert {owner // 4 for _, owner in pairs[:4]} == {0, 1, 2, 3}
 
 
-def test_a_core_s_threads_are_no_pair() -> None:
-    machine = quiet(core=spec.Core(cores=2, threads_per_core=2))
-    groups = machine.facts.siblings
-    assert len(cpu_pairs(Context(machine=machine))) == 2
-    assert all(not any({a, b} <= set(group) for group in groups) for a, b in cpu_pairs(Context(machine=machine)))
-
-
 def test_both_threads_of_a_core_are_slower_by_what_the_file_says() -> None:
     core = spec.Core(cores=1, threads_per_core=2, smt_extra_cycles=3.0)
     assert chase_together(Context(machine=quiet(core=core))) == pytest.approx(L1 + 3.0, abs=0.3)

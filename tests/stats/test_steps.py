@@ -37,10 +37,6 @@ def test_a_spike_is_no_step() -> None:
     assert [step.behind for step in steps(NUMBERS, cost)] == [pytest.approx(7.0)]
 
 
-def test_flat_costs_have_none() -> None:
-    assert steps(NUMBERS, 0.2 * np.random.default_rng(2).standard_normal(len(NUMBERS))) == []
-
-
 @pytest.mark.parametrize("entries_and_ways", [(96, 6), (640, 5), (2048, 16)])
 def test_the_table_of_a_sharp_step(entries_and_ways: tuple[int, int]) -> None:
     entries, ways = entries_and_ways

@@ -33,14 +33,11 @@ def inferred(*counts: tuple[int, ...]) -> dict[str, Finding]:
 @pytest.mark.parametrize(
     ("sets", "ways", "changes"),
     [
-        (64, 12, {"l1": {"replacement": "bit_plru"}}),
-        (32, 3, {}),
         (64, 16, {"l1": {"replacement": "random"}}),
-        (128, 10, {"l1": {"physical_index": True, "replacement": "srrip"}}),
         (64, 8, {"l1": {"way_tag_bits": 8, "mispredicted_way_cycles": 3.0, "replacement": "tree_plru"}}),
         (64, 6, {"clock": COARSE, "noise": BUSY, "prefetchers": (spec.NextLine(level=1), spec.LinePair(level=2))}),
     ],
-    ids=["bit-PLRU", "few", "random", "translated bits", "predicted ways", "coarse clock, prefetchers and noise"],
+    ids=["random", "predicted ways", "coarse clock, prefetchers and noise"],
 )
 def test_size_and_ways(sets: int, ways: int, changes: dict[str, dict[str, object]]) -> None:
     found = measured(**{**changes, "l1": {**changes.get("l1", {}), "sets": sets, "ways": ways}})
@@ -63,11 +60,6 @@ def test_rounds_beside_others_take_nothing_from_the_answer() -> None:
     for rounds in ((quiet_round, quiet_round, busy), (busy, busy, busy)):
         found = inferred(*rounds)
         assert (found["size"].value, found["ways"].value, found["index"].value) == (48 << 10, 12, "linear")
-
-
-def test_strides_at_which_all_that_were_tried_stay_contradict_nothing() -> None:
-    found = inferred((128, 128, 64, 32, 16, 16, 16, 16, 16))
-    assert (found["size"].value, found["ways"].value) == (128 << 10, 16)
 
 
 def test_counts_that_agree_in_few_rounds_are_a_bound() -> None:
