@@ -29,16 +29,9 @@ def counters(machine: SimulatedMachine, core: int | None = None) -> dict[str, in
 
 def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int]:
     """Levels (1, 2, 3) whose caches hold the line at an address, its data on the way included."""
-    arrays = simulation(machine._number).arrays
-    c, s = arrays.c, arrays.s
-    line = (address - at.BASE_ADDRESS) >> int(c[at.C_LINE_BITS])
-    levels = set()
-    for level in range(int(c[at.C_LEVELS])):
-        sets = int(c[at.C_LEVEL + level * at.L_WORDS + at.L_SETS])
-        begin = core * sets if level < 2 else 0
-        if (lines_of(c, s, level)[begin : begin + sets] >> at.LINE_SHIFT == line).any():
-            levels.add(level + 1)
-    return levels
+    described = spec_of(machine)
+    line = address // described.line_size_bytes
+    return {level for level in range(1, len(described.levels) + 1) if line in cached_lines(machine, level, core)}
 
 
 def cached_lines(machine: SimulatedMachine, level: int, core: int = 0) -> NDArray[np.int64]:
