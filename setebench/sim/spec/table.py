@@ -6,8 +6,9 @@ import msgspec
 from msgspec import Meta
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Common settings of all tables: immutable, fields by name, an unknown field is an error."""
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Common settings of all tables: immutable, fields by name, an unknown field is an error. Defaults are left out of
+    what is sent, so that another version's inference reads a machine whose fields that it lacks say nothing."""
 
 
 def between(low: float, high: float, meaning: str) -> Meta:
