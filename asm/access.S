@@ -1,15 +1,6 @@
 /* Single accesses: loads, stores, software prefetches, flushes. Loads leave their value in rax, or xmm0. */
 #include "snippet.inc"
 
-/* An access of one instruction, which stands around the operand; `following` bytes of it follow the offset. */
-    .macro ONE name:req, description:req, feature, touches:req, size:req, before:req, after, following=0
-    .macro body base
-    \before [\base + OPERAND]\after
-    PATCH   FIELD_OFFSET, \following
-    .endm
-    ACCESS  "\name", "\description", "\feature", \touches, \size
-    .endm
-
     ONE     "load8", "load 8 bytes", "", TOUCH_LOAD, 8, "mov rax,"
     ONE     "load16", "load 16 bytes", "", TOUCH_LOAD, 16, "movups xmm0,"
     ONE     "load32", "load 32 bytes", "avx", TOUCH_LOAD, 32, "vmovups ymm0,"
