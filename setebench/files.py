@@ -1,4 +1,4 @@
-"""Files that somebody names, read: regular ones alone, since a pipe or a device may never end, or do something."""
+"""Files that a user names, read: regular ones alone, since a pipe or a device may never end, or do something."""
 
 from __future__ import annotations
 

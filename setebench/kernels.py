@@ -34,7 +34,7 @@ ACCUMULATORS = 4
 
 RANDOM_FACTOR, RANDOM_STEP = 1664525, 12345
 """The random order: chunk n is followed by chunk n * factor + step modulo the number of chunks. A factor of 1 modulo 4
-and an odd step visit each chunk of a power of two once (Hull and Dobell 1962)."""
+and an odd step take each chunk of a power of two once (Hull and Dobell 1962)."""
 
 
 @dataclass(frozen=True, kw_only=True)

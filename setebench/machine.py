@@ -249,7 +249,7 @@ class SwitchesPrefetchers(Protocol):
 
 
 class BusyTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Up to a moment, counted in seconds from one that stays the same while a machine is open: the time that passed,
+    """Up to now, counted in seconds from one that stays the same while a machine is open: the time that passed,
     and the CPU time that everything but this process took on all CPUs together, or was denied by a hypervisor. `cpus`
     is the number of CPUs that are counted."""
 
@@ -317,7 +317,7 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
 
 
 def _takes_cpu_and_seed(factory: Callable[..., Any]) -> bool:
-    """Whether it can be called as a factory is. Asked before the call: a name may come from a result file that is gone
+    """Whether it can be called as a factory is. Checked before the call: a name may come from a result file that is gone
     on with, and anything in any module could be named there."""
     try:
         inspect.signature(factory).bind(cpu=None, seed=1)

@@ -3,7 +3,7 @@ its reasons.
 
 A prefetch is issued its latency ahead, which in iterations is latency over iteration time (Mowry, Lam and Gupta 1992,
 section 2.3.2). An iteration is no faster than its work, and no faster than the entries for misses let its lines through
-(Little's law): lines times latency over entries. So a distance never asks for more lines than there are entries for.
+(Little's law): lines times latency over entries. So a distance never needs more lines than there are entries for.
 What is right is decided by timing, which the scenario `advise-prefetch` does; these formulas only say where to begin.
 """
 
@@ -383,7 +383,7 @@ class Advisor:
         for level, distance, hint in policy.parts:
             away = self._short if policy.stages == 2 and level == "l1" else self.latency
             yield (
-                f"{level.upper()} stage, {hint}: {away:.0f} cycles over {cycles:.1f} an iteration ask for "
+                f"{level.upper()} stage, {hint}: {away:.0f} cycles over {cycles:.1f} an iteration need "
                 f"{int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); advised are {distance}, and at most "
                 f"{self.most(level, policy.stages == 1)} fit (cache.{level}.size, software_prefetch.fills.{hint})."
             )

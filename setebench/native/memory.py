@@ -161,7 +161,7 @@ def _huge_region(size: int) -> NativeRegion:
 
 
 def _prove_huge(region: NativeRegion) -> None:
-    """Ask the kernel whether it really backed the region by 2 MiB pages; advice alone proves nothing."""
+    """Check with the kernel that it really backed the region by 2 MiB pages; advice alone proves nothing."""
     huge = huge_backed_bytes(region.address, Path("/proc/self/smaps").read_text())
     if huge < region.size:
         region.release()

@@ -75,7 +75,7 @@ def let_go(thread: int) -> None:
 
 
 def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
-    """The CPU to measure on: the one asked for, else the last allowed one, which interrupts use least.
+    """The CPU to measure on: the wanted one, else the last allowed one, which interrupts use least.
 
     Raises `UsageError` for a CPU that is offline or not allowed."""
     if wanted is None:

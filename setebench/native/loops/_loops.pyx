@@ -31,7 +31,7 @@ def version(int loop, int l1_hint, int l2_hint, bint compiler=False):
 
 def ticks(uintptr_t code, uintptr_t operands, int64_t passes=1, int64_t before=0, int64_t lead=0):
     """Go `passes` times through the iterations that the operands name: ticks of all passes. Before that, and not timed,
-    through `lead` iterations from `before` on. `code` is what `version` gave, `operands` the address of `WORDS` words."""
+    through `lead` iterations from `before` on. `code` is of `version`, `operands` the address of `WORDS` words."""
     cdef int64_t taken
     with nogil:
         taken = setebench_loop_ticks(<setebench_version>code, <setebench_loop *>operands, passes, before, lead)

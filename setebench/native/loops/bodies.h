@@ -257,11 +257,11 @@ BODY(hash_join)
 
 /* Searches in a tree whose nodes are lines of 16 sorted keys, with 17 children each: how many keys are smaller.
  * An iteration is a search. Without prefetches it goes down the tree in one piece. With them searches are in a pipeline:
- * a node found in one iteration is visited `lag` iterations later, so that step k of one search is done beside step 0
+ * a node found in one iteration is searched `lag` iterations later, so that step k of one search is done beside step 0
  * of the search k * lag further (Chen et al. 2007). Searches come in blocks of `lag`; block t enters at time t.
  * array: keys to search, tree, ranks found, node of its level at which each search is; size: levels. All but the tree are
  * longer than the loop by the largest distance, for a last block that isn't full, and the last one also begins that much
- * earlier: the nearer stage asks for what searches found lag - near iterations ago. */
+ * earlier: the nearer stage prefetches what searches found lag - near iterations ago. */
 BODY(tree_search)
 {
     STAGES(loop);

@@ -47,7 +47,7 @@ Array = NDArray[Any]
 
 
 class Memory:
-    """Arrays on pages of 4 KiB, as a program has them that asks for nothing; all are released together."""
+    """Arrays on pages of 4 KiB, as a program has them that says nothing; all are released together."""
 
     def __init__(self) -> None:
         self._regions: list[NativeRegion] = []

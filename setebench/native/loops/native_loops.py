@@ -25,7 +25,7 @@ CHECKED = "8M"
 """Size at which results are compared: several passes of every loop, and a second to check."""
 
 BUILDING_FACTOR = 6
-"""Memory that building a loop takes for a moment, beside its bytes: a tree's keys in three orders."""
+"""Memory that building a loop takes meanwhile, beside its bytes: a tree's keys in three orders."""
 
 UNDISTURBED_TRIES = 6
 """Runs in which the kernel let another program onto the CPU are done again, this often at most. Half of all runs end so
