@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from setebench.report.opening import Box, Opening, opening
@@ -37,6 +38,7 @@ def terminal_table(view: View, width: int, colour: bool, page_alone: bool = Fals
     needed, page = _width(view), opening(view.document, view.references)
     notes_fit = needed + _NOTE_WIDTH <= width
     console = Console(
+        file=StringIO(),  # else rich writes to standard output, be it nothing, and meets its full disk
         width=max(width, needed),
         force_terminal=colour,
         color_system="standard" if colour else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from statistics import median
 from typing import Any
 
@@ -40,7 +41,7 @@ def printed(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], wid
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=width or 110, highlight=False, color_system=None)
+    console = Console(file=StringIO(), width=width or 110, highlight=False, color_system=None)
     with console.capture() as capture:
         for (first, *heads), rows in tables:
             table = Table(box=None, pad_edge=False)
