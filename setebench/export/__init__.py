@@ -31,5 +31,5 @@ def export(document: Document, name: str) -> str:
     harmless = remarks(structs.replace(document, evidence={}))
     text = write(Source(harmless))
     if text == write(Source(structs.replace(harmless, findings=[]))):
-        raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` asks for all")
+        raise SetebenchError(f"this result says nothing of what {name} takes; `setebench characterize` measures all")
     return text

@@ -54,7 +54,7 @@ def opened(document: Document, *parameters: str) -> Document:
 
 
 def plain_server() -> Document:
-    """A machine of round figures: 32 KiB of 8 ways, 1 MiB of 16, 16 MiB of 16, and what else formats ask for."""
+    """A machine of round figures: 32 KiB of 8 ways, 1 MiB of 16, 16 MiB of 16, and what else formats take."""
     caches = ((1, 32 << 10, 8), (2, 1 << 20, 16), (3, 16 << 20, 16))
     findings = [measured("clock.cycles_per_tick", 1.5, "cycles/tick", 0.015)]
     for level, size, ways in caches:

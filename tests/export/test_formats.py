@@ -142,7 +142,7 @@ def test_hwloc_has_each_core_and_its_caches() -> None:
 
 
 def test_sys_sage_finds_properties_and_ends_of_paths() -> None:
-    """Every component has what sys-sage's reader asks for, and no comment stands among components."""
+    """Every component has what sys-sage's reader needs, and no comment stands among components."""
     text = export(plain_server(), "sys-sage")
     assert "<!--" not in text[text.index("<Components>") :]
     root = ElementTree.fromstring(text)

@@ -67,7 +67,7 @@ def written(evil: str) -> Document:
 
 
 def plain_lines(text: str, *marks: str) -> list[str]:
-    """Lines, however somebody may part them, that are no comment."""
+    """Lines, however they may be parted, that are no comment."""
     return [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(marks)]
 
 

@@ -155,7 +155,7 @@ def test_every_level_is_written_or_named(name: str, levels: int) -> None:
 
 
 def test_sets_that_are_no_power_of_two() -> None:
-    """gem5 and ChampSim have none; Sniper needs to be told, kerncraft doesn't mind."""
+    """gem5 and ChampSim have none; Sniper needs a hash, kerncraft doesn't mind."""
     gem5 = export(sliced(), "gem5")
     third = gem5[gem5.index("class SetebenchL3") :]
     assert not re.search(r"^    (size|assoc) = ", third[: third.index("class SetebenchTLB")], re.MULTILINE)

@@ -141,7 +141,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
-def test_the_status_reports_scripts_what_they_ask_for(files: tuple[str, str]) -> None:
+def test_the_exit_status_is_for_scripts(files: tuple[str, str]) -> None:
     first, second = files
     assert run(first, second).exit_code == 0
     assert run(first, second, "--exit-code").exit_code == 3

@@ -159,11 +159,11 @@ def tasks(count: int, scenario: str = "tiny") -> list[Task]:
 
 def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Write, tmp_path: Path) -> None:
     scenario_folder(tiny=tiny("context.seed", "if context.seed == 1: import os; os.kill(os.getpid(), 9)\n    print(1)"))
-    heard: list[Answer] = []
-    answers = perform_all(tasks(3), 2, heard.append)
+    received: list[Answer] = []
+    answers = perform_all(tasks(3), 2, received.append)
     assert [answer.lost for answer in answers] == [None, "its worker ended: SIGKILL", None]
     assert [answer.findings[0].value for answer in (answers[0], answers[2])] == [0, 2]
-    assert len(heard) == 3
+    assert len(received) == 3
     alone = perform(tasks(1)[0])
     assert (answers[0].findings, answers[0].truths) == (alone.findings, alone.truths)
 

@@ -105,7 +105,7 @@ def test_a_bound_is_bounded_and_held() -> None:
 
 
 def test_a_result_that_says_nothing_of_the_memory_system_makes_no_twin() -> None:
-    """A machine of nothing but assumptions is made where it is asked for only: to compare a twin with."""
+    """A machine of nothing but assumptions is made on request only: to compare a twin with."""
     document = msgspec.structs.replace(truth_of("plain"), findings=[])
     with pytest.raises(SetebenchError, match="characterize"):
         make_twin(document)
@@ -176,9 +176,11 @@ def test_texts_of_a_result_stay_texts_in_a_machine_file(text: str) -> None:
 
     def of(said: str) -> Document:
         document = unresolved(truth_of("plain"), "cache.l2.ways")
-        told = [msgspec.structs.replace(each, method=said, reason=each.reason and said) for each in document.findings]
+        findings = [
+            msgspec.structs.replace(each, method=said, reason=each.reason and said) for each in document.findings
+        ]
         record = msgspec.structs.replace(document.machine, name=said, facts={**document.machine.facts, "name": said})
-        return msgspec.structs.replace(document, findings=told, machine=record, started=said)
+        return msgspec.structs.replace(document, findings=findings, machine=record, started=said)
 
     written, plain = as_toml(make_twin(of(text))), as_toml(make_twin(of("plain")))
     mine, other = parse(written, "a.toml"), parse(plain, "b.toml")

@@ -30,10 +30,10 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     for sweep in sweeps:
         best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
         below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
-        look = style(kinds.index((sweep["kernel"], sweep["width"])))
-        look |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
+        drawn = style(kinds.index((sweep["kernel"], sweep["width"])))
+        drawn |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
         errors = [below, [0.0] * len(best)]
-        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, elinewidth=0.8, label=_label(sweep), **look)
+        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, elinewidth=0.8, label=_label(sweep), **drawn)
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
     if peak := evidence["bandwidth"].get("peak_gb_per_s"):
         axes.axhline(peak, color="0.3", linewidth=0.9, linestyle="--", label=f"memory's peak: {peak:.4g} GB/s")

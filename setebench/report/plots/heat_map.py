@@ -46,8 +46,8 @@ def _draw(axes: Any, state: str, rows: list[list[float]], shades: tuple[float, f
     axes.set_yticks(*_ticks(readers))
     for (row, column), value in np.ndenumerate(cycles) if len(owners) <= MOST_NUMBERS else ():
         if not np.isnan(value):
-            look = {"color": "1" if value > sum(shades) / 2 else "0", "fontsize": min(9.0, 72.0 / len(owners))}
-            axes.text(column, row, f"{value:.0f}", ha="center", va="center", **look)
+            drawn = {"color": "1" if value > sum(shades) / 2 else "0", "fontsize": min(9.0, 72.0 / len(owners))}
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", **drawn)
     return image
 
 

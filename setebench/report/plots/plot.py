@@ -1,4 +1,4 @@
-"""Plots: one look, readable in grey, and files that come out the same from the same findings.
+"""Plots: one style, readable in grey, and files that come out the same from the same findings.
 
 Everything draws on `matplotlib.figure.Figure` directly; pyplot, backends and global settings stay as the user has them.
 """
@@ -59,8 +59,8 @@ def style(index: int) -> dict[str, Any]:
     """Keyword arguments of `Axes.plot` and `Axes.errorbar` for series number `index`."""
     turn, place = divmod(index, len(SERIES))
     marker, _, grey = SERIES[place]
-    look = {"marker": marker, "linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey}
-    return {**look, "markerfacecolor": "white" if turn % 2 else grey, "markersize": 4, "linewidth": 1.2}
+    drawn = {"marker": marker, "linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey}
+    return {**drawn, "markerfacecolor": "white" if turn % 2 else grey, "markersize": 4, "linewidth": 1.2}
 
 
 def line_style(index: int) -> dict[str, Any]:

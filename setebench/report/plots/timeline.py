@@ -124,10 +124,10 @@ def _stack(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Sequen
     axes.set(ylabel=label)
 
 
-def _step(axes: Axes, found: Evidence, label: str, column: list[float], look: Mapping[str, Any]) -> None:
+def _step(axes: Axes, found: Evidence, label: str, column: list[float], drawn: Mapping[str, Any]) -> None:
     """A step curve: each value holds to the end of its interval; a missing one leaves a gap."""
     times = [*found["start_seconds"], found["end_seconds"][-1]]
-    axes.step(times, [*column, column[-1]], where="post", label=label, linewidth=1.2, **look)
+    axes.step(times, [*column, column[-1]], where="post", label=label, linewidth=1.2, **drawn)
 
 
 def _plain(_found: Evidence, column: Column) -> list[float]:
@@ -145,7 +145,7 @@ def _per_second(found: Evidence, column: Column) -> list[float]:
 
 def _flag(axes: Axes, found: Evidence) -> None:
     """Shade intervals in which memory was saturated; the first of them stands in the legend."""
-    look: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "++", "alpha": 0.25, "linewidth": 0}
+    drawn: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "++", "alpha": 0.25, "linewidth": 0}
     flags = zip(found["start_seconds"], found["end_seconds"], found.get("saturated") or [], strict=False)
     for number, (start, end) in enumerate((start, end) for start, end, flag in flags if flag):
-        axes.axvspan(start, end, label="_" if number else "memory saturated", **look)
+        axes.axvspan(start, end, label="_" if number else "memory saturated", **drawn)

@@ -45,7 +45,7 @@ def caches(readings: Readings, draft: Draft) -> None:
         if level in (1, 2):
             _misses(readings, draft, level)
         else:
-            draft.assume((*at(level), "mshr_entries"), 0, "no scenario asks: no limit")
+            draft.assume((*at(level), "mshr_entries"), 0, "no scenario measures it: no limit")
     _queues(draft)
 
 

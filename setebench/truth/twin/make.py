@@ -34,7 +34,7 @@ RULES: tuple[Callable[[Readings, Draft], None], ...] = (
 )
 PREFETCHERS: Path = ("prefetchers",)
 UNMEASURED = "not measured; the default of machine files"
-NOTHING = "no field of a machine follows from the findings of this result; `setebench characterize` asks for all"
+NOTHING = "no field of a machine follows from the findings of this result; `setebench characterize` measures all"
 MOST_CONTRADICTIONS = 50
 """Findings that may be set aside because they contradict others, before a result is refused."""
 

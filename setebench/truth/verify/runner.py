@@ -159,7 +159,7 @@ class Runner:
         if trial.evicting:
             places[RING] = np.full(count + 1, self._ring(trial.evicting, trial.evicting, self._region(PAGE, "rings")))
             probe = probe.chase(RING, trial.evicting).fence().load(HERE + 32 * self._around.line)
-        # the same line once more is a hit for certain, in the same place and at the same moment
+        # the same line once more is a hit for certain, in the same place and repetition
         timed = probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
         ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
         hit, step = mean(hits, self._controls.step), self._controls.step
