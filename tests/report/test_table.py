@@ -116,9 +116,6 @@ def test_ascii_keeps_the_meaning() -> None:
     assert text.isascii() and ">= 64 entries" in text and "[60, ...]" in text
 
 
-# -- cycles and ns ------------------------------------------------------------------------------------------------
-
-
 # -- forms that machines read -------------------------------------------------------------------------------------
 
 

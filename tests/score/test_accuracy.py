@@ -19,9 +19,6 @@ from setebench.sim.files.loader import load
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
 # -- the page, from scores that were run ------------------------------------------------------------------------------
 
 TINY = """

@@ -136,9 +136,6 @@ def test_findings_that_contradict_each_other_are_set_aside_and_named() -> None:
     assert "set aside" in as_toml(twin)
 
 
-# -- shapes -------------------------------------------------------------------------------------------------------
-
-
 # -- files and the command ----------------------------------------------------------------------------------------
 
 
@@ -150,9 +147,6 @@ def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, ["twin", str(result), "-o", str(tmp_path / "twin.txt")]).exit_code == 2
     shown = CliRunner().invoke(setebench, ["sim", "truth", str(target)])
     assert shown.exit_code == 0 and "mshr.l1.demand" in shown.output
-
-
-# -- prefetchers that fit no family ----------------------------------------------------------------------------------
 
 
 # -- texts of other people ------------------------------------------------------------------------------------------
