@@ -152,7 +152,7 @@ def _others(value: float, origin: Origin | None) -> list[float]:
     ends: list[float] = [end for end in found if end is not None and end != value]
     others = ends or [value * factor for factor in PARAMS.factors]
     if isinstance(value, int):
-        others = [round(each) for each in others] + ([] if ends else [value - 1, value + 1])
+        others = [*map(round, others), *([] if ends else [value - 1, value + 1])]
     return [each for each in dict.fromkeys(others) if each != value]
 
 
