@@ -188,7 +188,9 @@ class _Table:
                 return found
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
-        return Interval(own, min(own * low, level.low), max(own * high, level.high))
+        # beside an SMT co-runner single loads take longer in all rounds, and no bound from below: a chain took less
+        least = float(np.nanquantile(self.cycles[:, int(level.weights.argmax())], LATENCY))
+        return Interval(own, min(own * low, level.low, least), max(own * high, level.high))
 
     def _bias(self, pure: NDArray[np.bool_]) -> float:
         """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
