@@ -241,7 +241,7 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         reason = f"rounds saw half of the step at {halves.min():.0f} to {halves.max():.0f} pages: others take entries"
         bound = counted or int(np.quantile(begins, LATENCY))
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
-    sharp = high < PARAMS.steep * low
+    sharp = PARAMS.least < low and high < PARAMS.steep * low
     entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
     if sharp and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
         return decide.chosen(parameter, entries, "entries", METHOD)
