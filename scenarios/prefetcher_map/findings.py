@@ -32,6 +32,7 @@ HIDDEN = "what other prefetchers bring hides its lines; switch those off and run
 AS_GOOD = "several values explain the curves alike: {}"
 EITHER = "at the other level it would explain the curves as well"
 UNSURE = "its lines are explained about as well without it"
+UNEXPLAINED = "no rules of known families explain most of the lines that come"
 RUNS = ("one instruction", "ordered by address")
 
 
@@ -80,8 +81,8 @@ def named(fit: Fit) -> dict[str, Report]:
 def _family(fit: Fit, name: str) -> Report:
     report = Report(name)
     if name in fit.model:
-        if fit.loss(name) < fit.params.least_gain:
-            report.open("present", UNSURE)
+        if not fit.explains or fit.loss(name) < fit.params.least_gain:
+            report.open("present", UNSURE if fit.explains else UNEXPLAINED)
         elif _at_either_level(fit, name):
             report.open("present", EITHER)
         else:
@@ -134,9 +135,7 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
             report.one_of(key, values[key])
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
-    if name == "l2.next_line":
-        report.add("max_distance", fit.model[name]["degree"])
-    elif name == "l1.next_line":
+    if name.endswith("next_line"):
         report.one_of("max_distance", values["degree"])
     elif "max_distance" in values:
         _distance(values["max_distance"], report)
@@ -220,14 +219,14 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
 
 
 def _run_ahead(fit: Fit, report: Report, strange: Mapping[str, NDArray[np.bool_]]) -> None:
-    """How far the furthest line lies ahead of a run after each access, whatever brings it, if that is the same by one
-    instruction and by many; and by which access the first line comes that no family explains."""
+    """How far the furthest line lies ahead of a run after each access, and by which one the first line comes, where no
+    family brings any."""
     own, one = (_leads(fit, report.identity, name) for name in ("base", "one instruction"))
-    if max(abs(each - other) for each, other in zip(own, one, strict=True)) <= 1:
-        report.add("lead", one)
-    else:
+    if fit.model:
         by_one, by_many = (" ".join(map(str, each)) for each in (one, own))
-        report.open("lead", f"by one instruction it is {by_one}, by many {by_many}")
+        report.open("lead", f"with what others bring it is {by_one} by one instruction, {by_many} by many")
+        return
+    report.add("lead", one)
     report.add("max_distance", max(*own, *one))
     rows = [(name, np.flatnonzero(strange[name].any(axis=1))) for name in RUNS]
     report.add("trigger", min(fit.curves[name].curve.counts[found[0]] for name, found in rows if len(found)))

@@ -169,6 +169,9 @@ class Fit:
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
+    def _cost_of(self, model: Model) -> float:
+        return sum(self._costs(model).values())
+
     def _costs(self, model: Model) -> dict[str, float]:
         return {name: self.targets[name].cost(model, self.page_lines) for name in self.names}
 
@@ -187,6 +190,11 @@ class Fit:
     def best(self) -> float:
         """The model's cost."""
         return sum(self.costs.values())
+
+    @property
+    def explains(self) -> bool:
+        """Whether the model explains most of what came: else its families only make up for others that have no name."""
+        return self.best <= self.params.unexplained * self._cost_of({})
 
     @property
     def as_good(self) -> float:

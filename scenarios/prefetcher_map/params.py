@@ -23,12 +23,11 @@ class Params:
     doubt: float = 0.12  # fraction of repetitions beyond which a line is looked at again
     came: float = 0.65  # fraction of repetitions in which a line comes that a rule brings
     slack: float = 0.4  # of a fraction, by which a line that a rule brings may miss: controls blur, others disturb
-    level_weight: float = (
-        0.3  # of a line in the wrong level, against one that is missing: co-runners evict from level 1
-    )
+    level_weight: float = 0.5  # of a line in a wrong level, against a missing one: co-runners evict from level 1
     half: float = 0.6  # fraction up to which a line that comes at times needs no rule that brings it
     least_gain: float = 1.2  # lines' worth that a family has to explain, or another value to lose, to count
     screened: int = 6  # curves, of which most is unexplained, by which families are compared at first; more take time
+    unexplained: float = 0.17  # fraction of all that came, by cost, of which a model may leave more and name nothing
     tried: int = 3  # families that are compared at a time with their rules adapted; more take time
     as_good: float = 0.7  # the same that another value of a rule may lose to be as good: less than one clear line
     as_good_part: float = 0.03  # the same as a part of what the best model leaves unexplained

@@ -124,7 +124,7 @@ def _lead(level: Level, lines: range) -> tuple[list[int], int]:
     for line in lines:
         ahead.update(level.access(line, SEQUENCE_IP))
         distances = [(each - line) * lines.step for each in ahead]
-        counts.append(sum(distance > 0 for distance in distances))
+        counts.append(max([0, *distances]))
         furthest = max([furthest, *distances])
     return counts, furthest
 
