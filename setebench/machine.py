@@ -317,8 +317,8 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
 
 
 def _takes_cpu_and_seed(factory: Callable[..., Any]) -> bool:
-    """Whether it can be called as a factory is. Checked before the call: a name may come from a result file that is gone
-    on with, and anything in any module could be named there."""
+    """Whether it can be called as a factory is. Checked before the call: a name may come from a result file that is
+    resumed, and anything in any module could be named there."""
     try:
         inspect.signature(factory).bind(cpu=None, seed=1)
     except TypeError:

@@ -133,14 +133,19 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
     for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
         if key in values and (key != "leads_by" or fit.model[name]["counts"] == "run"):
             report.one_of(key, values[key])
+    _reach(fit, name, values, report)
+    if name not in ("l2.pair", "l2.up_down"):
+        _lead(fit, name, values, report)
+
+
+def _reach(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
+    """How far ahead of an access its lines come."""
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
     if name.endswith("next_line"):
         report.one_of("max_distance", values["degree"])
     elif "max_distance" in values:
         _distance(values["max_distance"], report)
-    if name not in ("l2.pair", "l2.up_down"):
-        _lead(fit, name, values, report)
 
 
 def _distance(values: Sequence[int], report: Report) -> None:
