@@ -180,6 +180,10 @@ def replacement_finding(
     parameter, names, reason = f"cache.l{level}.replacement", dict[str, float](), "no lines that share a set were found"
     if rounds:
         names, reason = policy(rounds, kinds)
+        halves = (policy(half, kinds)[0] for half in (rounds[::2], rounds[1::2]) if half)
+        likeliest = {max(each, key=lambda name: each[name]) for each in (names, *halves) if each}
+        if len(likeliest) > 1:  # what others take in some rounds looks like replacement at random
+            names, reason = {}, f"rounds disagree: {' or '.join(sorted(likeliest))}"
         context.evidence[f"l{level}_sequences"] = [
             {"ways": each.ways, "lines": each.lines.tolist(), "missed": each.late.mean(axis=0).round(2).tolist()}
             for each in rounds

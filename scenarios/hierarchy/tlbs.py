@@ -53,7 +53,7 @@ class TlbParams:
     targets: int = 8  # pages that are timed; the first TLB has at least twice as many entries
     hit: tuple[float, float] = (1.2, 0.7)  # times the first step's end, and the second one's begin: the plateau between
     alone: float = 4.0  # times the first step's end: the same where no second step shows
-    walk: tuple[float, float] = (1.1, 1.6)  # times the second step's end: tables of further pages leave the caches
+    walk: tuple[float, float] = (1.1, 2.5)  # times the second step's end: tables of further pages leave the caches
     off: float = 0.8  # of the entries: others' pages between loads and what is timed make the step begin earlier
     sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
@@ -97,7 +97,7 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
         if second is None:
             return hit, float("nan")
         low, high = (times * second.risen[2] for times in PARAMS.walk)
-        return hit, self._middle(low, high) if high <= self.pages[-1] else second.behind
+        return hit, self._middle(low, high) if (low + high) / 2 <= self.pages[-1] else second.behind
 
     def _middle(self, low: float, high: float) -> float:
         within = (self.pages >= low) & (self.pages <= high)

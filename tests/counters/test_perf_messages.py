@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from trees import write_tree
 
-from setebench.doctor import Check, CounterReport, checks
+from setebench.doctor import Check, CounterReport, Measured, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.host.event_sources import EventSources
@@ -103,7 +103,7 @@ NAMES = ["PMU", "counting rights", "free counters", "NMI watchdog", "rdpmc", "pr
 
 
 def found(environment: Environment, counters: CounterReport = RECORDED) -> dict[str, Check]:
-    every = {check.name: check for check in checks(environment, None, None, counters=counters)}
+    every = {check.name: check for check in checks(environment, Measured(counters=counters))}
     return {name: every[name] for name in NAMES}
 
 
@@ -120,7 +120,7 @@ def test_a_desktop_with_a_pmu() -> None:
     assert [check.status.value for check in desktop.values()] == ["good", "note", "unknown", "note", "good", "good"]
     assert desktop["PMU"].found == "cpu, msr, software, uncore_imc (2)"
     assert "perf_event_paranoid 4" in desktop["counting rights"].found
-    assert "sysctl" in desktop["counting rights"].advice and "nothing at all" in desktop["counting rights"].meaning
+    assert "sysctl" in desktop["counting rights"].advice and "from 3 on nothing" in desktop["counting rights"].meaning
     assert "nmi_watchdog=0" in desktop["NMI watchdog"].advice
     assert desktop["precise samples"].found == "PEBS, level 3"
     assert "recorded" in desktop["free counters"].found
