@@ -212,7 +212,7 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
         report = Report(f"{level}.other")
         number = sum(int(lines.sum()) for lines in strange.values())
         hidden = any(name[:2] == level and each.findings["present"].value is None for name, each in reports.items())
-        if number >= fit.params.other_lines * (1 + 2 * hidden):
+        if number >= fit.params.other_lines and not hidden:
             report.add("present", True)
             if any(strange[name].any() for name in RUNS):
                 _run_ahead(fit, report, strange)

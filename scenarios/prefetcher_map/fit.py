@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -59,8 +60,10 @@ FIXED: dict[str, Rules] = {
 FIRST: Rules = {"store": True, "prefetch": True}
 """What a family is tried with at first: these, else each rule's first value, but for those that are tried in turn."""
 TRIED = {"trigger", "counts", "indexed_by", "directions"}
-JOINT = ("degree", "leads_by", "max_distance")
+JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance"))
 """Rules that only together explain anything, and so are changed together."""
+OF_RUNS = ("leads_by", "ramp")
+"""Rules of streams that only matter where lines in order count."""
 ORDERED = {"trigger", "degree", "max_distance"}
 """Rules whose values explain less the further they are from the right one."""
 UNORDERED = ("ordered by address", "page end, not ordered")
@@ -143,8 +146,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     if len(seen.names) < 3:
         inner = np.full(share.shape, np.nan)
     is_first, is_not = (
-        params.level_weight * seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0))
-        for each in (1 - inner, inner)
+        seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
     )
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
@@ -272,21 +274,24 @@ class Fit:
         outer = [other for other in to if other[1] == "2"]
         if name[1] == "2" or not outer:
             return [to]
-        return [to, {**to, **{other: {**to[other], BY_PREFETCHER: 1} for other in outer}}]
+        models = [to]
+        for way in (1, 2):
+            ways = {other: {BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))} for other in outer}
+            models.append({**to, **{other: {**to[other], **ways[other]} for other in outer}})
+        return models
 
     def _refine(self, name: str) -> None:
         """Change one rule after the other, those of streams' leads together, as long as that explains more."""
         changed = True
         while changed:
             changed = False
-            for key, _ in SPACES[name].items():
-                joint = [each for each in JOINT if each in SPACES[name] and (each != "leads_by" or self._leads(name))]
-                keys = joint if key == "degree" else [key]
-                changed |= self._change(name, keys)
+            for key in filter(partial(self._matters, name), SPACES[name]):
+                keys = next((each for each in JOINT if key == each[0]), (key,))
+                changed |= self._change(name, [each for each in keys if self._matters(name, each)])
 
-    def _leads(self, name: str) -> bool:
-        """Whether it matters which accesses make a stream fetch more: each new line does where distinct ones count."""
-        return self.model[name].get("counts") != "distinct"
+    def _matters(self, name: str, key: str) -> bool:
+        """Whether a family has a rule: streams of distinct lines fetch as much more with each new line."""
+        return key in SPACES[name] and (key not in OF_RUNS or self.model[name]["counts"] == "run")
 
     def _change(self, name: str, keys: Sequence[str]) -> bool:
         before = self.best
@@ -307,19 +312,19 @@ class Fit:
         """Values of rules to try: of one that is ordered, those near the present one; distances that what was seen
         speaks for."""
         rules = self.model[name]
-        if len(keys) > 1 and name.endswith("stride"):
+        if "degree" in keys and name.endswith("stride"):
             return product(DEGREES[:4], DISTANCES[:8])
-        if len(keys) > 1:
+        if "degree" in keys and name.endswith("stream"):
             lead = self.furthest - rules["far"]
-            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 16, 32}
+            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 12, 16, 20, 32}
             distances = [each for each in DISTANCES if each in near]
             ways = [SPACES[name][key] for key in keys[1:-1]]
             return product(DEGREES[:8], *ways, distances)
-        values = SPACES[name][keys[0]]
+        first, *rest = (SPACES[name][key] for key in keys)
         if keys[0] in ORDERED:
-            at = values.index(rules[keys[0]])
-            values = values[max(at - 2, 0) : at + 3]
-        return ((value,) for value in values)
+            at = first.index(rules[keys[0]])
+            first = first[max(at - 2, 0) : at + 3]
+        return product(first, *rest)
 
     # -- what is as good --------------------------------------------------------------------------------------------
 
@@ -330,7 +335,9 @@ class Fit:
         def holds(value: Any) -> bool:
             if not consistent({**rules, key: value}):
                 return False
-            return self.total({**self.model, name: {**rules, key: value}}, most, ONLY_IN.get(key)) <= most
+            ways = SPACES[name]["leads_by"] if key == "max_distance" and self._matters(name, "leads_by") else ("",)
+            options = ({**rules, key: value, **({"leads_by": way} if way else {})} for way in ways)
+            return any(self.total({**self.model, name: each}, most, ONLY_IN.get(key)) <= most for each in options)
 
         if key not in ORDERED:
             return [value for value in values if value == rules[key] or holds(value)]

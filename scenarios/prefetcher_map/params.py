@@ -23,7 +23,6 @@ class Params:
     doubt: float = 0.12  # fraction of repetitions beyond which a line is looked at again
     came: float = 0.65  # fraction of repetitions in which a line comes that a rule brings
     slack: float = 0.4  # of a fraction, by which a line that a rule brings may miss: controls blur, others disturb
-    level_weight: float = 0.5  # of a line in a wrong level, against a missing one: co-runners evict from level 1
     half: float = 0.6  # fraction up to which a line that comes at times needs no rule that brings it
     least_gain: float = 1.2  # lines' worth that a family has to explain, or another value to lose, to count
     screened: int = 6  # curves, of which most is unexplained, by which families are compared at first; more take time
