@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -183,7 +185,13 @@ def test_texts_of_a_result_stay_texts_in_a_machine_file(text: str) -> None:
     assert all(each.isprintable() for each in written.split("\n") if each.startswith("#"))
 
 
-def test_a_result_with_impossible_values_is_refused_in_one_line() -> None:
-    damaged = changed(truth_of("plain"), "clock.cycles_per_tick", value=0.0, low=0.0, high=0.0)
-    with pytest.raises(SetebenchError, match=r"clock\.cycles_per_tick"):
+@pytest.mark.parametrize(
+    ("machine", "parameter", "value"),
+    [("plain", "clock.cycles_per_tick", 0.0), ("sandybridge", "prefetcher.l2.stream.lead", ["0", "1"])],
+    ids=["no rate", "texts where numbers belong"],
+)
+def test_a_result_with_impossible_values_is_refused_in_one_line(machine: str, parameter: str, value: Any) -> None:
+    ends = {"low": value, "high": value} if isinstance(value, float) else {}
+    damaged = changed(truth_of(machine), parameter, value=value, **ends)
+    with pytest.raises(SetebenchError, match=re.escape(parameter)):
         make_twin(damaged)

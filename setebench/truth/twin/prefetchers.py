@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from setebench.errors import UsageError
 from setebench.sim import spec
 from setebench.sim.spec.fields import PREFETCHERS, kind_of, table_fields
 from setebench.sim.spec.fields import TableType as Table
@@ -21,6 +22,9 @@ RENAMED: dict[Table, dict[str, str]] = {
 BY_FIRST = "trigger_by_l1_prefetcher"
 BY_RULE = frozenset({"ip_bits", "trained_by", "trigger_at_page_edge"})
 """Fields that are no plain copy of the finding of their name."""
+
+LISTS = {"lead": int, "ip_bits": int, "trigger_at_page_edge": int, "trained_by": str}
+"""Parameters that are lists, and what they hold."""
 
 MOST_RAMP = 4
 """First batches of a stream that a machine file takes."""
@@ -51,7 +55,13 @@ class _Prefetcher:
         self.table, self.fields = table, table_fields(table)
 
     def found(self, parameter: str) -> Reading | None:
-        return self.readings.get(f"{self.name}.{parameter}")
+        """The reading of a parameter. Raises `UsageError` where one that is a list is none, or holds something else."""
+        reading = self.readings.get(f"{self.name}.{parameter}")
+        if reading is not None and (kind := LISTS.get(parameter)) is not None:
+            value: Any = reading.value
+            if not isinstance(value, list | tuple) or not all(isinstance(each, kind) for each in value):
+                raise UsageError(f"{self.name}.{parameter} is to be a list of {kind.__name__}, and is {value!r:.40}")
+        return reading
 
     def put(self, field: str, reading: Reading | None, value: Any = None) -> bool:
         return self.draft.put(("prefetchers", self.index, field), reading, value)
@@ -100,7 +110,7 @@ class _Prefetcher:
         if edges is not None and "trigger_at_page_edge" in self.fields:
             same = all(edge == self.get("trigger") for edge in edges.value)
             self.put("trigger_at_page_edge", edges, [] if same else list(edges.value))
-        if led is None or not degree:
+        if led is None or not led.value or not degree:
             return
         if self.table is spec.NextLine and led.value[0] > 0:
             self.put("only_misses", led, led.value[1] < led.value[0])
