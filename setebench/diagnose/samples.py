@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from setebench.diagnose.records import UNKNOWN, Hit, Place
@@ -110,9 +112,9 @@ def mapped_now(process: int) -> list[Mapped]:
     found = []
     with suppress(OSError, ValueError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            span, _, offset, _, _, *path = line.rstrip("\n").split(maxsplit=5)
+            span, _, offset, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
             start, end = (int(part, 16) for part in span.split("-"))
-            found.append(Mapped(0, process, start, end, int(offset, 16), "".join(path)))
+            found.append(Mapped(0, process, start, end, int(offset, 16), "".join(path), int(inode)))
     return found
 
 
@@ -153,7 +155,8 @@ class Profile:
         if not ends:
             return ()
         written = {process: written_code(process) for process in {sample.pid for sample, _ in self._samples}}
-        at = [_in_file(sample, mapping) for sample, mapping in self._samples]
+        begun = time.time() - (time.monotonic_ns() - self._begin_ns) / 1e9
+        at = [_in_file(sample, mapping, begun) for sample, mapping in self._samples]
         lines = source_lines(each for each, _ in Counter(filter(None, at)).most_common(MOST_LINES))
         counts: Counter[tuple[int, int, Place]] = Counter()
         for (sample, mapping), where in zip(self._samples, at, strict=True):
@@ -171,9 +174,22 @@ class Profile:
         )
 
 
-def _in_file(sample: SampleRecord, mapping: Mapped | None) -> At | None:
-    """Where in a file the code of a sample lies; None of code in no file."""
+@lru_cache(maxsize=256)
+def _replaced(path: str, inode: int, begun: float) -> bool:
+    """Whether another file has the path than the program mapped. One that has not changed since then was not replaced,
+    whatever its inode is: file systems that lie over others have two numbers for a file."""
+    try:
+        found = os.stat(path)
+    except OSError:  # a file that is gone has no symbols
+        return False
+    return inode not in (0, found.st_ino) and found.st_ctime > begun
+
+
+def _in_file(sample: SampleRecord, mapping: Mapped | None, begun: float) -> At | None:
+    """Where in a file the code of a sample lies; None of code in no file, or in one that was replaced meanwhile."""
     if sample.in_kernel or mapping is None or not mapping.path.startswith("/") or mapping.path.startswith("//"):
+        return None
+    if _replaced(mapping.path, mapping.inode, begun):
         return None
     return mapping.path, sample.ip - mapping.start + mapping.offset
 

@@ -38,7 +38,7 @@ def record(kind: int, body: bytes, misc: int = 2) -> bytes:
         (record(7, struct.pack("=IIIIQ", 20, 10, 21, 12, 77) + WHO), Started(1234, 20, 10, 21, 12)),
         (record(3, struct.pack("=II", 5, 6) + b"worker\0\0" + WHO, 1 << 13), Renamed(1234, 5, 6, "worker", True)),
         (record(8, struct.pack("=IIQQQQ", 5, 6, 1, 100, 90, 4321) + WHO), ThreadCount(1234, 6, 4321, 100, 90)),
-        (record(10, MAPPED + WHO), Mapped(1234, 5, 0x10000, 0x12000, 0x1000, "/bin/\udcff")),
+        (record(10, MAPPED + WHO), Mapped(1234, 5, 0x10000, 0x12000, 0x1000, "/bin/\udcff", 99)),
         (record(4, struct.pack("=IIIIQ", 20, 10, 21, 12, 77) + WHO), None),  # a thread that ended: nothing needs it
     ],
 )

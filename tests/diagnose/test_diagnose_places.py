@@ -101,6 +101,23 @@ def test_samples_are_named_by_thread_function_and_interval(program: Path) -> Non
     assert profile.names[7] == "helper"
 
 
+def test_a_file_that_was_replaced_while_the_program_ran_names_nothing(program: Path) -> None:
+    """The program goes on in the old file: the new one's symbols would be those of other code."""
+    ran = mapped(program)._replace(inode=program.stat().st_ino)
+    rebuilt = program.with_name("rebuilt")
+    rebuilt.write_bytes(program.read_bytes())
+
+    def named() -> str:
+        profile = Profile(begin_ns=0, seconds_each=0.01)
+        profile.add_all([ran, sample(0x10000 + starts(program)["outer"], 10)])
+        (hit,) = profile.hits([1.0])
+        return hit.place.function
+
+    assert named() == "outer"
+    rebuilt.replace(program)
+    assert named() == "[unknown]"
+
+
 @pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils' addr2line is not installed")
 def test_lines_come_from_debug_information(program: Path) -> None:
     profile = Profile(begin_ns=0, seconds_each=0.01)

@@ -12,6 +12,7 @@ from native_fixture import LINE, means
 from setebench.scenarios.software_prefetch.places import first_touches
 from setebench.scenarios.software_prefetch.trials import Trials
 
+from setebench.calibration import measured_line
 from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memory
 from setebench.experiments.chases import chase_cycles
 from setebench.machine import Region, run_interleaved
@@ -102,7 +103,9 @@ def test_shared_instruction_addresses_load_what_their_own_would(native: NativeMa
 
 
 def test_a_flush_takes_the_line_that_the_system_knows(native: NativeMachine) -> None:
-    assert Context(machine=native).line_size == native.facts.line_size
+    """In one of three tries: where a neighbour hides hits, 64 bytes are taken, which would be no measurement."""
+    found = [measured_line(native, None, np.random.default_rng(seed)) for seed in range(3)]
+    assert set(found) <= {0, native.facts.line_size} and any(found)
 
 
 def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeMachine, region: Region) -> None:

@@ -59,7 +59,7 @@ class Lost(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """A process mapped code. `offset` is that of the mapping's begin in the file."""
+    """A process mapped code. `offset` is that of the mapping's begin in the file; `inode` is 0 of memory without."""
 
     time: int
     pid: int
@@ -67,6 +67,7 @@ class Mapped(NamedTuple):
     end: int
     offset: int
     path: str
+    inode: int = 0
 
 
 class Renamed(NamedTuple):
@@ -108,8 +109,8 @@ def _parsed(kind: int, misc: int, words: tuple[int, ...], data: bytes) -> Record
         return SampleRecord(words[2], *_halves(words[1]), words[0], misc & _MODE_BITS == _KERNEL_MODE)
     at = words[-1]
     if kind == 10:
-        start, size, offset = words[1], words[2], words[3]
-        return Mapped(at, _halves(words[0])[0], start, start + size, offset, _name(data, 72))
+        start, size, offset, inode = words[1], words[2], words[3], words[5]
+        return Mapped(at, _halves(words[0])[0], start, start + size, offset, _name(data, 72), inode)
     if kind == 3:
         return Renamed(at, *_halves(words[0]), _name(data, 16), bool(misc & _OF_EXEC))
     if kind == 7:
