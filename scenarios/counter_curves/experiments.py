@@ -20,7 +20,7 @@ from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import quick_cycles_per_tick
-from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.experiments.lines.layout import lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
 from setebench.machine import Region, SwitchesPrefetchers, Ticks, run_on
 from setebench.probe import Base, Probe
@@ -255,7 +255,7 @@ def chases(context: Context, params: Params) -> Iterator[Point]:
         for size in _sizes(params):
             context.progress(f"chase over {size >> 10} KiB")
             rng = context.rng(size)
-            order = by_windows(lay(region, size, rng), rng)
+            order = lay(region, size, rng).order
             machine.link(region, order)
             machine.run(Probe().chase(ARRAY, len(order)), {ARRAY: np.repeat(order[:1], 2)}, cpu=context.cpu)
             # each run goes on where the last one ended, or its first lines would be nearer the second time

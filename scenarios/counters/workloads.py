@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from setebench.counters.roles import ROLES, Scope
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.experiments.levels import find_levels
-from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.experiments.lines.layout import lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
@@ -407,7 +407,7 @@ class Battery:
         context = self._context
         rng = context.rng(int(size_bytes))
         region = self._allocate(span_bytes(size_bytes, context.line_size))
-        order = by_windows(lay(region, size_bytes, rng), rng)
+        order = lay(region, size_bytes, rng).order
         context.machine.link(region, order)
         # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)

@@ -14,7 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.lines.layout import BOX_LINES, TLB_PAGE_BYTES, lay, lines_per_page, span_bytes
+from setebench.experiments.lines.layout import (
+    TLB_PAGE_BYTES,
+    WINDOW_PAGES,
+    lay,
+    span_bytes,
+    trials_per_page,
+    whole_windows,
+)
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
 from setebench.probe import Base, Probe
@@ -31,12 +38,9 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     per_octave: int = 2  # sizes an octave; more cost time, fewer miss a small level
     fine: float = float(8 << 20)  # bytes beyond which sizes are octaves apart
     largest: float = float(45 << 20)  # bytes of the largest set: outgrows a last level of 32 MiB
-    window: int = 8  # pages finished at a time: the first TLB of any core of the last twenty years holds more
-    lines: int = 5  # lines of a page used one behind the other: stream prefetchers that want more of a page stay quiet
     samples: int = 96  # windows timed of each set in a round; a mean of so many chains is good to a percent
     ring: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
-    passes: int = 2  # rounds over a set before it is timed: one to fill, one to settle what is replaced
-    settled: float = float(2 << 20)  # bytes of the largest set that is gone round more than once: larger ones take long
+    settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
     slow: int = 2  # sizes in a row as slow as memory that end a sweep
     outgrown: float = 0.9  # part of a flushed line's time from which a size counts as served by memory
 
@@ -45,13 +49,12 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
         found: dict[int, float] = {}
         size = self.least
         while size <= min(most, self.largest):
-            pages = span_bytes(size, line_size) // TLB_PAGE_BYTES
-            found.setdefault(pages if pages < self.window else pages // self.window * self.window, size)
+            found.setdefault(whole_windows(span_bytes(size, line_size) // TLB_PAGE_BYTES), size)
             size *= 2.0 if size >= self.fine else 2.0 ** (1 / self.per_octave)
         return list(found.values())
 
 
-WARM, CHAIN = Base("warm"), Base("chain")
+BETWEEN, WARM, CHAIN = Base("between"), Base("warm"), Base("chain")
 SHORT = {1: Base("short_1"), 3: Base("short_3")}
 """Short chains by their length: single loads distinguish levels that lie far from each other, on a coarse clock longer
 ones those that lie close."""
@@ -66,23 +69,13 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkingSet:
-    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`. The chase comes to every
-    page several times, for other lines each time, and each time first to a TLB-warming line of its own."""
+    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`."""
 
-    def __init__(self, context: Context, region: Region, size_bytes: float, params: SizeSweepParams) -> None:
-        rng = context.fresh_rng()
-        layout = lay(region, size_bytes, rng)
-        pages, per_page = layout.lines.shape
-        visits = min(per_page // params.lines, BOX_LINES)
-        windows = max(pages // params.window, 1)
-        kept = rng.permutation(pages)[: windows * params.window]
-        lines = rng.permuted(layout.lines[kept], axis=1)[:, : visits * params.lines]
-        lines = lines.reshape(windows, -1, visits, params.lines).transpose(2, 0, 1, 3).reshape(visits * windows, -1)
-        warmers = layout.warmers[kept] + np.arange(visits)[:, None] * region.line_size
-        self._windows = rng.permuted(lines, axis=1)
-        self._warmers = warmers.reshape(visits * windows, -1)
-        self._lone = windows == 1
-        self.order: Lines = np.concatenate([self._warmers, self._windows], axis=1).ravel()
+    def __init__(self, context: Context, region: Region, size_bytes: float) -> None:
+        layout = lay(region, size_bytes, context.fresh_rng())
+        self._windows, self._warmers = layout.lines, layout.warmers
+        self._lone = len(layout.lines) == trials_per_page(region.line_size)
+        self.order: Lines = layout.order
         self.size_bytes = float(len(self.order) * region.line_size)
         context.machine.link(region, self.order)
 
@@ -96,22 +89,29 @@ class WorkingSet:
         """Take the lines that will be timed out of every cache."""
         context.machine.run(Probe().flush(WARM), {WARM: self._windows.ravel()}, cpu=context.cpu)
 
-    def time(self, context: Context, samples: int, ring: int) -> Sized:
-        """One window after the other, in the order of the chase; a lone window is gone round for `ring` loads."""
+    def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
+        """Windows spread evenly over a set that is settled by going through it once more, in the order of the chase;
+        the first windows of another one. A lone window is gone round."""
         windows, lines = self._windows.shape
-        steps = ring if self._lone else lines - sum(SHORT)
-        probe = Probe().chase(WARM, self._warmers.shape[1]).fence()
+        settled = settled and not self._lone
+        apart = max(windows // params.samples, 1) if settled else 1
+        warmup = 2 if self._lone else -(-windows // apart) if settled else 0
+        chosen = np.arange(params.samples + warmup) * apart % windows
+        steps = params.ring if self._lone else lines - sum(SHORT)
+        # one native call: a program's own data and steal push lines out of a second level within a millisecond
+        between = (apart - 1) * (lines + self._warmers.shape[1])
+        probe = Probe().chase(BETWEEN, between) if between else Probe()
         # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
-        probe = probe.paired(
+        probe = (probe + Probe().chase(WARM, self._warmers.shape[1]).fence()).paired(
             *(Probe().chase(base, length) for length, base in SHORT.items()), Probe().chase(CHAIN, steps)
         )
-        chosen = np.arange(samples) % windows
         begins = np.minimum(np.cumsum([0, *SHORT]), lines - 1)
         places = {
             base: self._windows[chosen, begin] for base, begin in zip((*SHORT.values(), CHAIN), begins, strict=True)
         }
-        places[WARM] = self._warmers[chosen, 0]
-        warmup = 2 if self._lone else 0
+        places |= {WARM: self._warmers[chosen, 0]}
+        if between:
+            places[BETWEEN] = self._warmers[(chosen - apart + 1) % windows, 0]
         return Sized(
             size_bytes=self.size_bytes,
             samples=run_paired(context, probe, places, accesses=steps, warmup=warmup),
@@ -120,15 +120,11 @@ class WorkingSet:
 
 def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
     """The same chains and single loads over lines that were just flushed: what memory takes, whatever caches hold."""
-    lines = WorkingSet(context, region, params.samples * params.window * _page_bytes(region), params)
+    # a few windows for other lines at another time: all that are timed lie in fewer pages than samples
+    lines = WorkingSet(context, region, params.samples // 4 * WINDOW_PAGES * TLB_PAGE_BYTES)
     lines.go_round(context, 1)
     lines.flush(context)
-    return msgspec.structs.replace(lines.time(context, params.samples, params.ring), size_bytes=float("inf"))
-
-
-def _page_bytes(region: Region) -> float:
-    """Bytes of the lines used of one page."""
-    return float(lines_per_page(region.line_size) * region.line_size)
+    return msgspec.structs.replace(lines.time(context, params, False), size_bytes=float("inf"))
 
 
 def sweep_once(context: Context, region: Region, sizes: Sequence[float], params: SizeSweepParams) -> list[Sized]:
@@ -137,9 +133,9 @@ def sweep_once(context: Context, region: Region, sizes: Sequence[float], params:
     found, slow = [flushed(context, region, params)], 0
     memory = params.outgrown * per_load(found[0])
     for size in sizes:
-        lines = WorkingSet(context, region, size, params)
-        lines.go_round(context, params.passes if size <= params.settled else 1)
-        found.append(lines.time(context, params.samples, params.ring))
+        lines = WorkingSet(context, region, size)
+        lines.go_round(context, 1)
+        found.append(lines.time(context, params, size <= params.settled))
         slow = slow + 1 if per_load(found[-1]) > memory else 0
         if slow == params.slow:
             break

@@ -1,4 +1,4 @@
-"""Sets of lines to walk over: distinct, balanced over cache sets, and walked in orders that miss none."""
+"""Working sets: lines are distinct, use all sets alike, and are loaded few at a time of any box and page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from setebench.experiments.lines.layout import (
     BOX_LINES,
+    LINES_AT_ONCE,
     TLB_PAGE_BYTES,
+    WINDOW_PAGES,
     Layout,
     lay,
+    span_bytes,
 )
 from setebench.machine import Region
 
@@ -22,32 +25,40 @@ def laid(size: float, seed: int, region: Region = REGION) -> Layout:
     return lay(region, size, np.random.default_rng(seed))
 
 
-sizes = st.floats(64, 900 << 10)
+sizes = st.floats(4096, 900 << 10)
 seeds = st.integers(0, 1000)
 
 
 @given(sizes, seeds)
 def test_lines_are_distinct_and_lie_in_the_region(size: float, seed: int) -> None:
-    layout = laid(size, seed)
-    lines = layout.lines.ravel()
-    assert len(np.unique(lines)) == len(lines) == layout.count
-    assert ((lines >= REGION.address) & (lines < REGION.address + REGION.size)).all()
-    assert (lines % REGION.line_size == 0).all()
+    order = laid(size, seed).order
+    assert len(np.unique(order)) == len(order)
+    assert ((order >= REGION.address) & (order < REGION.address + REGION.size)).all()
+    assert (order % REGION.line_size == 0).all()
 
 
 @given(sizes, seeds)
-def test_a_warmer_shares_its_page_but_no_box_with_a_line(size: float, seed: int) -> None:
+def test_pages_are_used_nearly_whole(size: float, seed: int) -> None:
+    """What a prefetcher brings of a page is no other data."""
     layout = laid(size, seed)
-    assert (layout.lines // TLB_PAGE_BYTES == layout.warmers[:, None] // TLB_PAGE_BYTES).all()
-    box_bytes = BOX_LINES * REGION.line_size
-    assert not (layout.lines // box_bytes == layout.warmers[:, None] // box_bytes).any()
+    _, used = np.unique(layout.order // TLB_PAGE_BYTES, return_counts=True)
+    assert (used >= 0.9 * TLB_PAGE_BYTES / REGION.line_size).all()
+    assert len(used) * TLB_PAGE_BYTES <= span_bytes(size, REGION.line_size)
+
+
+@given(sizes, seeds)
+def test_a_window_has_few_lines_of_each_page_and_one_of_a_box(size: float, seed: int) -> None:
+    layout = laid(size, seed)
+    for window in np.concatenate([layout.warmers, layout.lines], axis=1):
+        _, of_page = np.unique(window // TLB_PAGE_BYTES, return_counts=True)
+        assert len(of_page) <= WINDOW_PAGES
+        assert (of_page == LINES_AT_ONCE).all()
+        assert len(np.unique(window // (BOX_LINES * REGION.line_size))) == len(window)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_lines_use_all_sets_alike(seed: int) -> None:
-    """64 sets, one per line of a page: over whole rounds of boxes and of lines in a box the use is level."""
-    layout = laid(64 * 64 * 15, seed)
-    used = np.bincount(layout.lines.ravel() // 64 % 64, minlength=64)
-    assert used.sum() == 64 * 64 * 15 // 64
+    """64 sets, one per line of a page: the use is level."""
+    used = np.bincount(laid(64 * 64 * 60, seed).order // 64 % 64, minlength=64)
     assert used.max() <= 1.2 * used.mean() + 1
     assert used.min() >= 0.8 * used.mean() - 1

@@ -1,9 +1,10 @@
-"""Sets of lines to walk over, laid so that prefetchers and TLBs stay out of the measurement.
+"""Working sets laid so that prefetchers and TLBs stay out of a traversal's measurement.
 
-One line of every box of four is used, a random one: so next-line and pair prefetchers seldom bring a line that is
-still to come, and no page's footprint foretells another's, which region prefetchers would learn. Over any four pages
-each line of a box serves once, so that all cache sets are used alike. One box per page holds no line of the walk but
-the page's *TLB-warming line*: touching it first warms the TLB entry.
+A traversal comes to a *window* of a few pages and loads a few lines of each, the page's TLB-warming line first, then
+goes on to the next window; it comes back for other lines of the same pages once it was everywhere else. Of a page, no
+two lines of one box of four are loaded at a time, so next-line and pair prefetchers bring none that is due soon, and
+stream prefetchers see too few. In the end nearly all lines of every page are used: what prefetchers bring belongs to
+the working set, so that caches hold nothing else (Zen 4 brings whole pages of which few lines are loaded).
 """
 
 from __future__ import annotations
@@ -15,70 +16,68 @@ from numpy.typing import NDArray
 
 from setebench.machine import Region
 
+Lines = NDArray[np.int64]
+
 BOX_LINES = 4
-"""Of which one is used: next-line and pair prefetchers bring another."""
+"""Of which one is loaded at a time: next-line and pair prefetchers bring another."""
+
+LINES_AT_ONCE = 5
+"""Loaded of a page at a time, the TLB-warming one among them: stream prefetchers that want more stay quiet."""
 
 WINDOW_PAGES = 8
-"""Pages that a sparse walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
+"""Pages that a traversal stays in at a time; the first TLB of any core of the last twenty years holds more."""
 
 TLB_PAGE_BYTES = 4096
 """Pages as the TLB may see them at the smallest: a hypervisor can splinter larger ones."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """`lines[p, b]` is the address of line b of page p, `warmers[p]` that of the page's TLB-warming line."""
-
-    lines: NDArray[np.int64]
-    warmers: NDArray[np.int64]
-
-    @property
-    def count(self) -> int:
-        """Number of lines to walk over."""
-        return int(self.lines.size)
-
-
-def lines_per_page(line_size: int) -> int:
-    """Lines of a walk in one page."""
-    return TLB_PAGE_BYTES // (BOX_LINES * line_size) - 1
-
-
-def span_bytes(size_bytes: float, line_size: int) -> int:
-    """Memory that a working set of `size_bytes` (counted in lines used) stretches over."""
-    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size))
-    return pages * TLB_PAGE_BYTES
-
-
-def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
-    """A working set of about `size_bytes` in random pages of `region`, shape (pages, lines per page); one line of every
-    box of four."""
-    per_page = lines_per_page(region.line_size)
-    pages = span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES
-    chosen = rng.permutation(region.size // TLB_PAGE_BYTES)[:pages]
-    number = np.arange(pages)
-    # balanced, not random: each line of a box and each box serve equally often over any run of pages
-    fours = np.argsort(rng.random((-(-pages // BOX_LINES), BOX_LINES, per_page)), axis=1)
-    position = fours.reshape(-1, per_page)[:pages]
-    warmer_box = (number // BOX_LINES + rng.integers(per_page + 1)) % (per_page + 1)
-    boxes = np.arange(per_page)[None, :]
-    boxes = boxes + (boxes >= warmer_box[:, None])
-    begin = region.address + chosen * TLB_PAGE_BYTES
-    box_bytes = BOX_LINES * region.line_size
-    lines = begin[:, None] + boxes * box_bytes + position * region.line_size
-    return Layout(lines.astype(np.int64), (begin + warmer_box * box_bytes).astype(np.int64))
-
-
-def by_windows(layout: Layout, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random order that finishes a few pages before the next few, shape (lines,): a TLB miss is paid once a page, and
-    no prefetcher sees a page's lines one behind the other."""
-    pages, per_page = layout.lines.shape
-    shuffled = layout.lines[rng.permutation(pages)]
-    whole = pages // WINDOW_PAGES * WINDOW_PAGES
-    windows = rng.permuted(shuffled[:whole].reshape(-1, WINDOW_PAGES * per_page), axis=1)
-    return np.concatenate([windows.ravel(), rng.permutation(shuffled[whole:].ravel())])
-
 
 MOST_APART = 33
 """Of so many pages in a row one has a target: what lies closer may lie in one row of memory, which answers the next
 line sooner while it is open (16 neighbouring frames in rows of 8 KiB: 7 % less for all lines). Odd, so that the sets of
 TLBs and outer caches are used alike."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Addresses by window, in the order of the traversal: `warmers`, shape (windows, pages), are loaded before `lines`,
+    shape (windows, lines)."""
+
+    lines: Lines
+    warmers: Lines
+
+    @property
+    def order(self) -> Lines:
+        """All lines in the order of the traversal, shape (lines,)."""
+        return np.concatenate([self.warmers, self.lines], axis=1).ravel()
+
+
+def trials_per_page(line_size: int) -> int:
+    """How often a traversal comes to each page."""
+    return BOX_LINES * (TLB_PAGE_BYTES // (BOX_LINES * line_size) // LINES_AT_ONCE)
+
+
+def span_bytes(size_bytes: float, line_size: int) -> int:
+    """Memory that a working set of `size_bytes` (counted in lines used) stretches over."""
+    return -(-int(size_bytes / line_size) // (trials_per_page(line_size) * LINES_AT_ONCE)) * TLB_PAGE_BYTES
+
+
+def whole_windows(pages: int) -> int:
+    """So many pages, or fewer that are whole windows; less than a window is one of its own."""
+    return pages if pages < WINDOW_PAGES else pages // WINDOW_PAGES * WINDOW_PAGES
+
+
+def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
+    """A working set of about `size_bytes` in random pages of `region`."""
+    pages = whole_windows(span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES)
+    trials = trials_per_page(region.line_size)
+    boxes = TLB_PAGE_BYTES // (BOX_LINES * region.line_size)
+    # every row is a page's boxes in random order, four times, each time with another line of the box
+    box = rng.permuted(np.broadcast_to(np.arange(boxes), (pages, BOX_LINES, boxes)), axis=2)
+    line = rng.permuted(np.broadcast_to(np.arange(BOX_LINES), (pages, boxes, BOX_LINES)), axis=2)
+    of_box = np.take_along_axis(line.transpose(0, 2, 1), box, axis=2)
+    used = (box * BOX_LINES + of_box)[..., : boxes // LINES_AT_ONCE * LINES_AT_ONCE] * region.line_size
+    begins = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[:pages] * TLB_PAGE_BYTES
+    each = begins[:, None, None] + used.reshape(pages, trials, LINES_AT_ONCE)
+    by_window = each.reshape(-1, min(WINDOW_PAGES, pages), trials, LINES_AT_ONCE).transpose(2, 0, 1, 3)
+    by_window = by_window.reshape(-1, *by_window.shape[2:])
+    lines = rng.permuted(by_window[:, :, 1:].reshape(len(by_window), -1), axis=1)
+    return Layout(lines.astype(np.int64), by_window[:, :, 0].astype(np.int64))
