@@ -2,8 +2,9 @@
 congruent with a victim.
 
 Of lines at one offset of random pages the share that lies in the victim's set is one over the number of sets that the
-offset leaves open: sets times line bytes over page bytes, where address bits choose the set. A hash leaves all of them
-open, and then lines at other offsets evict the victim as well. Sets of a further cache are searched among lines that
+offset leaves open: sets times line bytes over page bytes, where address bits choose the set. A hash leaves twice as
+many open with each bit of the offset that it mixes with bits of the page (Zen 4 mixes some of them), and then lines
+whose offset differs in that bit evict the victim as well. Sets of a further cache are searched among lines that
 share one of the cache before; its size is bounded by where larger working sets are served by those behind it.
 """
 
@@ -39,11 +40,12 @@ class Params:
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the ring for a page that is counted
-    spread: float = 5.0  # times as many lines at other offsets as hold one of the set where the index is a hash
+    spread: float = 5.0  # times as many lines at another offset as hold one of the set where a hash mixes the bit
     count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
+    neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
     odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
     most_sets_log2: int = 18  # largest number of sets, a power of two
-    unclear: tuple[float, float] = (0.3, 0.6)  # shares of rounds that find a hash between which the index is open
+    unclear: tuple[float, float] = (0.3, 0.6)  # shares of rounds that find a bit mixed between which the index is open
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
     by_curve: float = 0.5  # share of where the level's curve ends that a cache holds at least: others use it
 
@@ -53,14 +55,14 @@ PARAMS = Params()
 
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
-    and the victim, which lie at its offset, `tested` and so many `congruent` ones; whether lines at other offsets are
-    as well (`hashed`); and the ways of each further cache."""
+    and the victim, which lie at its offset, `tested` and so many `congruent` ones; the bits of the line's number in its
+    page that a hash mixes with others (`hashed`, a mask); and the ways of each further cache."""
 
     ways: int = 0
     pages: int = 0
     tested: int = 0
     congruent: int = 0
-    hashed: bool = False
+    hashed: int = 0
     further: tuple[int, ...] = ()
 
 
@@ -90,25 +92,43 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
     tested = further[: max(affordable, params.samples)]
     whole = evictions.whole(found, tested)
     congruent, others = len(whole.own) - len(found.own), whole.others[len(found.others) :]
-    # of others, as many as hold several of the set if all sets are open to them
-    wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
-    page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
-    line, victim = context.line_size, int(found.own[0])
-    offset = (victim + pool.rng.integers(1, TLB_PAGE_BYTES // line, wanted) * line) % TLB_PAGE_BYTES
-    elsewhere = np.setdiff1d(page + offset, found.ring)
     # one of the set is left out, and another line clears the nearer caches in its place
-    hashed = evictions.evicts(victim, found.own[2 : ways + 1], found.others, others[:1], elsewhere)
-    pages, count = len(further), len(tested)
-    return EvictionRound(ways=ways, pages=pages, tested=count, congruent=congruent, hashed=hashed), whole
+    fewer = np.concatenate([found.own[2 : ways + 1], found.others, others[:1]])
+    # as many as hold several of the set, if all sets that are open to the victim's offset are open to the other one
+    wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
+    return EvictionRound(
+        ways=ways,
+        pages=len(further),
+        tested=len(tested),
+        congruent=congruent,
+        hashed=_mixed_bits(evictions, int(found.own[0]), fewer, wanted, params),
+    ), whole
+
+
+def _mixed_bits(evictions: Evictions, victim: int, fewer: Lines, wanted: int, params: Params) -> int:
+    """The bits of the victim's line number in its page, a mask, that a hash mixes with bits of the page: so many lines
+    whose offset differs in such a bit evict the victim with those of its set that are one too few."""
+    pool, line, mixed = evictions.pool, evictions.context.line_size, 0
+    for bit in range((TLB_PAGE_BYTES // line).bit_length() - 2, -1, -1):
+        changed = 1 << bit
+        if changed < params.neighbours:
+            if not mixed:
+                break
+            # prefetchers bring neighbours of a line: here it lies further away, by another bit that is mixed
+            changed |= 1 << mixed.bit_length() - 1
+        page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
+        if evictions.evicts(victim, fewer, page + (victim % TLB_PAGE_BYTES ^ changed * line)):
+            mixed |= 1 << bit
+    return mixed
 
 
 class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What rounds say of the second cache: its `ways` and in how many rounds, whether its index is `hashed` (None where
-    rounds differ), and how probable each number of sets is."""
+    """What rounds say of the second cache: its `ways` and in how many rounds, how many bits of a line's number in its
+    page are `hashed` with others (None where rounds differ), and how probable each number of sets is."""
 
     ways: int
     agreed: int
-    hashed: bool | None
+    hashed: int | None
     sets: dict[int, float]
 
 
@@ -118,13 +138,15 @@ def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Param
         return None
     ways = commonest(found)
     own = [each for each in rounds if each.ways == ways]
-    votes = float(np.mean([each.hashed for each in own]))
-    if params.unclear[0] < votes < params.unclear[1]:
+    lines_per_page = TLB_PAGE_BYTES // line
+    masks = 1 << np.arange(lines_per_page.bit_length() - 1)
+    votes = np.mean([(each.hashed & masks) > 0 for each in own], axis=0)
+    if ((votes > params.unclear[0]) & (votes < params.unclear[1])).any():
         return SecondShape(ways=ways, agreed=len(own), hashed=None, sets={})
-    hashed = votes > params.unclear[0]
+    hashed = int((votes > params.unclear[0]).sum())
     # the victim's set itself was drawn from the pages, too
     shares = [(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each in own]
-    open_sets = (1 if hashed else TLB_PAGE_BYTES // line) / np.mean(shares)
+    open_sets = (lines_per_page >> hashed) / np.mean(shares)
     error = np.hypot(max(sum(each.congruent for each in own), 1) ** -0.5, params.count_error)
     weights = {}
     for odd in (1, 3, 5):

@@ -84,7 +84,7 @@ def test_a_pool_that_does_not_fill_a_set_shows_nothing_but_the_curve() -> None:
     assert found["index"].outcome is Outcome.UNRESOLVED
 
 
-def counted(ways: int, congruent: int, tested: int = 8171, hashed: bool = False) -> EvictionRound:
+def counted(ways: int, congruent: int, tested: int = 8171, hashed: int = 0) -> EvictionRound:
     return EvictionRound(ways=ways, pages=8171, tested=tested, congruent=congruent, hashed=hashed, further=(8,))
 
 
@@ -94,6 +94,14 @@ def test_pages_that_are_congruent_give_the_sets() -> None:
     assert (found["size"].value, found["size"].outcome) == (2 << 20, Outcome.MEASURED)
     few = findings([counted(16, 18, 607)])
     assert few["size"].outcome is Outcome.AT_LEAST and few["size"].value <= 2 << 20
+
+
+def test_bits_of_the_offset_that_a_hash_mixes_leave_more_sets_open() -> None:
+    """Counts of a Zen 4 guest, whose second cache has 1 MiB in 8 ways and mixes three of six bits; one round errs."""
+    rounds = [counted(8, each, hashed=0b111000) for each in (24, 19, 22, 26, 26)]
+    found = findings([*rounds, counted(8, 24, hashed=0b110000)])
+    assert (found["size"].value, found["index"].value) == (1 << 20, "hashed")
+    assert findings([*rounds[:2], *([counted(8, 24)] * 2)])["size"].outcome is Outcome.AT_LEAST
 
 
 def test_ways_are_what_most_rounds_found_and_of_ties_the_larger() -> None:
