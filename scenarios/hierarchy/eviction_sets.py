@@ -40,7 +40,7 @@ class Params:
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the ring for a page that is counted
-    spread: float = 5.0  # times as many lines at another offset as hold one of the set where a hash mixes the bit
+    spread: float = 4.0  # times as many lines at another offset as hold one of the set where a hash mixes the bit
     count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
     neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
     odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
@@ -56,13 +56,13 @@ PARAMS = Params()
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
     and the victim, which lie at its offset, `tested` and so many `congruent` ones; the bits of the line's number in its
-    page that a hash mixes with others (`hashed`, a mask); and the ways of each further cache."""
+    page that a hash mixes with others (`hashed`, a mask, None where that was not seen); the ways of further caches."""
 
     ways: int = 0
     pages: int = 0
     tested: int = 0
     congruent: int = 0
-    hashed: int = 0
+    hashed: int | None = 0
     further: tuple[int, ...] = ()
 
 
@@ -91,9 +91,7 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
     further = pool.rng.permutation(np.setdiff1d(lines, found.ring))
     tested = further[: max(affordable, params.samples)]
     whole = evictions.whole(found, tested)
-    congruent, others = len(whole.own) - len(found.own), whole.others[len(found.others) :]
-    # one of the set is left out, and another line clears the nearer caches in its place
-    fewer = np.concatenate([found.own[2 : ways + 1], found.others, others[:1]])
+    congruent = len(whole.own) - len(found.own)
     # as many as hold several of the set, if all sets that are open to the victim's offset are open to the other one
     wanted = int(params.spread * (ways + len(further)) / (ways + len(further) * congruent / len(tested)))
     return EvictionRound(
@@ -101,14 +99,17 @@ def _counted(evictions: Evictions, found: CacheSet, lines: Lines, params: Params
         pages=len(further),
         tested=len(tested),
         congruent=congruent,
-        hashed=_mixed_bits(evictions, int(found.own[0]), fewer, wanted, params),
+        hashed=_mixed_bits(evictions, whole, wanted, params),
     ), whole
 
 
-def _mixed_bits(evictions: Evictions, victim: int, fewer: Lines, wanted: int, params: Params) -> int:
+def _mixed_bits(evictions: Evictions, whole: CacheSet, wanted: int, params: Params) -> int | None:
     """The bits of the victim's line number in its page, a mask, that a hash mixes with bits of the page: so many lines
-    whose offset differs in such a bit evict the victim with those of its set that are one too few."""
-    pool, line, mixed = evictions.pool, evictions.context.line_size, 0
+    whose offset differs in such a bit evict the victim with those of its set that are one too few, and as many lines
+    that were shown to lie in other sets don't. None where they do, as long chases may beside a co-runner."""
+    pool, line, victim, mixed = evictions.pool, evictions.context.line_size, int(whole.own[0]), 0
+    # in place of the one that is left out others of the victim's offset clear the nearer caches
+    fewer = np.append(whole.own[2 : whole.ways + 1], whole.others[: evictions.params.others])
     for bit in range((TLB_PAGE_BYTES // line).bit_length() - 2, -1, -1):
         changed = 1 << bit
         if changed < params.neighbours:
@@ -117,7 +118,10 @@ def _mixed_bits(evictions: Evictions, victim: int, fewer: Lines, wanted: int, pa
             # prefetchers bring neighbours of a line: here it lies further away, by another bit that is mixed
             changed |= 1 << mixed.bit_length() - 1
         page = pool.rng.choice(pool.pages, wanted, replace=wanted > len(pool.pages))
-        if evictions.evicts(victim, fewer, page + (victim % TLB_PAGE_BYTES ^ changed * line)):
+        elsewhere = page + (victim % TLB_PAGE_BYTES ^ changed * line)
+        if evictions.evicts(victim, fewer, elsewhere):
+            if evictions.evicts(victim, fewer, pool.rng.permutation(whole.others)[:wanted]):
+                return None
             mixed |= 1 << bit
     return mixed
 
@@ -137,17 +141,18 @@ def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Param
     if not (found := [each.ways for each in rounds if each.ways]):
         return None
     ways = commonest(found)
-    own = [each for each in rounds if each.ways == ways]
+    agreed = found.count(ways)
+    own = [(each, each.hashed) for each in rounds if each.ways == ways and each.hashed is not None]
     lines_per_page = TLB_PAGE_BYTES // line
     masks = 1 << np.arange(lines_per_page.bit_length() - 1)
-    votes = np.mean([(each.hashed & masks) > 0 for each in own], axis=0)
-    if ((votes > params.unclear[0]) & (votes < params.unclear[1])).any():
-        return SecondShape(ways=ways, agreed=len(own), hashed=None, sets={})
+    votes = np.mean([(hashed & masks) > 0 for _, hashed in own] or [masks * np.nan], axis=0)
+    if not own or ((votes > params.unclear[0]) & (votes < params.unclear[1])).any():
+        return SecondShape(ways=ways, agreed=agreed, hashed=None, sets={})
     hashed = int((votes > params.unclear[0]).sum())
     # the victim's set itself was drawn from the pages, too
-    shares = [(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each in own]
+    shares = [(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each, _ in own]
     open_sets = (lines_per_page >> hashed) / np.mean(shares)
-    error = np.hypot(max(sum(each.congruent for each in own), 1) ** -0.5, params.count_error)
+    error = np.hypot(max(sum(each.congruent for each, _ in own), 1) ** -0.5, params.count_error)
     weights = {}
     for odd in (1, 3, 5):
         for power in range(params.most_sets_log2 + 1):
@@ -155,7 +160,7 @@ def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Param
             weights[odd << power] = (1.0 if odd == 1 else params.odd_sets) * float(np.exp(-(off**2) / 2))
     total = sum(weights.values())
     sets = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
-    return SecondShape(ways=ways, agreed=len(own), hashed=hashed, sets=sets)
+    return SecondShape(ways=ways, agreed=agreed, hashed=hashed, sets=sets)
 
 
 def second_cache_findings(

@@ -39,7 +39,7 @@ COUNTED = "chases round and round over lines on pages of their own, and packed"
 class TlbParams:
     """How TLBs are looked for."""
 
-    most: int = 6144  # pages at most; the largest second TLB known has 4,096 entries
+    most: int = 9728  # pages at most; the largest second TLB known has 4,096 entries, and its step a plateau behind
     least: int = 12  # pages at least; fewer than any TLB has
     ratio: float = 1.06  # of a number of pages to the one before: steps are known as well, more numbers cost time
     dense: int = 16  # numbers from a step's begin to its end, and a little beyond, each timed `draws` times
@@ -104,15 +104,19 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
         return float(np.median(self.cycles[within])) if within.any() else -np.inf
 
 
-class _Pages:
-    """Memory of one round: costs of chases over some of its pages."""
+class TlbPages:
+    """Memory in pages of one size for chases over some of them, in all rounds. `close` gives it back."""
 
     def __init__(self, context: Context, region: Region) -> None:
         self.context, self.region, self.bytes, self.rng = context, region, region.page_size, context.fresh_rng()
         align = max(PARAMS.align_bytes, self.bytes)
         self.begin, self.slots = -(-region.address // align) * align, self.bytes // PARAMS.slot_bytes
-        self.most = (region.address + region.size - self.begin) // self.bytes
+        self.most = min(PARAMS.most, (region.address + region.size - self.begin) // self.bytes)
         context.machine.link(region, self.rng.permutation(self.lines(self.most)))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.context.machine.release(self.region)
 
     def lines(self, pages: int) -> Lines:
         """One of each page, evenly over the sets of caches that are chosen by the lowest bits of addresses."""
@@ -175,18 +179,19 @@ class _Pages:
         return msgspec.structs.replace(found, counted=low)
 
 
-def measure_tlbs(context: Context, page_bytes: int = SMALL_PAGE) -> TlbRound:
-    """One round for pages of one size, in memory of its own. Where a hypervisor splinters large pages, each of them
-    takes an entry of a small one."""
+def tlb_pages(context: Context, page_bytes: int = SMALL_PAGE) -> TlbPages | None:
+    """Pages of one size, None where memory is short. Where a hypervisor splinters large pages, each of them takes an
+    entry of a small one."""
     wanted = min(PARAMS.large_bytes, int(PARAMS.memory * context.machine.facts.memory_bytes))
     wanted = min(wanted, PARAMS.most * page_bytes + PARAMS.align_bytes) // page_bytes * page_bytes
     if wanted < 2 * PARAMS.least * page_bytes + PARAMS.align_bytes:
-        return TlbRound(pages=np.zeros(0), cycles=np.zeros(0))
-    region = context.allocate(wanted, page_bytes, populate=False)
-    try:
-        return _Pages(context, region).round()
-    finally:
-        context.machine.release(region)
+        return None
+    return TlbPages(context, context.allocate(wanted, page_bytes, populate=False))
+
+
+def measure_tlbs(pages: TlbPages | None) -> TlbRound:
+    """One round; nothing is seen without pages."""
+    return pages.round() if pages else TlbRound(pages=np.zeros(0), cycles=np.zeros(0))
 
 
 # -- what follows -----------------------------------------------------------------------------------------------------
@@ -217,6 +222,8 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
     reach, costs = int(max(each.pages.max(initial=0) for each in rounds)), [each.misses() for each in rounds]
     for level in (0, 1):
         seen = [(step, each) for each in rounds if (step := each.levels()[level])]
+        if 2 * len(seen) < len(rounds) and (step := pooled(rounds).levels()[level]):
+            seen = [(step, pooled(rounds))] * len(rounds)
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
         if seen and 2 * len(seen) >= len(rounds):
             cycles = quantile_of_rounds([each[level] for each in costs], LATENCY)
@@ -281,6 +288,13 @@ def _without_second(parameter: str, own: tuple[float, int], small: Sequence[TlbR
     if own[0] < hit + STEPS.least_cycles:
         return decide.at_least(parameter, own[1], "entries", reason, METHOD)
     return decide.unresolved(parameter, "entries", f"{reason}; it holds more, or there is none", METHOD)
+
+
+def pooled(rounds: Sequence[TlbRound]) -> TlbRound:
+    """The median of rounds at each number of pages: what disturbs each of them hides a step of all."""
+    pages = rounds[0].pages
+    cycles = [np.interp(np.log(pages), np.log(each.pages), each.cycles) for each in rounds if len(each.pages)]
+    return TlbRound(pages=pages, cycles=np.median(cycles, axis=0) if cycles else pages)
 
 
 def tlb_evidence(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 from native_fixture import setebench
 from setebench.scenarios.hierarchy.first_cache import first_cache_findings, measure_strides
-from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
+from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings, tlb_pages
 
 from setebench import registry, session
 from setebench.host.caches import reported_caches
@@ -42,7 +42,7 @@ class Silicon:
             "first cache": lambda: list(
                 first_cache_findings([measure_strides(self._with_levels()) for _ in range(ROUNDS)])
             ),
-            "TLBs": lambda: list(tlb_findings([measure_tlbs(self._context) for _ in range(ROUNDS)], [])),
+            "TLBs": self._tlbs,
             "bandwidth": lambda: (
                 session.run("bandwidth", self.machine, fast=True, kernel=("load",), threads="1", seconds=3.0).findings
             ),
@@ -52,6 +52,14 @@ class Silicon:
     def _latency(self) -> list[Finding]:
         self._context = Context(machine=self.machine)
         return list(registry.scenario("latency").answer(self._context))
+
+    def _tlbs(self) -> list[Finding]:
+        pages = tlb_pages(self._context)
+        try:
+            return list(tlb_findings([measure_tlbs(pages) for _ in range(ROUNDS)], []))
+        finally:
+            if pages:
+                pages.close()
 
     def _with_levels(self) -> Context:
         """The context, in which levels are known."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lru_machine import CHANCE, LruMachine, Noise, Table
 from quiet_machines import quiet
-from setebench.scenarios.hierarchy.tlbs import HUGE_PAGE, TlbRound, measure_tlbs, tlb_findings
+from setebench.scenarios.hierarchy.tlbs import HUGE_PAGE, TlbRound, measure_tlbs, tlb_findings, tlb_pages
 
 from setebench.calibration import Calibration
 from setebench.results import Finding, Outcome
@@ -24,8 +24,10 @@ MEMORY = 256 << 20
 
 def findings_of(machine: Any, rounds: int = 2, large: bool = False) -> dict[str, Finding]:
     context = Context(machine=machine, calibration=Calibration(line_bytes=machine.facts.line_size))
-    small = [measure_tlbs(context) for _ in range(rounds)]
-    more = [measure_tlbs(context, HUGE_PAGE) for _ in small] if large else []
+    pages = tlb_pages(context)
+    small = [measure_tlbs(pages) for _ in range(rounds)]
+    pages = tlb_pages(context, HUGE_PAGE) if large else None
+    more = [measure_tlbs(pages) for _ in small] if large else []
     return {finding.parameter: finding for finding in tlb_findings(small, more)}
 
 

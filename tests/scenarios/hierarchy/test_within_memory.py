@@ -9,7 +9,7 @@ from setebench.scenarios.hierarchy.cores import read_lines
 from setebench.scenarios.hierarchy.eviction_sets import measure_eviction
 from setebench.scenarios.hierarchy.faults import first_touches
 from setebench.scenarios.hierarchy.first_cache import Params, measure_strides
-from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings
+from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings, tlb_pages
 
 from setebench.calibration import Calibration, Levels, measured_line
 from setebench.experiments.chases import Pool
@@ -28,7 +28,7 @@ lines_of = pytest.mark.parametrize("line", [32, 64, 128])
 def test_translations(line: int) -> None:
     """All pages that memory of any size has; a machine that answers at random has no TLB."""
     context = bounded(line)
-    one = measure_tlbs(context)
+    one = measure_tlbs(tlb_pages(context))
     assert one.pages[-1] > 1000 and len(list(tlb_findings([one], [one]))) == 14
 
 
