@@ -58,9 +58,9 @@ def answer(context: Context) -> Iterator[Finding]:
                 measure(context, pool, found)
     finally:
         pool.close()
-        for pages in found.pages.values():
-            if pages:
-                pages.close()
+        for memory in found.pages.values():
+            if memory:
+                memory.close()
     yield from line_findings(context, len(levels.caches))
     yield from _cache_findings(context, levels, found)
     yield from transfer_findings(context, found.reads)

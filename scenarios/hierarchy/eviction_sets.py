@@ -145,7 +145,7 @@ def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Param
     own = [(each, each.hashed) for each in rounds if each.ways == ways and each.hashed is not None]
     lines_per_page = TLB_PAGE_BYTES // line
     masks = 1 << np.arange(lines_per_page.bit_length() - 1)
-    votes = np.mean([(hashed & masks) > 0 for _, hashed in own] or [masks * np.nan], axis=0)
+    votes = np.array([(hashed & masks) > 0 for _, hashed in own]).reshape(-1, len(masks)).sum(axis=0) / max(len(own), 1)
     if not own or ((votes > params.unclear[0]) & (votes < params.unclear[1])).any():
         return SecondShape(ways=ways, agreed=agreed, hashed=None, sets={})
     hashed = int((votes > params.unclear[0]).sum())

@@ -26,7 +26,7 @@ from setebench.stats.estimate import Interval
 from setebench.stats.levels import Chains, Clock, Level, LevelsParams, quantised_variance
 from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
 from setebench.stats.plateaus import plateaus
-from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds, quantile_of_steady, steady
+from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds, steady
 
 Numbers = NDArray[np.float64]
 
@@ -181,9 +181,9 @@ class _Table:
         if pure.any():
             most = self._loads[pure].max()
             longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
-            by_round = np.nanquantile(self.cycles[:, longest], LATENCY, axis=1) + self._bias(longest)
-            paces = np.nanmedian(self.paces[:, longest], axis=1)
-            found = quantile_of_steady(by_round, paces, LATENCY, params.bias_cycles / most)
+            # what disturbs a round for a part of it leaves some of its sizes alone
+            each, bias = self.cycles[:, longest] + self._bias(longest), params.bias_cycles / most
+            found = quantile_of_rounds(each[steady(self.paces[:, longest])], LATENCY, (bias, bias))
             if name == "l1" or within[0] <= found.value <= within[1]:
                 return found
         spread = self._spread(level)

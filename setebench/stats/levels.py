@@ -46,6 +46,7 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     seen: float = 0.25  # part of some working set that a level serves at least
     as_often: float = 0.5  # part of what it ever serves that memory serves of flushed lines
     doubtful: float = 0.1  # part of a working set that something slower serves
+    tail: float = 0.5  # of the flushed lines that a component serves, so many slower ones are its own tail: refreshes
     as_memory: float = 1.5  # ratio of memory to what can't be told from it
 
 
@@ -270,7 +271,7 @@ def levels(found: Mixture, params: LevelsParams) -> list[Level]:
     peak, places = weights.max(axis=0), weights.argmax(axis=0)
     slower = _slower(weights)[places, np.arange(len(peak))]
     memory = flushed >= params.as_often * peak
-    memory &= (slower >= params.doubtful) | (_slower(flushed) < params.doubtful)
+    memory &= (slower >= params.doubtful) | (_slower(flushed) < np.maximum(params.doubtful, params.tail * flushed))
     memory[0], memory[-1] = False, True
     memory = np.logical_and.accumulate(memory[::-1])[::-1]  # what answers before a cache is no memory
     memory |= params.as_memory * found.cycles > found.cycles[memory].min()

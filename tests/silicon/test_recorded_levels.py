@@ -1,10 +1,12 @@
 """Levels from sweeps that the latency scenario made of real CPUs, all rounds disturbed in one way or another.
 
-Both files come from KVM guests on an Intel Emerald Rapids (family 6, model 207). `emerald-rapids-two-cpus.npz` had two
+Two files come from KVM guests on an Intel Emerald Rapids (family 6, model 207). `emerald-rapids-two-cpus.npz` had two
 programs to run on its two virtual CPUs meanwhile; `emerald-rapids-sixteen-cpus.npz` had SMT co-runners on all its
 cores, which took most of the first level and made the last one slower: 85 to 150 cycles. Plain C says 5.005 to 5.07
-cycles of the first level and 15.98 of the second, in both. `ticks` are of all samples of a working set behind those of
-another one, `samples` of each; infinite ones are flushed lines.
+cycles of the first level and 15.98 of the second, in both. The other two come from a KVM guest on an AMD Zen 4 (family
+25, model 17), beside co-runners that took most of the second level in some rounds: plain C says 4.00 and 14.08 cycles.
+`ticks` are of all samples of a working set behind those of another one, `samples` of each; infinite ones are flushed
+lines.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from setebench.experiments.levels import levels_of
 from setebench.experiments.size_sweep import Sized
 from setebench.stats.pairs import Paired
 
-FILES = ("emerald-rapids-two-cpus", "emerald-rapids-sixteen-cpus")
+FILES = ("emerald-rapids-two-cpus", "emerald-rapids-sixteen-cpus", "zen4-two-cpus", "zen4-two-cpus-disturbed")
 
 
 @cache
@@ -39,14 +41,27 @@ def inferred(name: str) -> Levels:
 def test_three_caches_and_no_fourth(name: str) -> None:
     found = inferred(name)
     assert found.caches == ("l1", "l2", "l3")
-    assert 85.0 <= found.cycles["l3"] <= 125.0
-    assert 250.0 <= inferred(FILES[0]).cycles["memory"] <= 400.0
+    low, high = (45.0, 55.0) if name.startswith("zen4") else (85.0, 125.0)
+    assert low <= found.cycles["l3"] <= high
 
 
-@pytest.mark.parametrize(("name", "error"), [(FILES[0], 0.2), (FILES[1], 0.8)])
-def test_near_levels_take_what_plain_c_says(name: str, error: float) -> None:
+@pytest.mark.parametrize(("name", "low", "high"), [(FILES[0], 250.0, 400.0), (FILES[2], 480.0, 560.0)])
+def test_memory(name: str, low: float, high: float) -> None:
+    assert low <= inferred(name).cycles["memory"] <= high
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "error"),
+    [
+        (FILES[0], 5.005, 15.98, 0.2),
+        (FILES[1], 5.005, 15.98, 0.9),
+        (FILES[2], 4.002, 14.08, 1.3),
+        (FILES[3], 4.002, 14.08, 2.2),
+    ],
+)
+def test_near_levels_take_what_plain_c_says(name: str, first: float, second: float, error: float) -> None:
     found = inferred(name).latency
-    for level, cycles, half_width in (("l1", 5.005, 0.1), ("l2", 15.98, error)):
+    for level, cycles, half_width in (("l1", first, 0.35), ("l2", second, error)):
         each = found[level]
         assert each.low - 0.02 <= cycles <= each.high + 0.02
         assert each.value == pytest.approx(cycles, abs=half_width)
@@ -56,3 +71,5 @@ def test_near_levels_take_what_plain_c_says(name: str, error: float) -> None:
 def test_what_sizes_outgrow_is_between_two_of_them() -> None:
     for level, (low, high) in {"l1": (32, 54), "l2": (800, 2300), "l3": (1700, 3500)}.items():
         assert low <= inferred(FILES[0]).capacity[level].value / 1024 <= high
+    for level, (low, high) in {"l1": (30, 60), "l2": (500, 1300), "l3": (2000, 6000)}.items():
+        assert low <= inferred(FILES[2]).capacity[level].value / 1024 <= high
