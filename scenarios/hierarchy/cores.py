@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.memory import LINES, Scattered, scattered
+from setebench.experiments.memory import Scattered, scattered
 from setebench.machine import Region, run_on
 from setebench.probe import REFERENCE_CYCLES, Base, Probe
 from setebench.results import Finding
@@ -102,7 +102,7 @@ def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False,
     """Reads of lines that the owner stored or loaded, and then a third CPU loaded."""
     chased = scattered(context, region, PARAMS.lines, PARAMS.samples)
     probes = _probes(pair, chased, stored, third)
-    every = _paired(context, context.machine.run_together(probes, {LINES: chased.first})[pair[0]], PARAMS.lines)
+    every = _paired(context, context.machine.run_together(probes, chased.places)[pair[0]], PARAMS.lines)
     references = every.ticks[:, (0, -1)].mean(axis=1) - every.ticks[:, 1].mean()
     cycles = (every.ticks[:, 2] - every.ticks[:, 1]) / references * REFERENCE_CYCLES / PARAMS.lines
     assert context.calibration.levels is not None  # found before

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.memory import LINES, MemoryParams, scattered
+from setebench.experiments.memory import MemoryParams, scattered
 from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region, Ticks, run_on
 from setebench.probe import REFERENCE_CYCLES, Base, Probe
@@ -125,7 +125,7 @@ class LoadedChase:
         before = before.barrier() if loaders else before
         probes = {cpu: before.start(WHOLE, dither=False).paired(chased.chase).stop(WHOLE)}
         probes |= {each: self._load(each, step, count) for each in loaders}
-        places = {LINES: chased.first}
+        places = dict(chased.places)
         for number, each in enumerate(loaders):
             shift = number * STREAMS * PARAMS.stagger_lines * self._line % min(self._facts.page_sizes)
             places[Base(f"load{each}")] = np.full(samples, self._regions[1 + number].address + shift)

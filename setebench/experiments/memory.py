@@ -32,16 +32,16 @@ class MemoryRound(NamedTuple):
     cycles_per_tick: float
 
 
-LINES = Base("lines")
+LINES, WARMERS = Base("lines"), Base("warmers")
 
 
 class Scattered(NamedTuple):
-    """Lines that are chased in this order, a page each, other lines of the same pages (`warmers`), and where the pages
-    of each sample begin, shape (samples,)."""
+    """Lines that are chased in this order, a page each, other lines of the same pages (`warmers`), and where both lie
+    in each sample."""
 
     lines: tuple[Operand, ...]
     warmers: tuple[Operand, ...]
-    first: NDArray[np.int64]
+    places: dict[Base, NDArray[np.int64]]
 
     @property
     def chase(self) -> Probe:
@@ -71,22 +71,24 @@ def flushed(where: Base, size: int, line_size: int) -> Probe:
 
 def scattered(context: Context, region: Region, count: int, samples: int) -> Scattered:
     """So many linked lines of `region`, other ones at every call. Their pages lie apart, as what is close may share an
-    open row of memory."""
+    open row of memory; from sample to sample lines and warmers move on their own, each within half a page, or a region
+    prefetcher would learn from some samples which line follows a warmer."""
     rng = context.fresh_rng()
     apart = max(min(MOST_APART, region.size // TLB_PAGE_BYTES // count), 1)
-    per_page = TLB_PAGE_BYTES // region.line_size
+    quarter = TLB_PAGE_BYTES // region.line_size // 4
     offsets = np.arange(count) * apart * TLB_PAGE_BYTES
-    lines = offsets + rng.permutation(per_page // 2)[np.arange(count) % (per_page // 2)] * region.line_size
-    warmers = offsets + (per_page // 2 + rng.integers(0, per_page // 4, count)) * region.line_size
+    lines = offsets + rng.permutation(quarter)[np.arange(count) % quarter] * region.line_size
+    warmers = offsets + (2 * quarter + rng.integers(0, quarter // 2, count)) * region.line_size
     room = region.size // TLB_PAGE_BYTES - int(offsets[-1]) // TLB_PAGE_BYTES
-    first = region.address + rng.choice(room, samples, replace=room < samples) * TLB_PAGE_BYTES
-    for each in first:
+    pages = region.address + rng.choice(room, samples, replace=room < samples) * TLB_PAGE_BYTES
+    places = {base: pages + rng.integers(0, quarter, samples) * region.line_size for base in (LINES, WARMERS)}
+    for each in places[LINES]:
         context.machine.link(region, each + lines)
-    return Scattered(_operands(lines), _operands(warmers), first)
+    return Scattered(_operands(LINES, lines), _operands(WARMERS, warmers), places)
 
 
-def _operands(offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
-    return tuple(LINES + offset for offset in offsets.tolist())
+def _operands(base: Base, offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
+    return tuple(base + offset for offset in offsets.tolist())
 
 
 def memory_once(context: Context, region: Region) -> MemoryRound:
@@ -94,6 +96,6 @@ def memory_once(context: Context, region: Region) -> MemoryRound:
     params = MemoryParams()
     chased = scattered(context, region, params.lines, params.samples)
     probe = (chased.flushed(params.settle) + chased.translated()).paired(chased.chase)
-    found = run_paired(context, probe, {LINES: chased.first}, accesses=params.lines, warmup=0)
+    found = run_paired(context, probe, chased.places, accesses=params.lines, warmup=0)
     seconds = ticks(found) / context.machine.facts.ticks_per_second
     return MemoryRound(located(found) / params.lines, seconds * 1e9 / params.lines, cycles_per_tick(found))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from setebench.experiments.lines.layout import (
     TLB_PAGE_BYTES,
     WINDOW_PAGES,
+    Layout,
     lay,
     span_bytes,
     trials_per_page,
@@ -69,10 +70,12 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkingSet:
-    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`."""
+    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`; or the first `windows`
+    of one, which have no page in common if these are no more than one in `trials_per_page`."""
 
-    def __init__(self, context: Context, region: Region, size_bytes: float) -> None:
+    def __init__(self, context: Context, region: Region, size_bytes: float, windows: int | None = None) -> None:
         layout = lay(region, size_bytes, context.fresh_rng())
+        layout = Layout(layout.lines[:windows], layout.warmers[:windows])
         self._windows, self._warmers = layout.lines, layout.warmers
         self._lone = len(layout.lines) == trials_per_page(region.line_size)
         self.order: Lines = layout.order
@@ -120,8 +123,8 @@ class WorkingSet:
 
 def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
     """The same chains and single loads over lines that were just flushed: what memory takes, whatever caches hold."""
-    # a few windows for other lines at another time: all that are timed lie in fewer pages than samples
-    lines = WorkingSet(context, region, params.samples // 4 * WINDOW_PAGES * TLB_PAGE_BYTES)
+    # each in pages of its own: no prefetcher has seen any of their lines before
+    lines = WorkingSet(context, region, params.samples * WINDOW_PAGES * TLB_PAGE_BYTES, params.samples)
     lines.go_round(context, 1)
     lines.flush(context)
     return msgspec.structs.replace(lines.time(context, params, False), size_bytes=float("inf"))
