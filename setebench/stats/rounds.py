@@ -29,6 +29,15 @@ SLOWED = 0.005
 QUIET = 0.4
 """Of rounds, those from which the spread of quiet ones is taken."""
 
+DENSEST = 0.3
+"""Of samples, the part that lies closest together and shows how quiet ones differ."""
+
+LEAST = 0.05
+"""Of samples, a quantile that is little disturbed where most are: fewer are shorter by their references' noise."""
+
+LEAST_SAMPLES = 4
+"""Fewer have no densest part."""
+
 DRAWS = 999
 """Of the bootstrap: ends of a 95 % interval are the 25th and the 975th."""
 
@@ -60,16 +69,23 @@ def steady(paces: ArrayLike) -> NDArray[np.bool_]:
     return np.asarray(known >= (1 - SLOWED) * best)
 
 
-def quantile_of_steady(values: ArrayLike, paces: ArrayLike, quantile: float, bias: float = 0.0) -> Interval:
-    """The quantile of the steady rounds; where there are one or two, which say little of their spread, an interval that
-    holds it and that of all rounds."""
-    known = np.asarray(values, dtype=np.float64)
-    kept = known[steady(paces)]
-    found, among = (quantile_of_rounds(each, quantile, (bias, bias)) for each in (kept, known))
-    if np.isfinite(kept).sum() > 2 or not np.isfinite(found.value):
-        return found
-    low, high = min(found.value - bias, among.low), max(found.value + bias, among.high)
-    return Interval(found.value, float(low), float(high))
+def low_of_samples(values: ArrayLike, bias: float) -> Interval:
+    """The 16th percentile of samples of all rounds and sizes, of any shape, with an interval by how close the densest
+    of the lower half lie: others were disturbed, in parts of rounds, and say nothing of the spread of quiet ones. It
+    holds the densest ones, and is wider by `bias` at both ends. NaN samples don't count; with none left all is NaN."""
+    known = np.sort(np.asarray(values, dtype=np.float64), axis=None)
+    known = known[np.isfinite(known)]
+    if len(known) < LEAST_SAMPLES:
+        return quantile_of_rounds(known, LATENCY, (bias, bias))
+    lower, count = known[: len(known) // 2 + 1], max(LEAST_SAMPLES - 1, round(DENSEST * len(known)))
+    count = min(count, len(lower))
+    begin = int(np.argmin(lower[count - 1 :] - lower[: len(lower) - count + 1]))
+    dense = lower[begin : begin + count]
+    # of a normal distribution the densest three tenths lie within 0.77 standard deviations
+    low, high = float(min(dense[0], np.quantile(known, LEAST))), float(dense[-1])
+    deviation = float(dense[-1] - dense[0]) / float(2 * special.ndtri(0.5 + DENSEST / 2))
+    value, reach = float(np.quantile(known, LATENCY)), _student(len(known), LATENCY) * deviation + bias
+    return Interval(value, min(value, low) - reach, max(value, high) + reach)
 
 
 def _reach(known: NDArray[np.float64], quantile: float) -> float:
@@ -80,8 +96,13 @@ def _reach(known: NDArray[np.float64], quantile: float) -> float:
     else:
         quiet = known if quantile < MIDDLE else -known
         deviation = float(np.quantile(quiet, QUIET) - quiet.min())  # a standard deviation of six normal ones
+    return float(_student(len(known), quantile) * deviation)
+
+
+def _student(count: int, quantile: float) -> float:
+    """Standard deviations from a quantile of so many normal values to the end of its interval."""
     density = np.exp(-(special.ndtri(quantile) ** 2) / 2) / np.sqrt(2 * np.pi)
-    return float(errors_to_end(len(known) - 1) * np.sqrt(quantile * (1 - quantile) / len(known)) / density * deviation)
+    return float(errors_to_end(count - 1) * np.sqrt(quantile * (1 - quantile) / count) / density)
 
 
 def commonest(values: Sequence[int]) -> int:

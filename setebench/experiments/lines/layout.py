@@ -21,6 +21,10 @@ Lines = NDArray[np.int64]
 BOX_LINES = 4
 """Of which one is loaded at a time: next-line and pair prefetchers bring another."""
 
+TURNS = (0, 2, 1, 3)
+"""Lines of a box in the order of their turns: half of the set is loaded between the lines of a pair, so that a cache of
+less than half of it loses a line that was brought with its pair. Of next lines that holds for three of four."""
+
 LINES_AT_ONCE = 5
 """Loaded of a page at a time, the TLB-warming one among them: stream prefetchers that want more stay quiet."""
 
@@ -70,11 +74,11 @@ def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
     pages = whole_windows(span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES)
     trials = trials_per_page(region.line_size)
     boxes = TLB_PAGE_BYTES // (BOX_LINES * region.line_size)
-    # every row is a page's boxes in random order, four times, each time with another line of the box
-    box = rng.permuted(np.broadcast_to(np.arange(boxes), (pages, BOX_LINES, boxes)), axis=2)
-    line = rng.permuted(np.broadcast_to(np.arange(BOX_LINES), (pages, boxes, BOX_LINES)), axis=2)
-    of_box = np.take_along_axis(line.transpose(0, 2, 1), box, axis=2)
-    used = (box * BOX_LINES + of_box)[..., : boxes // LINES_AT_ONCE * LINES_AT_ONCE] * region.line_size
+    # every row is a page's boxes in random order, four times, each time with another line of each box
+    box = rng.permuted(np.broadcast_to(np.arange(boxes), (pages, boxes)), axis=1)
+    line = np.array(TURNS)[(rng.integers(BOX_LINES, size=pages)[:, None] + np.arange(BOX_LINES)) % BOX_LINES]
+    used = box[:, None, : boxes // LINES_AT_ONCE * LINES_AT_ONCE] * BOX_LINES + line[:, :, None]
+    used = used * region.line_size
     begins = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[:pages] * TLB_PAGE_BYTES
     each = begins[:, None, None] + used.reshape(pages, trials, LINES_AT_ONCE)
     by_window = each.reshape(-1, min(WINDOW_PAGES, pages), trials, LINES_AT_ONCE).transpose(2, 0, 1, 3)
