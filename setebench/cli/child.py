@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
-import click
 import msgspec
 
 from setebench import campaign, store
@@ -154,5 +153,7 @@ def _end_alike(status: int) -> None:
     if os.WIFSIGNALED(status):
         os.kill(os.getpid(), os.WTERMSIG(status))
     code = os.waitstatus_to_exitcode(status)
-    # the first process of a container outlives its own signals, and ends with the status that a shell gives for them
-    raise click.exceptions.Exit(code if code >= 0 else 128 - code)
+    # The first process of a container outlives its own signals, and ends with the status that a shell gives for them.
+    # Nothing is torn down: the child has given back what libffi shares between processes where no memory may be made
+    # executable, and to give it back again is an abort.
+    os._exit(code if code >= 0 else 128 - code)
