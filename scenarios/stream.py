@@ -22,7 +22,7 @@ from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import counted, rate_of_rounds
+from setebench.stats.bandwidth.rates import counted, of_threads, rate_of_rounds
 
 EVIDENCE = "stream"
 TABLE = {"copy": "Copy", "scale": "Scale", "add": "Add", "triad": "Triad"}
@@ -90,7 +90,8 @@ def _row(stream: Stream, array: int, wrong: str, checked: str) -> Finding:
     spread = f"{rates.min():.4g} to {rates.max():.4g} GB/s"
     ran = f"{TABLE.get(name, name)}, {form}, {len(rates)} rounds: {spread}"
     how = f"{ran}, arrays of {array >> 20} MiB; results {checked}"
-    return decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
+    found = decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
+    return of_threads(found, len(stream.case.cpus), had_cpu, stream.shared)
 
 
 SCENARIO = Scenario(

@@ -11,7 +11,7 @@ from setebench.calibration import MEMORY
 from setebench.experiments.streams.timed import Case, Stream
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-from setebench.stats.bandwidth.rates import counted, rate_of_rounds
+from setebench.stats.bandwidth.rates import counted, of_threads, rate_of_rounds
 from setebench.stats.estimate import Interval
 
 EVIDENCE = "bandwidth"
@@ -35,11 +35,13 @@ def findings_of(stream: Stream) -> Iterator[Finding]:
     if stream.level != "l1" and case.kernel.written_bytes:
         factors[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
     for parameter, factor in factors.items():
-        yield _rate(parameter, rate_of_rounds(rates).scaled(factor), "GB/s", how)
+        found = _rate(parameter, rate_of_rounds(rates).scaled(factor), "GB/s", how)
+        yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
     cycles = counted(per_cycle, had_cpu)
     if not stream.shared and len(cycles):
         paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
-        yield _rate(f"{name}.per_cycle", rate_of_rounds(cycles), "bytes/cycle", paired)
+        found = _rate(f"{name}.per_cycle", rate_of_rounds(cycles), "bytes/cycle", paired)
+        yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
 
 
 def _rate(parameter: str, rate: Interval, unit: str, how: str) -> Finding:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 from setebench.stats.rounds import RATE, quantile_of_rounds
 
@@ -26,6 +28,17 @@ def counted(rates: ArrayLike, attended: ArrayLike) -> NDArray[np.float64]:
     there = np.isfinite(known)
     quiet = there & (parts >= ATTENDED)
     return known[quiet if quiet.sum() >= LEAST_ROUNDS else there]
+
+
+def of_threads(finding: Finding, cpus: int, attended: ArrayLike, shared: bool) -> Finding:
+    """A rate of threads on so many CPUs, one-sided where too few rounds count by `attended`: threads that wait for each
+    other seldom ran at once. A core then did no more than it can; of a `shared` level one thread alone has more."""
+    if cpus == 1 or (np.asarray(attended) >= ATTENDED).sum() >= LEAST_ROUNDS or finding.value is None:
+        return finding
+    reason = "a thread shared its CPU with other programs in nearly all rounds; run again when they are idle"
+    if shared:
+        return msgspec.structs.replace(finding, value=None, outcome=Outcome.UNRESOLVED, reason=reason)
+    return msgspec.structs.replace(finding, outcome=Outcome.AT_LEAST, reason=reason)
 
 
 def rate_of_rounds(rounds: NDArray[np.float64]) -> Interval:

@@ -178,6 +178,20 @@ def test_rounds_in_which_a_thread_lost_its_cpu_count_for_nothing_while_others_ar
     assert always["bandwidth.memory.load.64.threads_1"].outcome is Outcome.MEASURED
 
 
+@pytest.mark.parametrize(
+    ("level", "shared", "outcome"), [("l1", False, Outcome.AT_LEAST), ("memory", True, Outcome.UNRESOLVED)]
+)
+def test_a_rate_of_threads_that_never_ran_at_once_is_one_sided(level: str, shared: bool, outcome: Outcome) -> None:
+    rates = {False: [30.0, 30.1, 30.2, 30.1]}
+    joint = stream(level, "load", rates, shared, had=0.3)
+    joint.case = replace(joint.case, cpus=(0, 1))
+    found = reported(joint)[f"bandwidth.{level}.load.64.threads_2"]
+    assert found.outcome is outcome and "shared its CPU" in str(found.reason)
+    assert found.low is not None and found.low <= 30.0
+    joint.rounds[False] = [each._replace(had_cpu=1.0) for each in joint.rounds[False]]
+    assert reported(joint)[f"bandwidth.{level}.load.64.threads_2"].outcome is Outcome.MEASURED
+
+
 def test_plots_are_drawn_from_evidence_alone() -> None:
     sweep = {"kernel": "load", "width": "64", "size_bytes": [4096, 8192], "rounds_gb_per_s": [[2.0, 3.0], [4.0, 5.0]]}
     sweeps = [{**sweep, "cpus": [0]}, {**sweep, "cpus": [0, 1]}]
