@@ -237,13 +237,15 @@ def main() -> int:
     """The exit status is 1 where something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, metavar="NUMBER", help="go on with this input of them")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="run this input alone, and show what it wrote")
     arguments = parser.parse_args()
     without_this_cpu()
     started = time.monotonic()
     INPUTS.update(originals())
-    numbers = range(arguments.inputs) if arguments.only is None else range(arguments.only, arguments.only + 1)
+    only = arguments.only
+    numbers = range(arguments.first, arguments.inputs) if only is None else range(only, only + 1)
     wrong: Counter[str] = Counter()
     runner = Runner(arguments.seed)
     for number in numbers:
@@ -253,7 +255,7 @@ def main() -> int:
         wrong[why] += 1
         if why and wrong[why] <= 3:
             print(f"{number}: {command[:160]!r}: {why}", flush=True)
-        if arguments.only is not None:
+        if only is not None:
             print(f"setebench {command}\n{output}")
     del wrong[""]
     print(f"{len(numbers)} inputs in {time.monotonic() - started:.0f} s, {wrong.total()} with something wrong")
