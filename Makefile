@@ -66,12 +66,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	@touch $@
 
 # one installation with everything, as each builds the core anew
 $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable '.[docs,test]'
+	$(BIN)/python -m pip install --quiet --editable '.[all,docs,test]'
 	@touch $(VENV)/installed $@
 
 clean:

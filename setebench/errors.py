@@ -1,5 +1,7 @@
 """Errors a user may meet. Each carries one line that says what happened and, where there is one, the remedy."""
 
+from importlib.util import find_spec
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT, as shells have it."""
 
@@ -25,6 +27,21 @@ class ProbeError(UsageError):
 
 class UnsupportedError(SetebenchError):
     """This machine, its rights or its system cannot do what was asked."""
+
+
+EXTRAS = {"iced_x86": "asm", "jinja2": "report", "matplotlib": "report"}
+"""What an installation may do without, and the extra of this package that brings it."""
+
+
+def not_installed(module: str) -> UnsupportedError:
+    """What to say where one of `EXTRAS` is missed."""
+    return UnsupportedError(f"{module} is not installed; pip install 'setebench[{EXTRAS[module]}]' brings it")
+
+
+def need(module: str) -> None:
+    """Raises `UnsupportedError` now where one of `EXTRAS` would be missed after minutes of measuring."""
+    if find_spec(module) is None:
+        raise not_installed(module)
 
 
 class ProbeFault(SetebenchError):

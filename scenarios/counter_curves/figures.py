@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure as Picture
 
 from setebench.errors import SetebenchError
 from setebench.report.plots.plot import new_figure, size_axis, style
 from setebench.scenario import Context
 
 from .experiments import LATENCIES, Params, Point, chases, reader, streams, volumes
+
+if TYPE_CHECKING:  # only loaded for a plot
+    from matplotlib.figure import Figure as Picture
 
 
 @dataclass(frozen=True, kw_only=True)

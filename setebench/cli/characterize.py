@@ -29,7 +29,7 @@ from setebench.cli.options import (
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.cli.run import report_finding, warn_of_kinds
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError, need
 from setebench.recording import without_recordings
 from setebench.results import Document, Finding
 
@@ -146,6 +146,8 @@ def _request(values: dict[str, Any]) -> Request:
             raise UsageError("--output and --report need a file; the table, or --format json, goes to standard output")
         if path is not None:
             store.check_target(path, values["force"] or path == resume)
+    if report is not None:
+        need("jinja2")
     if report is not None and saved is not None and saved.resolve() == report.resolve():
         raise UsageError(f"--output and --report both name {str(saved)!r}; name two files")
     return Request(

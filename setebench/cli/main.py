@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from setebench import registry
 from setebench.cli.lazy import LazyCommands
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.errors import EXTRAS, INTERRUPTED, SetebenchError, UsageError, not_installed
 from setebench.text import visible
 
 LONGEST_LINE = 120
@@ -78,6 +78,10 @@ class _Commands(LazyCommands):
             return super().invoke(ctx)
         except SetebenchError as error:
             raise _failure(error) from error
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            raise _failure(not_installed(error.name)) from error
         except (KeyboardInterrupt, RuntimeError) as error:
             try:
                 threading.Thread(target=int).start()

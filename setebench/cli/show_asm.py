@@ -104,10 +104,8 @@ def _snippet_text(name: str) -> str:
 
 
 def _listing() -> str:
-    from tabulate import tabulate
-
     from setebench.native.disassemble import snippets
+    from setebench.report.text import in_columns
 
-    rows = [(one.name, one.feature, one.touches, one.size or "", one.description) for one in snippets()]
-    table: str = tabulate(rows, ("snippet", "CPU feature", "touches", "bytes", "for"), disable_numparse=True)
-    return table + "\n"
+    rows = [(one.name, one.feature, one.touches, str(one.size or ""), one.description) for one in snippets()]
+    return in_columns(rows, ("snippet", "CPU feature", "touches", "bytes", "for")) + "\n"

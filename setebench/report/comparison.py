@@ -10,7 +10,7 @@ from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
 from setebench.report.numbers import interval_text, value_text
-from setebench.report.text import csv_table, markdown_text
+from setebench.report.text import csv_table, in_columns, markdown_text
 from setebench.results import Finding, Outcome
 from setebench.text import visible
 
@@ -59,10 +59,8 @@ def _setting(value: Any) -> str:
     return text if len(text) <= _LONGEST_SETTING else f"{text[: _LONGEST_SETTING - 1]}…"
 
 
-def _blocks(comparison: Comparison, form: str, block: str, escaped: Callable[[str], str]) -> str:
+def _blocks(comparison: Comparison, block: str, escaped: Callable[[str], str]) -> str:
     """The counts, and a table of each part that has any rows."""
-    from tabulate import tabulate
-
     settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
     parts = [("Settings and machines that differ", "setting", settings)]
     for agreement, heading in _HEADINGS.items():
@@ -71,7 +69,7 @@ def _blocks(comparison: Comparison, form: str, block: str, escaped: Callable[[st
     for heading, first, rows in parts:
         if rows:
             head, *cells = [[escaped(visible(each)) for each in row] for row in ([first, *comparison.names], *rows)]
-            blocks.append(block.format(heading, tabulate(cells, headers=head, tablefmt=form, disable_numparse=True)))
+            blocks.append(block.format(heading, in_columns(cells, head, markdown=escaped is markdown_text)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -94,8 +92,8 @@ def _json(comparison: Comparison) -> str:
 
 
 _RENDERERS: dict[str, Callable[[Comparison], str]] = {
-    "table": lambda comparison: _blocks(comparison, "simple", "{}\n{}", str),
-    "markdown": lambda comparison: _blocks(comparison, "pipe", "## {}\n\n{}", markdown_text),
+    "table": lambda comparison: _blocks(comparison, "{}\n{}", str),
+    "markdown": lambda comparison: _blocks(comparison, "## {}\n\n{}", markdown_text),
     "csv": _csv,
     "json": _json,
 }

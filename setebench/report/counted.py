@@ -15,7 +15,7 @@ import msgspec
 from setebench import store
 from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, means, regions
 from setebench.counters.protocol import Count
-from setebench.report.text import csv_table
+from setebench.report.text import csv_table, in_columns
 from setebench.text import visible
 
 KIND = "counters stat"
@@ -204,12 +204,8 @@ def _shown(count: Count) -> str:
 
 def _grid(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     """Columns as wide as their widest cell, numbers to the right."""
-    from tabulate import tabulate
-
-    sides = ["left" if head in TEXTS else "right" for head in heads]
     filled = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
-    table = tabulate(filled, heads, "simple", disable_numparse=True, colalign=sides, preserve_whitespace=True)
-    return f"{table}\n"
+    return in_columns(filled, heads, set(heads) - set(TEXTS)) + "\n"
 
 
 def _notes(counted: Counted) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from setebench import store
-from setebench.report.text import csv_table
+from setebench.report.text import csv_table, in_columns
 from setebench.text import visible
 
 if TYPE_CHECKING:  # report knows its records only; the comparison is the fleet's
@@ -129,13 +129,12 @@ def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int
 
 
 def _text(fleet: Fleet) -> str:
-    from tabulate import tabulate
-
     blocks = [summary(fleet)]
     blocks += [visible(note) for note in fleet.notes]
-    for heading, columns, rows, more in _tables(fleet):
-        table = tabulate(rows, headers=columns, tablefmt="simple", disable_numparse=True)
-        blocks.append(f"{heading}\n{table}" + (f"\n… and {more:,} more (--format csv has all)" if more else ""))
+    for heading, heads, rows, more in _tables(fleet):
+        blocks.append(
+            f"{heading}\n{in_columns(rows, heads)}" + (f"\n… and {more:,} more (--format csv has all)" if more else "")
+        )
     return "\n\n".join(blocks) + "\n"
 
 

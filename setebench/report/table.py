@@ -13,7 +13,7 @@ from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
 from setebench.report.terminal import terminal_table
-from setebench.report.text import csv_table, latex_symbols, markdown_text
+from setebench.report.text import csv_table, in_columns, latex_text, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 from setebench.text import visible
@@ -66,42 +66,32 @@ def _csv(view: View) -> str:
 
 def _markdown(view: View) -> str:
     """One table under each heading, and what is missing as a list."""
-    from tabulate import tabulate
-
     blocks = [markdown_text(line) for line in (title(view.document), *verified(view.document))]
     sections = view.sections() if view.headed else [Section(heading="", findings=view.listed())]
-    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in view.columns()]
     for section in sections:
         if section.heading:
             blocks.append(f"## {markdown_text(visible(section.heading))}")
         rows = [[markdown_text(cell) for cell in view.cells(finding)] for finding in section.findings]
-        table = tabulate(
-            rows, headers=view.columns(), tablefmt="pipe", disable_numparse=True, colalign=sides if rows else None
-        )
-        blocks.append(table)
+        blocks.append(in_columns(rows, view.columns(), RIGHT_ALIGNED, markdown=True))
     blocks += [f"* {markdown_text(line)}" for line in shortcomings(view.document)]
     return "\n\n".join(blocks) + "\n"
 
 
 def _latex(view: View) -> str:
     """A longtable with booktabs rules; the note column is a paragraph, since sentences don't fit one line."""
-    from tabulate import LATEX_ESCAPE_RULES, tabulate
-
-    columns = view.columns()
-    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in columns]
-    rows = []
+    heads = view.columns()
+    rows: list[list[str]] = [heads]
     for section in view.sections():
-        rows += [[visible(section.heading), *[""] * (len(columns) - 1)]] if section.heading else []
+        rows += [[visible(section.heading), *[""] * (len(heads) - 1)]] if section.heading else []
         rows += map(view.cells, section.findings)
-    _, *between, end = tabulate(
-        rows, columns, "latex_longtable", disable_numparse=True, colalign=sides if rows else None
-    ).split(r"\hline")
-    spec = "".join(side[0] for side in sides[:-1]) + r"p{0.35\linewidth}"
-    rules = [rf"\begin{{longtable}}{{{spec}}}", r"\toprule", between[0], r"\midrule", *between[1:], r"\bottomrule", end]
-    lines = ["".join(LATEX_ESCAPE_RULES.get(each, each) for each in line) for line in shortcomings(view.document)]
+    head, *lines = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
+    spec = "".join("r" if each in RIGHT_ALIGNED else "l" for each in heads[:-1]) + r"p{0.35\linewidth}"
     opening = [f"% {title(view.document)}", r"% needs \usepackage{booktabs,longtable}; wide: best on a landscape page"]
-    body = [r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}", *(each.strip("\n") for each in rules), r"\endgroup"]
-    return latex_symbols("\n".join([*opening, *body, *(f"\n{line}" for line in lines)])) + "\n"
+    begin = [r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}", rf"\begin{{longtable}}{{{spec}}}"]
+    table = [r"\toprule", head, r"\midrule", r"\endhead", *lines, r"\bottomrule", r"\end{longtable}", r"\endgroup"]
+    return (
+        "\n".join([*opening, *begin, *table, *(f"\n{latex_text(each)}" for each in shortcomings(view.document))]) + "\n"
+    )
 
 
 _RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}

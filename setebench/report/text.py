@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from setebench import store
@@ -32,7 +32,17 @@ _SYMBOLS = {
 }
 """Symbols in LaTeX and in ASCII."""
 
-_LATEX = str.maketrans({symbol: latex for symbol, (latex, _) in _SYMBOLS.items()})
+_LATEX = str.maketrans(
+    {symbol: latex for symbol, (latex, _) in _SYMBOLS.items()}
+    | {each: f"\\{each}" for each in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\^{}",
+        "<": r"\ensuremath{<}",
+        ">": r"\ensuremath{>}",
+    }
+)
 _FRAMES = {"─": "-", "│": "|", "↓": "v", "»": ">", **dict.fromkeys("┌┐└┘", "+")}
 _ASCII = str.maketrans({symbol: plain for symbol, (_, plain) in _SYMBOLS.items()} | _FRAMES)
 
@@ -54,13 +64,34 @@ def _csv_cell(value: Any) -> str:
     return f"'{visible(record)}" if record.lstrip(" ").startswith(FORMULAS) else visible(record)
 
 
+def in_columns(
+    rows: Sequence[Sequence[str]], heads: Sequence[str], right: Collection[str] = (), markdown: bool = False
+) -> str:
+    """Rows under their heads in columns as wide as their widest cell, those in `right` to the right; for a terminal, or
+    as a table of Markdown. Without a line end behind it."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, cells)) for cells in zip(heads, *rows, strict=True)]
+    rules = ["-" * (width + markdown) for width in widths]
+    lines = []
+    for row in (heads, *rows):
+        room = [" " * (width - cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+        lines.append([a + b if head in right else b + a for head, a, b in zip(heads, room, row, strict=True)])
+    if markdown:
+        rules = [f"{rule}:" if head in right else f":{rule}" for head, rule in zip(heads, rules, strict=True)]
+        return "\n".join(
+            [f"| {' | '.join(lines[0])} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(each)} |" for each in lines[1:])]
+        )
+    return "\n".join("  ".join(each).rstrip() for each in (lines[0], rules, *lines[1:]))
+
+
 def markdown_text(text: str) -> str:
     """`text` with what is special in Markdown escaped."""
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
 
 
-def latex_symbols(text: str) -> str:
-    """`text` with symbols that LaTeX has commands for as these commands."""
+def latex_text(text: str) -> str:
+    """`text` with what is special in LaTeX escaped, and symbols that it has commands for as these commands."""
     return text.translate(_LATEX)
 
 

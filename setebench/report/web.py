@@ -63,10 +63,12 @@ def table_html(document: Document) -> str:
     """The findings as an HTML fragment, for notebooks."""
     from html import escape
 
-    from tabulate import tabulate
-
     view = View(document)
-    table: str = tabulate([view.cells(each) for each in view.listed()], view.columns(), "html", disable_numparse=True)
+    rows = [view.columns(), *map(view.cells, view.listed())]
+    head, *cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    table = "\n".join(
+        ["<table>", f"<tr>{head.replace('td>', 'th>')}</tr>", *(f"<tr>{row}</tr>" for row in cells), "</table>"]
+    )
     before, after = [title(document), *verified(document)], shortcomings(document)
     paragraphs = ["".join(f"<p>{escape(line)}</p>" for line in lines) for lines in (before, after)]
     return table.join(paragraphs)

@@ -75,7 +75,7 @@ def test_help_imports_nothing_heavy(environment: dict[str, str]) -> None:
     *text, modules = done.stdout.splitlines()
     assert any("many" in line and "memory-plugin" in line for line in text)
     loaded = {module.partition(".")[0] for module in modules.split()}
-    assert not loaded & {"numpy", "numba", "matplotlib", "rich", "msgspec", "tabulate", "plugin"}
+    assert not loaded & {"numpy", "numba", "matplotlib", "rich", "msgspec", "plugin"}
 
 
 def test_a_reader_that_leaves_early_is_no_error_to_report(environment: dict[str, str]) -> None:

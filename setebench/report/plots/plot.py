@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setebench import store
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError, UsageError, need
 from setebench.report.numbers import in_bytes
 from setebench.text import visible
 
@@ -33,10 +33,12 @@ markers, and the next line style."""
 
 
 def check_extension(path: str | Path) -> str:
-    """The file's form by its name: png, svg or pdf. Raises `UsageError` for another."""
+    """The file's form by its name: png, svg or pdf. Raises `UsageError` for another, and `UnsupportedError` where
+    nothing is installed that draws."""
     extension = Path(path).suffix.lower()
     if extension not in EXTENSIONS:
         raise UsageError(f"a plot can't be written to {str(path)!r}; name a file that ends in {', '.join(EXTENSIONS)}")
+    need("matplotlib")
     return extension[1:]
 
 
