@@ -109,23 +109,35 @@ def test_the_question_of_the_page_is_answered(question: ModuleType, toy: Machine
     assert (finding.outcome, finding.value) == (Outcome.MEASURED, "l1")
 
 
-# -- docs/characterize.md, report.md, library.md ----------------------------------------------------------
+# -- README.md, docs/report.md, library.md ----------------------------------------------------------------
 
 
 def _console_commands(page: str) -> list[str]:
     lines = [line for block in _blocks(page, "console") for line in block.splitlines()]
-    return [line.removeprefix("$ setebench ") for line in lines if line.startswith("$ setebench ")]
+    return [match[1] for line in lines if (match := re.match(r"\$ (?:\.venv/bin/)?setebench (.+)", line))]
 
 
-@pytest.mark.parametrize("page", ["characterize.md", "report.md"])
-def test_the_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("page", "machine"), [("../README.md", ["--machine", "sim:plain", "--fast"]), ("report.md", [])]
+)
+def test_the_commands_of_a_page_run_in_their_order(
+    page: str, machine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the README, which measure this CPU, on a simulated one."""
     monkeypatch.chdir(tmp_path)
     commands = _console_commands(page)
     assert commands
     for line in commands:
-        result = CliRunner().invoke(setebench, shlex.split(line))
+        result = CliRunner().invoke(setebench, [*shlex.split(line), *machine])
         assert result.exit_code == 0, (line, result.output)
         assert result.stdout or "-o" in line.split()
+
+
+def test_the_goals_that_the_readme_names_are_there() -> None:
+    goals = re.findall(r"^ {4}make (\w+) +#", (DOCS.parent / "README.md").read_text(), re.MULTILINE)
+    assert len(goals) > 2
+    for goal in goals:
+        subprocess.run(["make", "-n", goal], cwd=DOCS.parent, check=True, capture_output=True, timeout=60)
 
 
 def test_the_library_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
