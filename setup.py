@@ -63,11 +63,11 @@ LOOPS = Path("setebench/native/loops")
 
 loops = Extension(
     "setebench.native.loops._loops",
-    sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c", "compiler.c")],
+    sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c")],
     depends=[str(path) for path in sorted(LOOPS.glob("*.h"))],
     include_dirs=[str(LOOPS)],
     # versions of a loop differ in what they prefetch and in nothing else: loops begin at places alike, the compiler
-    # prefetches on its own only where compiler.c asks it to, and nothing that a distribution adds is timed
+    # prefetches nothing on its own, and nothing that a distribution adds is timed
     extra_compile_args=[
         *("-O3", "-mprfchw", "-fno-prefetch-loop-arrays", "-fno-stack-protector"),
         *("-falign-functions=64", "-falign-loops=32"),

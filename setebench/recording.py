@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops.protocol import RunsLoops
-from setebench.loops.records import Loop
 from setebench.machine import (
     BindsMemory,
     BusyTime,
@@ -112,7 +111,7 @@ CAPABILITIES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "loops": (
         RunsLoops,
-        {"loop_names": tuple[str, ...], "describe_loop": Loop, "run_loop": TICKS, "check_loop": None},
+        {"loop_names": tuple[str, ...], "run_loop": TICKS},
     ),
 }
 """Methods of every machine with what they answer; and those of capabilities, with the protocol of each."""

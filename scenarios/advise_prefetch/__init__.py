@@ -51,14 +51,12 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Finding]:
-    """One loop: described, checked, advised, proven."""
-    context = bench.context
-    context.progress(f"{name}: checked and described")
-    bench.loops.check_loop(name)
-    advisor = _advisor(context, bench.loops.describe_loop(name))
-    by_table, proof = advisor.choice(), prove(bench, advisor, bool(context.options.get("sweep")))
+    """One loop: described, advised, proven."""
+    bench.context.progress(f"{name}: described")
+    advisor = _advisor(bench.context, bench.described(name))
+    by_table, proof = advisor.choice(), prove(bench, advisor)
     advice = advisor.advice(proof.advised(bench.params.least_gain))
-    stored[name] = evidence(advice, by_table, proof, advisor)
+    stored[name] = evidence(advice, by_table, proof)
     yield from findings(name, advice, by_table, proof)
 
 
@@ -102,7 +100,7 @@ def _sentences(name: str, advice: dict[str, Any]) -> Iterator[str]:
 
 
 def plot(document: dict[str, Any]) -> Any:
-    """Speed-ups by strategy, and time over distance."""
+    """Time over distance for each loop."""
     from .figure import advice_figure  # matplotlib is only loaded for a plot
 
     return advice_figure(document)
@@ -122,7 +120,6 @@ SCENARIO = Scenario(
         ),
         Option(name="result", help="Result file with the measured table; without, the machine is measured first."),
         Option(name="describe", help="Advise for the loop that this TOML file describes, and print C to paste."),
-        Option(name="sweep", help="Also sweep both stages' distances together (minutes).", flag=True),
     ),
     order=110,
     seconds=60.0,

@@ -1,11 +1,10 @@
-"""Figures: speed-up by strategy (the paper's Figure 10), and time over distance with the advised point marked."""
+"""The figure: time over distance for each hint alone, with the advised point marked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.loops import STRATEGIES
 from setebench.report.plots.plot import literal, style
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ COLUMNS = 4
 
 
 def advice_figure(evidence: dict[str, Any]) -> Figure:
-    """Bars of speed-ups on top, one small plot of time over distance for each loop below.
+    """A small plot of time over distance for each loop.
 
     Raises `SetebenchError` where the evidence holds no advice."""
     from matplotlib.figure import Figure
@@ -25,40 +24,17 @@ def advice_figure(evidence: dict[str, Any]) -> Figure:
     loops = evidence.get("advice")
     if not loops:
         raise SetebenchError("there is nothing to plot: the evidence holds no prefetch advice")
-    rows = -(-len(loops) // COLUMNS)
-    figure = Figure(figsize=(9.6, 3.2 + 2.4 * rows), layout="constrained")
-    parts: Any = figure.subfigures(2, 1, height_ratios=[1.4, rows])
-    top, below = parts
+    rows, columns = -(-len(loops) // COLUMNS), min(COLUMNS, len(loops))
+    figure = Figure(figsize=(2.4 * columns + 1, 2.6 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
     try:
-        _bars(top.add_subplot(), loops)
-        grid = below.subplots(rows, min(COLUMNS, len(loops)), squeeze=False).flat
         for axes, (name, own) in zip(grid, loops.items(), strict=False):
             _curves(axes, name, own)
-        for axes in grid:  # those that are left
-            axes.set_visible(False)
     except (KeyError, TypeError, ValueError) as error:
         raise SetebenchError("the prefetch advice in the evidence is damaged") from error
+    for axes in grid[len(loops) :]:
+        axes.remove()
     return figure
-
-
-def _bars(axes: Axes, loops: dict[str, Any]) -> None:
-    names = [name for name in (*STRATEGIES, "compiler") if any(name in own["strategies"] for own in loops.values())]
-    width = 0.8 / len(names)
-    for index, name in enumerate(names):
-        shown = [(at, own["strategies"][name]) for at, own in enumerate(loops.values()) if name in own["strategies"]]
-        axes.bar(
-            [at + index * width for at, _ in shown],
-            [each["value"] for _, each in shown],
-            width,
-            yerr=[[abs(each["value"] - each[end]) for _, each in shown] for end in ("low", "high")],
-            label=name.replace("_", " "),
-            color=str(0.15 + 0.7 * index / len(names)),
-        )
-    axes.axhline(1.0, color="0.5", linewidth=0.7)
-    axes.set_yscale("log", base=2)
-    axes.set_xticks([at + 0.4 - width / 2 for at in range(len(loops))], [literal(name) for name in loops])
-    axes.set(ylabel="speed-up over no software prefetch", title="Best of each strategy")
-    axes.legend(fontsize=7, ncols=4, frameon=False)
 
 
 def _curves(axes: Axes, name: str, own: dict[str, Any]) -> None:

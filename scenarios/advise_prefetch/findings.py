@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.loops import STRATEGIES, Policy
-from setebench.loops.advice import Advice, Advisor
+from setebench.loops import Policy
+from setebench.loops.advice import Advice
 from setebench.results import Finding
 from setebench.stats.decide import absent, measured, unavailable
 from setebench.stats.decide import chosen as one_of
 from setebench.stats.estimate import Estimate
 
-from .proof import BASELINES, Proof
+from .proof import Proof
 
 METHOD = "distances and hints timed around those of two formulas; proven in interleaved rounds"
 EVIDENCE = "advice"
@@ -30,45 +30,23 @@ def findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Itera
             yield one_of(f"{prefix}.hint.{stage}", stages[stage][1], "string", METHOD, EVIDENCE)
         else:
             yield absent(f"{prefix}.distance.{stage}", 0, unit, METHOD)
-    bases = {"speedup": Policy(), "speedup.folklore": proof.best_of(proof.folklore)}
-    bases |= {f"speedup.{kind}": baseline for kind, baseline in BASELINES.items()}
-    for parameter, baseline in bases.items():
-        reason = proof.absent.get(parameter.removeprefix("speedup."))
-        if reason:
-            yield unavailable(f"{prefix}.{parameter}", "ratio", reason, METHOD)
-        else:
-            yield measured(f"{prefix}.{parameter}", proof.ratio(baseline, policy), "ratio", METHOD, EVIDENCE)
-    yield measured(f"{prefix}.regret", _behind(proof, policy), "%", METHOD, EVIDENCE)
-    yield measured(f"{prefix}.regret.table", _behind(proof, by_table), "%", METHOD, EVIDENCE)
+    for kind, base in (("speedup", Policy()), ("speedup.folklore", proof.best_of(proof.folklore))):
+        yield measured(f"{prefix}.{kind}", proof.ratio(base, policy), "ratio", METHOD, EVIDENCE)
+    for kind in ("prefetchers_off", "compiler"):
+        yield unavailable(f"{prefix}.speedup.{kind}", "ratio", "not measured since 0.2", METHOD)
+    for kind, other in (("regret", policy), ("regret.table", by_table)):
+        ratio = proof.ratio(other, proof.best_of(proof.sweep))  # per cent behind the best, which other rounds chose
+        behind = Estimate(value=100 * (ratio.value - 1), error=100 * ratio.error, degrees=ratio.degrees)
+        yield measured(f"{prefix}.{kind}", behind, "%", METHOD, EVIDENCE)
 
 
-def _behind(proof: Proof, policy: Policy) -> Estimate:
-    """Per cent by which a policy is slower than the sweep's best, which other rounds chose."""
-    ratio = proof.ratio(policy, proof.best_of(proof.sweep))
-    return Estimate(value=100 * (ratio.value - 1), error=100 * ratio.error, degrees=ratio.degrees)
-
-
-def evidence(advice: Advice, by_table: Policy, proof: Proof, advisor: Advisor) -> dict[str, Any]:
-    """What stands behind the findings of one loop, as plain values: the advice, curves over distances, and of each
-    strategy the best policy's speed-up over no software prefetch, with its interval (the paper's Figure 10)."""
-    named = {policy: "compiler" if policy.compiler else advisor.strategy(policy) for policy in proof.policies}
-    ratios = {
-        name: proof.ratio(Policy(), proof.best_of([policy for policy in named if named[policy] == name]))
-        for name in (*STRATEGIES, "compiler")
-        if name in named.values()
-    }
+def evidence(advice: Advice, by_table: Policy, proof: Proof) -> dict[str, Any]:
+    """What stands behind the findings of one loop, as plain values: the advice, and curves over distances."""
     return {
         "advice": advice,
         "loop": proof.loop,
         "by_table": by_table,
         "best": proof.best_of(proof.sweep),
         "rounds": len(proof.ticks),
-        "policies": [
-            {"policy": policy, "strategy": advisor.strategy(policy), "cycles": round(proof.cycles(policy), 3)}
-            for policy in proof.policies
-        ],
-        "strategies": {
-            name: {"value": each.value, "low": each.low, "high": each.high} for name, each in ratios.items()
-        },
-        "absent": proof.absent,
+        "policies": [{"policy": policy, "cycles": round(proof.cycles(policy), 3)} for policy in proof.policies],
     }

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from setebench.errors import UnsupportedError
+from setebench.experiments.calibrate import cycles_per_tick
 from setebench.loops import LINE_BYTES, Loop, Policy, RunsLoops
 from setebench.loops.advice import Advisor
+from setebench.loops.shapes import RESIDENT, shape
 from setebench.scenario import Context
 from setebench.stats.estimate import Estimate, over_epochs
-
-BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compiler=True)}
-"""The paper's baselines that not every machine can run."""
 
 MEDIAN_VARIANCE = np.pi / 2
 """Variance of a median over that of a mean, for a normal distribution."""
@@ -38,6 +37,7 @@ class Params:
 
     trials: int = 4  # times that policies around the fastest are timed: each step halves or doubles a distance
     best: int = 2  # of the fastest, around which the next trial goes on: one may have been lucky
+    described_rounds: int = 9  # of a loop without prefetches, on data in level 1 and on its own: some 10 ms
     trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
@@ -68,13 +68,15 @@ class Bench:
         seed = int(self.context.rng(purpose).integers(1 << 31))
         return self.loops.run_loop(loop.name, policies, rounds, cpu=self.context.cpu, seed=seed).astype(float)
 
-    def refused(self, loop: Loop, policy: Policy) -> str:
-        """Why a machine can't run a policy; "" where it can."""
-        try:
-            self.loops.run_loop(loop.name, [policy], 1, cpu=self.context.cpu)
-        except UnsupportedError as error:
-            return str(error)
-        return ""
+    def described(self, name: str) -> Loop:
+        """The loop of that name, with the cycles of an iteration on data in level 1, and on its own data now.
+
+        Raises `UsageError` for a name that there isn't."""
+        cycles = []
+        for loop in (shape(f"{name.partition('@')[0]}@{RESIDENT}"), shape(name)):
+            ticks = float(np.median(self.run(loop, [Policy()], self.params.described_rounds, 99)))
+            cycles.append(ticks * cycles_per_tick(self.context) / loop.iterations)
+        return msgspec.structs.replace(loop, cycles_per_iteration=cycles[0], measured_cycles=cycles[1])
 
 
 def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
@@ -98,7 +100,7 @@ def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
 @dataclass(frozen=True, kw_only=True)
 class Proof:
     """All rounds of one loop: `ticks`, shape (rounds, policies), of which every second row chooses and the others time.
-    `tried` may be advised, `sweep` is what that is held against; `absent` says of baselines why they couldn't run."""
+    `tried` may be advised, `sweep` is what that is held against, `folklore` are fixed distances."""
 
     loop: Loop
     policies: tuple[Policy, ...]
@@ -106,7 +108,6 @@ class Proof:
     tried: tuple[Policy, ...]
     sweep: tuple[Policy, ...]
     folklore: tuple[Policy, ...]
-    absent: dict[str, str]
 
     def _times(self, policies: Sequence[Policy], chooses: bool) -> Rows:
         """Ticks of these policies in the rounds that choose, or in those that time; shape (rounds, policies)."""
@@ -151,38 +152,23 @@ class Proof:
         )
 
 
-def prove(bench: Bench, advisor: Advisor, all_pairs: bool) -> Proof:
+def prove(bench: Bench, advisor: Advisor) -> Proof:
     """Try policies, then run all of them in interleaved rounds, until speed-up and regret are sharp enough or the
     rounds are over."""
     loop, params = advisor.loop, bench.params
     found = tried(bench, advisor)
-    absent = {name: bench.refused(loop, policy) for name, policy in BASELINES.items()}
-    pairs = advisor.pairs(params.sweep) if all_pairs else []
-    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *pairs, *found]))
-    folklore = _folklore(advisor, params)
-    baselines = [policy for name, policy in BASELINES.items() if not absent[name]]
-    policies = tuple(dict.fromkeys([*sweep, *folklore, *baselines]))
+    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
+    # of lines of each stream, straight to level 1
+    streams = [stream for stream in loop.prefetched if stream.pattern == "sequential"]
+    lines = max([1.0, *(stream.bytes_per_iteration / LINE_BYTES for stream in streams)])
+    hint = advisor.hints.get("l1", "t0")
+    folklore = tuple(Policy(l1_distance=max(1, round(each / lines)), l1_hint=hint) for each in params.folklore_lines)
+    policies = tuple(dict.fromkeys([*sweep, *folklore]))
     bench.context.progress(f"{loop.name}: proof with {len(policies)} policies")
     ticks = np.empty((0, len(policies)))
+    least, most = params.rounds
     while True:
         ticks = np.concatenate([ticks, bench.run(loop, policies, params.part, 200 + len(ticks))])
-        proof = Proof(
-            loop=loop,
-            policies=policies,
-            ticks=ticks,
-            tried=found,
-            sweep=sweep,
-            folklore=folklore,
-            absent={name: reason for name, reason in absent.items() if reason},
-        )
-        least, most = params.rounds
+        proof = Proof(loop=loop, policies=policies, ticks=ticks, tried=found, sweep=sweep, folklore=folklore)
         if len(ticks) >= most or (len(ticks) >= least and proof.precise(params)):
             return proof
-
-
-def _folklore(advisor: Advisor, params: Params) -> tuple[Policy, ...]:
-    """Fixed distances of so many lines of each stream, straight to level 1."""
-    hint = advisor.hints.get("l1", "t0")
-    streams = [stream for stream in advisor.loop.prefetched if stream.pattern == "sequential"]
-    lines = max([1.0, *(stream.bytes_per_iteration / LINE_BYTES for stream in streams)])
-    return tuple(Policy(l1_distance=max(1, round(wanted / lines)), l1_hint=hint) for wanted in params.folklore_lines)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.loops.records import LINE_BYTES, Loop, Policy, Strategy, Stream
+from setebench.loops.records import LINE_BYTES, Loop, Policy, Strategy
 from setebench.results import Document, Finding, Outcome
 
 START = (
@@ -40,7 +40,7 @@ PLAUSIBLE = {
 MEANT_HINTS = {"l1": "t0", "l2": "t1"}
 """What the plainest hint of a level is meant to fill (x86 manuals), where nobody found it out."""
 
-PAGES = {"2m": 1 << 21, "4k": 4096}
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,88 +135,54 @@ class Advisor:
         return found
 
     @cached_property
-    def follower(self) -> str:
-        """The level-2 prefetcher that goes on for software prefetches of this loop's streams, "" where none does."""
-        for name in ("l2.stream", "l2.stride"):
-            own = f"prefetcher.{name}"
-            enough = self._value(f"{own}.streams") or len(self.loop.prefetched)
-            trained = "prefetch" in (self._value(f"{own}.trained_by") or ())
-            if self._regular and self._value(f"{own}.present") is True and trained:
-                return name if enough >= len(self.loop.prefetched) else ""
-        return ""
-
-    # -- what of it matters for the loop -----------------------------------------------------------------------------
-
-    @property
     def _regular(self) -> bool:
         return bool(self.loop.prefetched) and all(stream.regular for stream in self.loop.prefetched)
+
+    def _follows(self, level: str, trained: bool) -> bool:
+        """Whether a prefetcher of a level goes on with the loop's streams, one that prefetches train if so wanted."""
+        own = (f"prefetcher.{level}.{kind}" for kind in ("stream", "stride"))
+        return self._regular and any(
+            self._value(f"{name}.present") is True
+            and (not trained or "prefetch" in (self._value(f"{name}.trained_by") or ()))
+            for name in own
+        )
+
+    # -- what of it matters for the loop -----------------------------------------------------------------------------
 
     @cached_property
     def lines(self) -> float:
         """Lines to prefetch in an iteration, by one stage; those that any stream touches where none can be."""
         return sum(stream.lines_per_iteration for stream in self.loop.prefetched or self.loop.streams)
 
-    @cached_property
-    def level(self) -> str:
-        """The first level beyond the first that holds the loop's data: it serves the misses."""
-        for level in ("l2", "l3"):
-            if (level == "l2" or self._value("cache.l3.size")) and (self._size(level) >= self.loop.working_set_bytes):
-                return level
-        return "memory"
-
     def _size(self, level: str) -> float:
         parameter = f"cache.{level}.size"
         return self._number(parameter) if parameter in PLAUSIBLE or self._value(parameter) else 0.0
 
     @cached_property
-    def latency(self) -> float:
-        """Mean cycles from the level that serves the misses to level 1, with page walks."""
-        return self._number(f"latency.{self.level}") + self.walk_cycles
-
-    @property
-    def _short(self) -> float:
-        return self._number("latency.l2")
-
-    @property
-    def _pages(self) -> str:
-        """The size of the pages that the loop's data lie on, as findings call it."""
-        large = self.loop.page_bytes >= PAGES["2m"] or not self.loop.page_bytes
-        return "2m" if large and self._value("tlb.l1.entries.2m") else "4k"
-
-    def _missed(self, level: str, streams: Iterable[Stream]) -> float:
-        """The part of the lines to prefetch whose pages a TLB lacks: of streams in random order what doesn't fit."""
-        entries = self._value(f"tlb.{level}.entries.{self._pages}")
-        if not isinstance(entries, int | float):
-            return 0.0
-        reach = entries * PAGES[self._pages]
-        parts = (
-            stream.lines_per_iteration * max(0.0, 1 - reach / (stream.extent_bytes or self.loop.working_set_bytes))
-            for stream in streams
-        )
-        return sum(parts) / self.lines
+    def level(self) -> str:
+        """The first level beyond the first that holds the loop's data: it serves the misses."""
+        return next((level for level in ("l2", "l3") if self._size(level) >= self.loop.working_set_bytes), "memory")
 
     @cached_property
-    def walk_cycles(self) -> float:
-        """Mean cycles of translating the page of a line to prefetch."""
-        penalties = {level: self._value(f"tlb.{level}.miss_penalty.{self._pages}") for level in ("l1", "l2")}
-        return sum(self._missed(level, self._random) * float(own or 0) for level, own in penalties.items())
-
-    @property
-    def _random(self) -> list[Stream]:
-        return [stream for stream in self.loop.prefetched if not stream.regular]
-
-    @property
-    def _within_page(self) -> bool:
-        return self._value("software_prefetch.across_page") is False
+    def latency(self) -> float:
+        """Cycles from the level that serves the misses to level 1."""
+        return self._number(f"latency.{self.level}")
 
     @cached_property
     def dropped(self) -> float:
-        """The part of prefetches that gets nowhere: on pages that a TLB lacks, where those are dropped; all of a stream
-        in random order where prefetches don't get beyond the page of the latest access."""
-        if self._within_page:
-            return sum(stream.lines_per_iteration for stream in self._random) / self.lines
-        drops = [level for level in ("l1", "l2") if self._value(f"software_prefetch.on_tlb_miss.{level}") is False]
-        return max((self._missed(level, self._random) for level in drops), default=0.0)
+        """The part of prefetches that gets nowhere: of streams in random order all, where prefetches don't get beyond
+        the page of the latest access, else those on pages that a TLB lacks, where such are dropped."""
+        within = self._value("software_prefetch.across_page") is False
+        reach = math.inf
+        for level in ("l1", "l2"):
+            entries = self._value(f"tlb.{level}.entries.4k")
+            if self._value(f"software_prefetch.on_tlb_miss.{level}") is False and isinstance(entries, int | float):
+                reach = min(reach, entries * PAGE_BYTES)
+        missed = 0.0
+        for stream in self.loop.prefetched:
+            extent = stream.extent_bytes or self.loop.working_set_bytes
+            missed += 0.0 if stream.regular else stream.lines_per_iteration * (within or max(0.0, 1 - reach / extent))
+        return missed / self.lines
 
     def most(self, level: str, alone: bool) -> int:
         """Largest distance of a stage to a level: what is prefetched fills no more of it than it may (of level 1 a
@@ -226,8 +192,8 @@ class Advisor:
         lines = self.lines if alone else sum(stream.lines_per_iteration for stream in self.loop.streams)
         most = fraction * self._size(level) / (lines * LINE_BYTES) if self._size(level) else math.inf
         step = max(abs(stream.step_bytes) for stream in self.loop.prefetched)
-        if step and self._within_page:
-            most = min(most, PAGES["4k"] / step / 2)
+        if step and self._value("software_prefetch.across_page") is False:
+            most = min(most, PAGE_BYTES / step / 2)
         return max(1, int(min(most, self.params.furthest)))
 
     # -- the formulas ------------------------------------------------------------------------------------------------
@@ -236,50 +202,46 @@ class Advisor:
         """Cycles per iteration: the work, or the lines through the entries that they hold; what is dropped takes what
         it takes without prefetches."""
         if not policy.stages:
-            return self._without
-        each = sum(s.address_cycles * max(1.0, s.lines_per_iteration) for s in self.loop.prefetched)
+            return self.without
+        each = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self.loop.prefetched)
         work = self.loop.cycles_per_iteration + policy.stages * each / 2  # half of a two-wide core's issue slots
-        two = policy.l2_distance or self.follower
-        cycles = max(work, self.lines * self.latency / self._entries("l2"))
+        cycles, near = max(work, self.lines * self.latency / self._entries("l2")), self._number("latency.l2")
         if policy.l1_distance:
-            cycles = max(cycles, self.lines * (self._short if two else self.latency) / self._entries("l1"))
+            away = near if policy.l2_distance or self._follows("l2", trained=True) else self.latency
+            cycles = max(cycles, self.lines * away / self._entries("l1"))
         else:  # every line is still fetched from level 2
-            cycles = max(cycles, work + self._stall(self._short))
-        return self.dropped * self._without + (1 - self.dropped) * cycles
+            cycles = max(cycles, work + self._stall(near))
+        return self.dropped * self.without + (1 - self.dropped) * cycles
 
     def _stall(self, latency: float) -> float:
         """Cycles of an iteration's misses that loads wait for: a core overlaps those of some iterations."""
-        if self.loop.dependent or self._value("blocking.load") == "blocking":
-            return self.lines * latency
-        chain = max(stream.steps for stream in self.loop.streams)
-        return self.lines * latency / max(1.0, min(self._entries("l1"), self.params.window * self.lines / chain))
+        alone = self.loop.dependent or self._value("blocking.load") == "blocking"
+        return self.lines * latency / (1 if alone else max(1.0, min(self._entries("l1"), self.params.window)))
 
     @cached_property
-    def _without(self) -> float:
+    def without(self) -> float:
         """Cycles of an iteration without software prefetches: as it was timed, or by the same formulas."""
         if self.loop.measured_cycles:
             return self.loop.measured_cycles
-        present = {
-            level
-            for level in ("l1", "l2")
-            for kind in ("stride", "stream")
-            if self._value(f"prefetcher.{level}.{kind}.present") is True
-        }
-        if self._regular and present:  # hardware follows, at best to where it fills
-            near = 0.0 if "l1" in present else self._stall(self._short)
-            return max(self.loop.cycles_per_iteration, self.lines * self.latency / self._entries("l2"), near)
-        return self.loop.cycles_per_iteration + self._stall(self.latency)
+        work, throughput = self.loop.cycles_per_iteration, self.lines * self.latency / self._entries("l2")
+        if self._follows("l1", trained=False):
+            return max(work, throughput)
+        if self._follows("l2", trained=False):  # hardware brings lines to level 2, loads wait for the rest
+            return max(work, throughput, self._stall(self._number("latency.l2")))
+        return work + self._stall(self.latency)
 
     def start(self, near: str, far: str) -> Policy:
         """The policy with these hints ("" for none) at Mowry's distances."""
-        policy = Policy(l1_distance=int(bool(near)), l1_hint=near or "t0", l2_distance=int(bool(far)))
-        policy = msgspec.structs.replace(policy, l2_hint=far or "t1")
-        cycles, both = self.expected(policy), bool(near and far)
-        wanted = {"l1": self._short if far else self.latency, "l2": self.latency}
-        ahead = {level: min(int(wanted[level] / cycles) + 1, self.most(level, not both)) for level in wanted}
-        return msgspec.structs.replace(
-            policy, l1_distance=ahead["l1"] if near else 0, l2_distance=ahead["l2"] if far else 0
-        )
+        ones = Policy(l1_distance=int(bool(near)), l2_distance=int(bool(far)))
+        policy = msgspec.structs.replace(ones, l1_hint=near or ones.l1_hint, l2_hint=far or ones.l2_hint)
+        cycles = self.expected(policy)
+        wanted = {"l1_distance": self._number("latency.l2") if far else self.latency, "l2_distance": self.latency}
+        ahead = {
+            name: min(int(cycles_away / cycles) + 1, self.most(name[:2], policy.stages == 1))
+            for name, cycles_away in wanted.items()
+            if getattr(policy, name)
+        }
+        return msgspec.structs.replace(policy, **ahead)
 
     def starts(self) -> list[Policy]:
         """No prefetch, and one policy of every strategy and hint at the distances of the formulas."""
@@ -307,17 +269,6 @@ class Advisor:
         )
         return list(policies)
 
-    def pairs(self, distances: Iterable[int]) -> list[Policy]:
-        """Two stages at all pairs of these distances, that to level 1 the shorter one."""
-        far = [policy for policy in self.singles(distances) if policy.l2_distance]
-        near = [policy for policy in self.singles(distances) if policy.l1_distance]
-        return [
-            msgspec.structs.replace(other, l1_distance=one.l1_distance, l1_hint=one.l1_hint)
-            for other in far
-            for one in near
-            if one.l1_distance < other.l2_distance and one.l1_distance <= self.most("l1", False)
-        ]
-
     def around(self, policy: Policy) -> Iterator[Policy]:
         """Half and twice each distance, and the stage that is missing."""
         for level, distance, _ in policy.parts:
@@ -335,20 +286,19 @@ class Advisor:
         """What the paper calls a policy: level-1 prefetches count as a second stage behind the hardware where a
         prefetcher of level 2 follows them on streams that all are regular."""
         if not policy.stages:
-            return "hardware" if policy.hardware else "none"
+            return "hardware"
         if policy.l2_distance:
             return "two_stage_sw" if policy.l1_distance else "l2_sw"
-        return "two_stage_hw_sw" if self.follower and policy.hardware else "l1_sw"
+        return "two_stage_hw_sw" if self._follows("l2", trained=True) else "l1_sw"
 
     def advice(self, policy: Policy, *remarks: str) -> Advice:
         """A policy as advice, with reasons, before them `remarks`."""
-        why = (*remarks, *self._why(policy))
         return Advice(
             loop=self.loop.name,
             unit=self.loop.unit,
             strategy=self.strategy(policy),
             policy=policy,
-            why=why,
+            why=(*remarks, *self._why(policy)),
             needs=dict(self.missing),
         )
 
@@ -356,14 +306,14 @@ class Advisor:
         """Sentences, each with the findings that it rests on."""
         yield (
             f"An iteration works {self.loop.cycles_per_iteration:.1f} cycles on data in level 1 and takes "
-            f"{self._without:.1f} without software prefetches; the lines to prefetch ({self.lines:.3g} an iteration) "
+            f"{self.without:.1f} without software prefetches; the lines to prefetch ({self.lines:.3g} an iteration) "
             f"come from {self.level}, {self._said(f'latency.{self.level}', self.latency)} cycles away "
-            f"(latency.{self.level}, cache.*.size, tlb.*)."
+            f"(latency.{self.level}, cache.*.size)."
         )
-        if self.walk_cycles >= 1 or self.dropped:
+        if self.dropped:
             yield (
-                f"Page walks are {self.walk_cycles:.0f} of these cycles, and {self.dropped:.0%} of the prefetches are "
-                "dropped (software_prefetch.on_tlb_miss.*, software_prefetch.across_page)."
+                f"{self.dropped:.0%} of the prefetches are dropped (software_prefetch.on_tlb_miss.*, tlb.*, "
+                "software_prefetch.across_page)."
             )
         if not policy.stages:
             yield f"Don't prefetch: it gains less than {self.params.least_gain:.0%}, or no prefetch gets through."
@@ -373,24 +323,16 @@ class Advisor:
             f"level {level[1]} has {self._said(f'mshr.{level}.prefetch', self._entries(level))} (mshr.{level}.prefetch)"
             for level in ("l1", "l2")
         )
-        full = {"drops": "more are dropped", "stalls": "more stall"}.get(
-            str(self._value("software_prefetch.when_full")), "what happens to more is not known"
-        )
         yield (
             f"At {cycles:.1f} cycles an iteration {self.lines * self.latency / cycles:.1f} lines are in flight "
-            f"(Little's law); of entries for a thread {entries}, and {full} (software_prefetch.when_full)."
+            f"(Little's law); of entries for a thread {entries}."
         )
         for level, distance, hint in policy.parts:
-            away = self._short if policy.stages == 2 and level == "l1" else self.latency
+            away = self._number("latency.l2") if policy.stages == 2 and level == "l1" else self.latency
             yield (
                 f"{level.upper()} stage, {hint}: {away:.0f} cycles over {cycles:.1f} an iteration need "
                 f"{int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); advised are {distance}, and at most "
                 f"{self.most(level, policy.stages == 1)} fit (cache.{level}.size, software_prefetch.fills.{hint})."
-            )
-        if self.strategy(policy) == "two_stage_hw_sw":
-            yield (
-                f"The software's prefetches train prefetcher {self.follower} further ahead; that serves level 2 "
-                f"(prefetcher.{self.follower}.trained_by, .streams)."
             )
 
     def _said(self, parameter: str, value: float) -> str:

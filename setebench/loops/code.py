@@ -59,17 +59,13 @@ def _addresses(stream: Stream, ahead: str) -> Iterator[str]:
     """What to prefetch for a stream, `ahead` being the iteration that will need it."""
     own, via = _identifier(stream.name), _identifier(stream.via)
     if stream.regular:
-        each = stream.stride_bytes if stream.pattern == "strided" else LINE_BYTES
-        step = int(stream.step_bytes) if stream.step_bytes == int(stream.step_bytes) else stream.step_bytes
-        count = stream.accesses if stream.pattern == "strided" else math.ceil(stream.bytes_per_iteration / LINE_BYTES)
-        for number in range(count):
-            more = f" + {number * each}" if number else ""
-            yield f"(const char *){own} + (ptrdiff_t)({ahead}) * {step}{more}"
+        each = int(stream.step_bytes) if stream.step_bytes == int(stream.step_bytes) else stream.step_bytes
+        for line in range(math.ceil(stream.lines_per_iteration) or 1):
+            more = f" + {line * LINE_BYTES}" if line else ""
+            yield f"(const char *){own} + (ptrdiff_t)({ahead}) * {each}{more}"
     elif stream.pattern == "chase":
         yield f"{via if stream.via else own}[{ahead}]"
     elif stream.pattern == "lookup":
         yield f"{own}_of({via if stream.via else 'key'}[{ahead}])"
     else:
-        for number in range(stream.accesses):
-            at = f"({ahead}) * {stream.accesses} + {number}" if stream.accesses > 1 else ahead
-            yield f"&{own}[{via if stream.via else 'index'}[{at}]]"
+        yield f"&{own}[{via if stream.via else 'index'}[{ahead}]]"

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops.records import Loop, Policy
+from setebench.loops.records import Policy
 
 
 @runtime_checkable
@@ -20,12 +20,6 @@ class RunsLoops(Protocol):
         """The loops that it can run here: one whose instructions or memory are missing is left out."""
         ...
 
-    def describe_loop(self, name: str) -> Loop:
-        """What a loop is, with the cycles of an iteration measured on data in L1.
-
-        Raises `UsageError` for a name that `loop_names` doesn't have."""
-        ...
-
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
     ) -> NDArray[np.int64]:
@@ -33,11 +27,5 @@ class RunsLoops(Protocol):
         policy once, in an order drawn anew, from the same state of the data. What a policy without any prefetch runs
         holds no prefetch instruction.
 
-        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint or a switch that the machine lacks."""
-        ...
-
-    def check_loop(self, name: str) -> None:
-        """Hold the loop's result against one computed apart, for several policies.
-
-        Raises `SetebenchError` where they differ."""
+        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint that the machine lacks."""
         ...

@@ -47,10 +47,10 @@ Bytes = Annotated[int, Meta(ge=0, le=ADDRESSES)]
 class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stream of a loop.
 
-    `bytes_per_iteration` are the bytes of it that an iteration uses, in `accesses_per_iteration` accesses (of each
-    step, for a `lookup`). `stride_bytes` lies between consecutive accesses, negative downwards; 0 where the pattern has
-    no stride. `elements` is how many there are, and `extent_bytes` the span of addresses they lie in. `steps` is the
-    length of a lookup's chain of dependent accesses. `via` names the stream that holds the addresses or indices.
+    `bytes_per_iteration` are the bytes of it that an iteration uses (in each step, for a `lookup`). `stride_bytes` lies
+    between consecutive accesses, negative downwards; 0 where the pattern has no stride. `extent_bytes` is the span of
+    addresses that it goes through. `steps` is the length of a lookup's chain of dependent accesses. `via` names the
+    stream that holds the addresses or indices.
     `prefetched` says whether a policy prefetches it: streams that always hit, or that nobody can prefetch, are not.
     `address_cycles` is what it costs to compute one prefetch's address and issue it, in cycles of throughput.
     """
@@ -59,8 +59,6 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pattern: Pattern
     bytes_per_iteration: Amount
     stride_bytes: Annotated[int, Meta(ge=-ADDRESSES, le=ADDRESSES)] = 0
-    elements: Bytes = 0
-    accesses_per_iteration: Annotated[float, Meta(ge=1e-6, le=MOST_LINES)] = 1.0
     writes: bool = False
     extent_bytes: Bytes = 0
     steps: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -78,34 +76,23 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.pattern in ("sequential", "strided")
 
     @property
-    def accesses(self) -> int:
-        """Accesses of an iteration (of each step), as a whole number."""
-        return max(1, round(self.accesses_per_iteration))
-
-    @property
     def step_bytes(self) -> float:
         """How far a regular stream comes in an iteration."""
-        if self.pattern == "strided":
-            return self.stride_bytes * self.accesses_per_iteration
-        return self.bytes_per_iteration if self.pattern == "sequential" else 0.0
+        return {"strided": float(self.stride_bytes), "sequential": self.bytes_per_iteration}.get(self.pattern, 0.0)
 
     @property
     def lines_per_iteration(self) -> float:
         """Cache lines that an iteration touches for the first time: the prefetches that one stage needs."""
-        if self.pattern == "sequential":
-            return self.bytes_per_iteration / LINE_BYTES
-        if self.pattern == "strided":
-            return self.accesses_per_iteration * min(1.0, abs(self.stride_bytes) / LINE_BYTES)
-        lines = max(1.0, self.bytes_per_iteration / self.accesses_per_iteration / LINE_BYTES)
-        return self.accesses_per_iteration * lines * self.steps
+        if self.regular:
+            return min(abs(self.step_bytes), max(self.bytes_per_iteration, LINE_BYTES)) / LINE_BYTES
+        return max(1.0, self.bytes_per_iteration / LINE_BYTES) * self.steps
 
 
 class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A loop: its streams, the core cycles that an iteration takes on data in L1, the bytes that it goes through, and
     how many iterations one pass has. `unit` is what an iteration is, in the plural, for sentences and tables. A loop
     whose iterations are `dependent` can't overlap the misses of one with those of the next. `measured_cycles` are the
-    core cycles that an iteration takes now, on its own data, without software prefetches; 0 where nobody timed it.
-    `page_bytes` is the size of the pages that its data lie on; 0 stands for the largest that the machine has."""
+    core cycles that an iteration takes now, on its own data, without software prefetches; 0 where nobody timed it."""
 
     name: str
     streams: Annotated[tuple[Stream, ...], Meta(min_length=1)]
@@ -116,7 +103,6 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     dependent: bool = False
     measured_cycles: Cycles = 0.0
     threads_per_core: Annotated[int, Meta(ge=1, le=1024)] = 1
-    page_bytes: Bytes = 0
 
     def __post_init__(self) -> None:
         if sum(stream.lines_per_iteration for stream in self.streams) > MOST_LINES:
@@ -135,22 +121,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What is prefetched how far ahead, for every `prefetched` stream of a loop alike.
 
     Distances are in iterations of the loop, 0 for none. The L2 stage brings lines from memory with `l2_hint`, the L1
-    stage brings them on with `l1_hint`; one stage alone brings them all the way to where its hint fills. With
-    `hardware` off the hardware prefetchers are switched off, where the machine can do that. With `compiler` on, the
-    loop holds what the compiler puts in by itself (`-fprefetch-loop-arrays`) in place of both stages."""
+    stage brings them on with `l1_hint`; one stage alone brings them all the way to where its hint fills."""
 
     l1_distance: int = 0
     l1_hint: str = "t0"
     l2_distance: int = 0
     l2_hint: str = "t1"
-    hardware: bool = True
-    compiler: bool = False
 
     def __post_init__(self) -> None:
         if self.l1_distance < 0 or self.l2_distance < 0:
             raise UsageError("a prefetch distance can't be negative")
-        if self.compiler and self.stages:
-            raise UsageError("the compiler chooses its distances itself; a policy of the compiler's has none")
         for hint in (self.l1_hint, self.l2_hint):
             if hint not in HINTS:
                 raise UsageError(f"{hint!r} is no prefetch hint; use one of {', '.join(HINTS)}")

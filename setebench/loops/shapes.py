@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Pattern, Stream
@@ -50,95 +51,57 @@ class _Shape:
     dependent: bool = False
 
 
-def _lines(name: str, count: int, *, writes: bool = False, sharing: int = 1) -> Stream:
-    """A stream of whole lines, one an iteration; so many of them share one array."""
-    return Stream(
-        name=name,
-        pattern="sequential",
-        bytes_per_iteration=LINE_BYTES,
-        elements=count,
-        writes=writes,
-        extent_bytes=count * LINE_BYTES // sharing,
-    )
+def _stream(name: str, pattern: Pattern, extent: int, each: int = LINE_BYTES, **more: Any) -> Stream:
+    """A stream of so many bytes, of which an iteration uses `each`."""
+    return Stream(name=name, pattern=pattern, bytes_per_iteration=each, extent_bytes=extent, **more)
 
 
 def _items(name: str, item_bytes: int, count: int) -> Stream:
     """An array that is read from front to back, followed by hardware."""
-    return Stream(
-        name=name,
-        pattern="sequential",
-        bytes_per_iteration=item_bytes,
-        elements=count,
-        extent_bytes=count * item_bytes,
-        prefetched=False,
-    )
-
-
-def _strided(name: str, stride: int, count: int, *, extent: int, writes: bool = False) -> Stream:
-    return Stream(
-        name=name,
-        pattern="strided",
-        bytes_per_iteration=8,
-        stride_bytes=stride,
-        elements=count,
-        extent_bytes=extent,
-        writes=writes,
-    )
-
-
-def _anywhere(name: str, pattern: Pattern, via: str, extent: int, item_bytes: int = LINE_BYTES) -> Stream:
-    """Elements that another stream leads to."""
-    return Stream(
-        name=name,
-        pattern=pattern,
-        bytes_per_iteration=8,
-        elements=extent // item_bytes,
-        extent_bytes=extent,
-        via=via,
-    )
+    return _stream(name, "sequential", count * item_bytes, item_bytes, prefetched=False)
 
 
 def _matmul(size: int) -> _Shape:
     """Two rows of A times B by panels of one line: the next line is a whole row of B further on."""
     rows = min(MATMUL_ROWS, max(64, size // (2 * LINE_BYTES)))
-    panels = max(1, size // (rows * LINE_BYTES) - 1)
-    stride = LINE_BYTES * (panels + 1 | 1)  # an odd number of lines, so that rows begin in different sets
-    right = _strided("right matrix", stride, rows * panels, extent=rows * stride)
+    stride = LINE_BYTES * (max(2, size // (rows * LINE_BYTES)) | 1)  # odd, so that rows begin in different sets
+    right = _stream("right matrix", "strided", rows * stride, 8, stride_bytes=stride)
     return _Shape("rows of a panel", 8.0, max(rows, 16384 // rows * rows), (right, _items("left matrix", 16, rows)))
 
 
 def _spmv(size: int) -> _Shape:
     """Seven tenths are the vector, the rest non-zeros of 12 bytes."""
     non_zeros = max(LEAST_KEYS, int(0.3 * size) // 12)
-    vector = _anywhere("vector", "indirect", "columns", int(0.7 * size) // 8 * 8, 8)
+    vector = _stream("vector", "indirect", int(0.7 * size) // 8 * 8, 8, via="columns")
     return _Shape("non-zeros", 2.0, 32768, (_items("values", 8, non_zeros), _items("columns", 4, non_zeros), vector))
 
 
 def _triad(size: int) -> _Shape:
-    count = size // (3 * LINE_BYTES)
-    return _Shape("lines", 6.0, 16384, (_lines("b", count), _lines("c", count), _lines("a", count, writes=True)))
+    extent = size // (3 * LINE_BYTES) * LINE_BYTES
+    streams = [_stream(name, "sequential", extent, writes=name == "a") for name in "bca"]
+    return _Shape("lines", 6.0, 16384, streams)
 
 
 def _stencil(size: int) -> _Shape:
-    count = size // (STENCIL_FIELDS * LINE_BYTES)
+    """Streams of a field share its array."""
+    extent = size // (STENCIL_FIELDS * LINE_BYTES) * LINE_BYTES
     ways = ("centre", "row before", "row behind", "plane below", "plane above")
-    read = [
-        _lines(f"field {number}, {way}", count, sharing=len(ways)) for number in range(STENCIL_FIELDS) for way in ways
-    ]
-    return _Shape("lines of points", 80.0, 1024, (*read, _lines("result", count, writes=True)))
+    names = [f"field {number}, {way}" for number in range(STENCIL_FIELDS) for way in ways]
+    read = [_stream(name, "sequential", extent // len(ways)) for name in names]
+    return _Shape("lines of points", 80.0, 1024, (*read, _stream("result", "sequential", extent, writes=True)))
 
 
 def _records(size: int) -> _Shape:
-    count = size // (4 * LINE_BYTES)
-    return _Shape(
-        "records", 6.0, 16384, [_strided("records", 4 * LINE_BYTES, count, extent=4 * LINE_BYTES * count, writes=True)]
-    )
+    stride = 4 * LINE_BYTES
+    records = _stream("records", "strided", size // stride * stride, 8, stride_bytes=stride, writes=True)
+    return _Shape("records", 6.0, 16384, (records,))
 
 
 def _hash_join(size: int) -> _Shape:
-    buckets = 1 << max(1, (size // LINE_BYTES).bit_length() - 1)
+    """A table of a power of two of buckets, and keys to look for in it."""
+    extent = LINE_BYTES << max(1, (size // LINE_BYTES).bit_length() - 1)
     keys = _items("keys", 8, max(LEAST_KEYS, size // 128))
-    return _Shape("probes", 10.0, 16384, (keys, _anywhere("buckets", "lookup", "keys", buckets * LINE_BYTES)))
+    return _Shape("probes", 10.0, 16384, (keys, _stream("buckets", "lookup", extent, 8, via="keys")))
 
 
 def _tree_search(size: int) -> _Shape:
@@ -147,21 +110,13 @@ def _tree_search(size: int) -> _Shape:
     while (FAN_OUT ** (levels + 1) - 1) // (FAN_OUT - 1) * LINE_BYTES <= 1.5 * size:
         levels += 1
     extent = (FAN_OUT**levels - 1) // (FAN_OUT - 1) * LINE_BYTES
-    nodes = Stream(
-        name="nodes",
-        pattern="lookup",
-        bytes_per_iteration=LINE_BYTES,
-        elements=extent // LINE_BYTES,
-        extent_bytes=extent,
-        steps=levels - 1,
-        via="searched keys",
-    )
+    nodes = _stream("nodes", "lookup", extent, steps=levels - 1, via="searched keys")
     return _Shape("searches", 20.0, 8192, (_items("searched keys", 4, LEAST_KEYS), nodes))
 
 
 def _list(size: int) -> _Shape:
     count = size // LINE_BYTES
-    nodes = _anywhere("nodes", "chase", "index", count * LINE_BYTES)
+    nodes = _stream("nodes", "chase", count * LINE_BYTES, 8, via="index")
     return _Shape("nodes", 2.0, 8192, (_items("index", 8, count), nodes), dependent=True)
 
 
@@ -189,12 +144,11 @@ def shape(name: str) -> Loop:
     if size < LEAST_BYTES:
         raise UsageError(f"{name!r} is too small: a loop goes through {LEAST_BYTES} bytes at least")
     own = _SHAPES[match["loop"]](size)
-    streams = tuple(own.streams)
     return Loop(
         name=name,
-        streams=streams,
+        streams=tuple(own.streams),
         cycles_per_iteration=own.cycles,
-        working_set_bytes=sum(stream.extent_bytes for stream in streams),
+        working_set_bytes=sum(stream.extent_bytes for stream in own.streams),
         iterations=own.iterations,
         unit=own.unit,
         dependent=own.dependent,

@@ -22,7 +22,7 @@ from setebench.host import lock
 from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
-from setebench.loops import Loop, Policy
+from setebench.loops import Policy
 from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison
@@ -66,7 +66,7 @@ class NativeMachine:
         _engine.guard_install()
         self._open = True
         self._counting: NativeCounting | None = None
-        self._loops = NativeLoops(prefetch_hints(), self._switches, self._cycles_per_tick)
+        self._loops = NativeLoops(prefetch_hints())
         self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
         self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
         self._rng = np.random.default_rng()
@@ -167,21 +167,12 @@ class NativeMachine:
         """See `setebench.loops.RunsLoops`."""
         return self._loops.names()
 
-    def describe_loop(self, name: str) -> Loop:
-        """See `setebench.loops.RunsLoops`. A name may have a size: `hash_join@256K`."""
-        with pinned(self._cpu):
-            return self._loops.describe(name)
-
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
     ) -> NDArray[np.int64]:
         """See `setebench.loops.RunsLoops`. Raises `UsageError` also for a distance beyond the loop's arrays."""
         with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
             return self._loops.run(name, policies, rounds, seed)
-
-    def check_loop(self, name: str) -> None:
-        """See `setebench.loops.RunsLoops`."""
-        self._loops.check(name)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

@@ -66,17 +66,10 @@ def test_a_table_in_level_1_is_not_prefetched(answered: Document) -> None:
     assert answered["advice.hash_join@8K.speedup"].value == 1.0
 
 
-def test_what_can_not_be_run_is_unavailable_with_its_reason(answered: Document) -> None:
-    for baseline in ("prefetchers_off", "compiler"):
-        finding = answered[f"advice.list.speedup.{baseline}"]
-        assert finding.outcome is Outcome.UNAVAILABLE and finding.reason
-
-
-def test_the_figure_has_bars_and_a_curve_for_each_loop(answered: Document) -> None:
+def test_the_figure_has_curves_for_each_loop(answered: Document) -> None:
     figure = advice_figure(answered.evidence)
-    axes = [each for part in figure.subfigs for each in part.axes]
-    assert len(axes) == 3
-    assert any(line.get_label() == "advised" for line in axes[1].lines)
+    assert len(figure.axes) == 2
+    assert any(line.get_label() == "advised" for line in figure.axes[0].lines)
 
 
 def test_a_described_loop_prints_c(table: Path, tmp_path: Path) -> None:
@@ -91,11 +84,10 @@ def test_a_described_loop_prints_c(table: Path, tmp_path: Path) -> None:
     assert machine["evidence"]["described"]["code"] in result.stdout
 
 
-@pytest.mark.parametrize("text", ["name = ", 'name = "l"\n', None])
-def test_a_bad_description_is_one_line(table: Path, tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize("text", ["name = ", 'name = "l"\n'])
+def test_a_bad_description_is_one_line(table: Path, tmp_path: Path, text: str) -> None:
     path = tmp_path / "loop.toml"
-    if text is not None:
-        path.write_text(text)
+    path.write_text(text)
     result = _run("--result", str(table), "--describe", str(path))
     assert result.exit_code == 2 and "Error:" in result.output and len(result.output.strip().splitlines()) <= 3
 
@@ -138,7 +130,6 @@ def _proof(ticks: np.ndarray) -> Proof:  # type: ignore[type-arg]
         tried=policies,
         sweep=policies,
         folklore=policies[1:],
-        absent={},
     )
 
 
@@ -150,15 +141,6 @@ def test_choosing_and_timing_apart_does_not_flatter_the_best_of_many() -> None:
         proof = _proof(np.asarray(1e6 * rng.lognormal(0, 0.05, (16, 31)), dtype=np.int64))
         behind.append(proof.ratio(Policy(), proof.best_of(proof.sweep)).value)
     assert abs(np.mean(behind) - 1) < 0.01
-
-
-def test_intervals_of_ratios_hold_the_truth_as_often_as_they_say() -> None:
-    rng, held = np.random.default_rng(4), 0
-    for _ in range(300):
-        ticks = rng.lognormal(0, 0.03, (24, 2)) * rng.lognormal(0, 0.2, (24, 1)) * [1.2e6, 1e6]
-        ratio = _proof(ticks.astype(np.int64)).ratio(Policy(), Policy(l1_distance=1))
-        held += ratio.low <= 1.2 <= ratio.high
-    assert 0.9 <= held / 300 <= 0.995
 
 
 # -- the score --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ NEAR, FAR = (1, 2, 8, 16, 64), (4, 16, 64)
 
 def _line_loop(name: str, streams: int, cycles: float) -> Loop:
     each = tuple(
-        Stream(name=f"s{k}", pattern="sequential", bytes_per_iteration=64, accesses_per_iteration=2.0)
+        Stream(name=f"s{k}", pattern="sequential", bytes_per_iteration=64, extent_bytes=33 * MIB)
         for k in range(streams)
     )
     # 33 MiB each: a power of two would put all streams' pages into one set of a TLB

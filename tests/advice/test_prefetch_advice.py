@@ -11,7 +11,6 @@ import pytest
 from documents import make_document
 
 import setebench
-from setebench.errors import UsageError
 from setebench.loops import Policy
 from setebench.loops.advice import Advisor, loop_of
 from setebench.loops.code import c_code
@@ -75,17 +74,6 @@ def test_no_distance_needs_more_lines_than_there_are_entries_for() -> None:
         assert advisor.choice().furthest * advisor.lines <= 10 + advisor.lines
 
 
-def test_threads_of_a_core_share_its_entries_unless_each_has_its_own() -> None:
-    alone = shape("triad")
-    together = msgspec.structs.replace(alone, threads_per_core=4)
-    own = _table("knc", mshr__l1__shared_by_smt=False, mshr__l2__shared_by_smt=False)
-    advisors = [
-        Advisor(loop, table) for loop, table in ((alone, _table("knc")), (together, _table("knc")), (together, own))
-    ]
-    cycles = [advisor.expected(advisor.choice()) for advisor in advisors]
-    assert cycles[1] > 2.5 * cycles[0] and cycles[2] == cycles[0]
-
-
 def test_reasons_name_the_findings_they_rest_on() -> None:
     advice = setebench.prefetch_advice(make_document(list(truth(load("knc")))), shape("triad"))
     text = " ".join(advice.why)
@@ -111,19 +99,6 @@ def test_what_is_missing_is_named_and_taken_for_what_is_plausible() -> None:
     assert advice.needs["mshr.l1.prefetch"] == "not in the result"
     assert advice.policy.stages
     assert any("not measured" in sentence for sentence in advice.why)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"cycles_per_iteration": -1.0}, "cycles_per_iteration"),
-        ({"streams": []}, "stream"),
-        ({"streems": []}, "streems"),
-    ],
-)
-def test_a_description_that_makes_no_sense_is_refused_in_one_line(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        loop_of({**PROBE, **changed})
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 1000])

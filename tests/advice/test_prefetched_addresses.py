@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 import setebench.native.loops
-from setebench.loops import LINE_BYTES
+from setebench.loops import LINE_BYTES, Policy
 from setebench.loops.shapes import FAN_OUT, shape
-from setebench.native.loops.data import Data, Memory, prepare
+from setebench.native.loops.data import Data, Memory, Prepared, prepare
 
 NEAR, FAR, MOST = 3, 16, 1 << 20
 WRITING = """
@@ -41,7 +41,7 @@ Used = Callable[[Data, NDArray[np.int64]], NDArray[np.int64]]
 
 
 def _begin(data: Data, array: int) -> int:
-    return int(data.operands()[array])
+    return int(data.arrays[array].ctypes.data)
 
 
 def _triad(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -53,18 +53,10 @@ def _matmul(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
     return _begin(data, 2) + i % rows * row * 8 + i // rows * LINE_BYTES
 
 
-def _bucket(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
-    hashes = data.arrays[0][i] * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(data.sizes[0])
-    return _begin(data, 1) + LINE_BYTES * hashes.astype(np.int64)
-
-
 USED: dict[str, Used] = {
     "triad": _triad,
-    "strided": lambda data, i: _begin(data, 0) + 4 * LINE_BYTES * i,
     "matmul": _matmul,
     "spmv": lambda data, i: _begin(data, 4) + 8 * data.arrays[2][i].astype(np.int64),
-    "hash_join": _bucket,
-    "list": lambda data, i: data.arrays[0][i].astype(np.int64),
 }
 
 
@@ -80,10 +72,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "writing.so"))
 
 
-def _prefetched(library: ctypes.CDLL, name: str, data: Data, count: int) -> list[NDArray[np.int64]]:
+def _prefetched(library: ctypes.CDLL, name: str, prepared: Prepared, count: int) -> list[NDArray[np.int64]]:
     """Addresses of the L1 and the L2 stage, in order, of one pass of so many iterations."""
-    operands, places = data.operands(), np.zeros((MOST, 2), dtype=np.int64)
-    operands[-5:] = (0, count, NEAR, FAR, 0)
+    operands = prepared.operands(0, Policy(l1_distance=NEAR, l2_distance=FAR))
+    places, operands[-4] = np.zeros((MOST, 2), dtype=np.int64), count
     library.write_to(ctypes.c_void_p(places.ctypes.data))
     getattr(library, f"public_{name}")(ctypes.c_void_p(operands.ctypes.data))
     found = places[: library.count()]
@@ -95,7 +87,7 @@ def test_a_prefetch_is_of_what_the_iteration_a_distance_later_uses(library: ctyp
     memory = Memory()
     prepared = prepare(shape(f"{name}@256K"), memory)
     count = min(prepared.each, 4096 // prepared.data.granule * prepared.data.granule)
-    for found, distance in zip(_prefetched(library, name, prepared.data, count), (NEAR, FAR), strict=True):
+    for found, distance in zip(_prefetched(library, name, prepared, count), (NEAR, FAR), strict=True):
         used = USED[name](prepared.data, np.arange(count - FAR, dtype=np.int64) + distance)
         assert (found[: len(used)] == used).all()
     memory.release()
@@ -110,6 +102,6 @@ def test_every_node_of_a_search_is_prefetched(library: ctypes.CDLL) -> None:
     first = (FAN_OUT ** (levels - 1) - 1) // (FAN_OUT - 1)
     ranks = np.searchsorted(np.sort(tree), wanted[:2048])
     leaves = set((_begin(prepared.data, 1) + LINE_BYTES * (first + ranks // FAN_OUT)).tolist())
-    for found in _prefetched(library, "tree_search", prepared.data, 2048):
+    for found in _prefetched(library, "tree_search", prepared, 2048):
         assert len(leaves - set(found.tolist())) <= FAR and (found % LINE_BYTES == 0).all()
     memory.release()

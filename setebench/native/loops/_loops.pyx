@@ -13,7 +13,6 @@ cdef extern from "loops.h" nogil:
         pass
     ctypedef void (*setebench_version)(setebench_loop *loop)
     setebench_version setebench_versions[8][6][6]
-    setebench_version setebench_compilers[8]
     int64_t setebench_loop_ticks(setebench_version version, setebench_loop *loop, int64_t passes, int64_t before,
                                  int64_t lead)
 
@@ -21,12 +20,11 @@ WORDS = sizeof(setebench_loop) // 8
 """Of a loop's operands: 5 addresses, 4 sizes, first and count of a pass, near and far distance, sum (loops.h)."""
 
 
-def version(int loop, int l1_hint, int l2_hint, bint compiler=False):
-    """Where the code of a version begins: with these hints, or with what the compiler puts in itself; 0 where that has
-    no such option. Raises `IndexError` for a loop or a hint that isn't there."""
+def version(int loop, int l1_hint, int l2_hint):
+    """Where the code of a version with these hints begins. Raises `IndexError` for a loop or a hint that isn't there."""
     if not (0 <= loop < SETEBENCH_LOOPS and 0 <= l1_hint < SETEBENCH_HINTS and 0 <= l2_hint < SETEBENCH_HINTS):
         raise IndexError(f"no version of loop {loop} with hints {l1_hint} and {l2_hint}")
-    return <uintptr_t>(setebench_compilers[loop] if compiler else setebench_versions[loop][l1_hint][l2_hint])
+    return <uintptr_t>setebench_versions[loop][l1_hint][l2_hint]
 
 
 def ticks(uintptr_t code, uintptr_t operands, int64_t passes=1, int64_t before=0, int64_t lead=0):

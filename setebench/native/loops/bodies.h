@@ -29,10 +29,6 @@
         fetch(near_hint, (address) + near * (step));   \
     } while (0)
 
-/* Where a run over `rows` that has come to k must stop, for a stage that is `ahead` to begin anew at the first row. */
-#define BEFORE(rows, k, ahead) ((k) < (rows) - (ahead) ? (rows) - (ahead) : (rows))
-#define NEARER(one, other) ((one) < (other) ? (one) : (other))
-
 /* Hints by number, in the order of setebench.loops.HINTS. */
 INLINED void fetch(const int hint, const void *address)
 {
@@ -122,22 +118,17 @@ BODY(matmul)
     for (int64_t panel = loop->first / rows; panel < end; panel++) {
         const double *line = right + 8 * panel;
         pair sums[2][4] = {{{0}}};
-        /* a stage that has reached the panel's last row goes on with the first of the next */
-        for (int64_t k = 0, stop; k < rows; k = stop) {
-            stop = BEFORE(rows, k, far);
-            stop = NEARER(stop, BEFORE(rows, k, near));
-            const double *far_line = line + (k + far < rows ? far * row : (far - rows) * row + 8);
-            const double *near_line = line + (k + near < rows ? near * row : (near - rows) * row + 8);
-            for (int64_t i = k; i < stop; i++, line += row, far_line += row, near_line += row) {
-                fetch(far_hint, far_line);
-                fetch(near_hint, near_line);
-                const pair one = {left[i], left[i]}, other = {left[rows + i], left[rows + i]};
-                for (int j = 0; j < 4; j++) {
-                    const pair two = load_pair(line + 2 * j);
-                    sums[0][j] += one * two;
-                    sums[1][j] += other * two;
-                }
+        for (int64_t k = 0; k < rows; k++) {
+            /* a stage that has reached the panel's last row goes on with the first of the next */
+            fetch(far_hint, line + (k + far < rows ? far * row : (far - rows) * row + 8));
+            fetch(near_hint, line + (k + near < rows ? near * row : (near - rows) * row + 8));
+            const pair one = {left[k], left[k]}, other = {left[rows + k], left[rows + k]};
+            for (int j = 0; j < 4; j++) {
+                const pair two = load_pair(line + 2 * j);
+                sums[0][j] += one * two;
+                sums[1][j] += other * two;
             }
+            line += row;
         }
         for (int j = 0; j < 4; j++) {
             store_pair(product + 8 * panel + 2 * j, sums[0][j]);

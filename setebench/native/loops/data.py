@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops import LINE_BYTES, Loop
+from setebench.loops import LINE_BYTES, Loop, Policy
 from setebench.loops.shapes import FAN_OUT, STENCIL_FIELDS
 from setebench.native.loops._loops import WORDS
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
@@ -75,28 +75,15 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A loop's data. `arrays` and `sizes` are in the order of bodies.h, `written` is the array that the loop writes
-    (None where its result is a sum), of which the first `compared` elements count. The loop has `total` iterations, and
-    any run has a multiple of `granule`."""
+    """A loop's data. `arrays` and `sizes` are in the order of bodies.h. The loop has `total` iterations, any run a
+    multiple of `granule`. `offsets` are elements of each array before the one that the loop's address is of."""
 
     arrays: Sequence[Array]
     sizes: Sequence[int]
     total: int
-    written: int | None = None
-    compared: int | None = None
     granule: int = 1
     largest_distance: int = LARGEST_DISTANCE
-    offsets: Sequence[int] = ()
-    """Elements of each array before the one that the loop's address is of; none unless given."""
-
-    def operands(self) -> NDArray[np.int64]:
-        """The words that a compiled loop is called with; its pass and distances are still to be set."""
-        offsets = self.offsets or (0,) * len(self.arrays)
-        words = np.zeros(WORDS, dtype=np.int64)
-        pairs = zip(self.arrays, offsets, strict=True)
-        words[: len(self.arrays)] = [array.ctypes.data + offset * array.itemsize for array, offset in pairs]
-        words[5 : 5 + len(self.sizes)] = self.sizes
-        return words
+    offsets: Sequence[int] = (0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -121,6 +108,15 @@ class Prepared:
     def repeats(self) -> int:
         """Passes of one timed run: 1, unless the data are of a single short pass."""
         return -(-TIMED_ITERATIONS // self.each) if self.passes == 1 else 1
+
+    def operands(self, first: int, policy: Policy) -> NDArray[np.int64]:
+        """The words that a compiled loop is called with (loops.h) for a pass."""
+        words, data = np.zeros(WORDS, dtype=np.int64), self.data
+        for at, (array, offset) in enumerate(zip(data.arrays, data.offsets, strict=False)):
+            words[at] = array.ctypes.data + offset * array.itemsize
+        words[5 : 5 + len(data.sizes)] = data.sizes
+        words[-5:] = (first, self.each, policy.l1_distance, policy.l2_distance, 0)
+        return words
 
     def begin(self, number: int) -> int:
         """Iteration with which a pass begins, when so many were run before. All data come in turn, but no part behind
@@ -148,39 +144,40 @@ def prepare(loop: Loop, memory: Memory) -> Prepared:
 
 def _matmul(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     right, left = loop.streams
-    rows, row = left.elements, right.stride_bytes // 8
+    rows, row = left.extent_bytes // 16, right.stride_bytes // 8
     arrays = (
         memory.array(2 * row, np.float64),
         memory.holding(rng.random(2 * rows)),
         memory.holding(rng.random(rows * row)),
     )
-    return Data(arrays=arrays, sizes=(rows, row), total=right.elements, written=0, granule=rows, largest_distance=rows)
+    return Data(arrays=arrays, sizes=(rows, row), total=rows * (row // 8 - 1), granule=rows, largest_distance=rows)
 
 
 def _spmv(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     values, _, vector = loop.streams
-    blocks = values.elements // BLOCK_NON_ZEROS
+    elements = vector.extent_bytes // 8
+    blocks = values.extent_bytes // 8 // BLOCK_NON_ZEROS
     count = blocks * BLOCK_NON_ZEROS
     lengths = rng.permuted(np.tile(np.arange(BLOCK_ROWS), (blocks, 1)), axis=1).ravel()
     arrays = (
         memory.array(len(lengths), np.float64),
         memory.holding(rng.random(count)),
-        memory.holding(rng.integers(0, vector.elements, count, dtype=np.int32), LARGEST_DISTANCE),
+        memory.holding(rng.integers(0, elements, count, dtype=np.int32), LARGEST_DISTANCE),
         memory.holding(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
-        memory.holding(rng.random(vector.elements)),
+        memory.holding(rng.random(elements)),
     )
     sizes = (BLOCK_ROWS, BLOCK_NON_ZEROS)
-    return Data(arrays=arrays, sizes=sizes, total=count, written=0, granule=BLOCK_NON_ZEROS)
+    return Data(arrays=arrays, sizes=sizes, total=count, granule=BLOCK_NON_ZEROS)
 
 
 def _triad(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
-    count = loop.streams[0].elements
+    count = loop.streams[0].extent_bytes // LINE_BYTES
     filled = [memory.holding(rng.random(8 * count)) for _ in range(2)]
-    return Data(arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count, written=0)
+    return Data(arrays=(memory.array(8 * count, np.float64), *filled), sizes=(), total=count)
 
 
 def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
-    points = 8 * loop.streams[0].elements
+    points = loop.streams[-1].extent_bytes // 8
     row, rows = (STENCIL_ROW, STENCIL_ROWS) if points >= 4 * STENCIL_ROW * STENCIL_ROWS else (8, 2)
     plane = row * rows
     planes = max(1, points // plane - 2)
@@ -191,29 +188,29 @@ def _stencil(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         arrays=(memory.array(plane * planes, np.float64), fields),
         sizes=(row, plane, spacing, STENCIL_FIELDS),
         total=plane * planes // 8,
-        written=0,
         offsets=(0, 8),
     )
 
 
 def _strided(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     (stream,) = loop.streams
-    words = stream.stride_bytes // 8
-    records = memory.array(words * stream.elements, np.uint64)
-    records[::words] = rng.integers(0, 1 << 63, stream.elements, dtype=np.uint64)
-    return Data(arrays=(records,), sizes=(5, 11), total=stream.elements, written=0)  # any two bits of 64
+    count, words = stream.extent_bytes // stream.stride_bytes, stream.stride_bytes // 8
+    records = memory.array(words * count, np.uint64)
+    records[::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
+    return Data(arrays=(records,), sizes=(5, 11), total=count)  # any two bits of 64
 
 
 def _hash_join(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     """A table that fills the size, and probes of keys that are in it, in random order."""
     probed, table = loop.streams
-    bits = table.elements.bit_length() - 1
+    buckets = table.extent_bytes // LINE_BYTES
+    bits = buckets.bit_length() - 1
     # different numbers, as each has its own upper part, and none is 0
-    count = int(4 * table.elements * FILLED_SLOTS)
+    count = int(4 * buckets * FILLED_SLOTS)
     keys = np.arange(1, 1 + count, dtype=np.uint64) << np.uint64(24) | rng.integers(0, 1 << 24, count, np.uint64)
-    drawn = keys[rng.integers(0, count, probed.elements)]
-    buckets = _buckets(keys, rng.integers(0, 1 << 63, count, dtype=np.uint64), bits)
-    arrays = (memory.holding(drawn, LARGEST_DISTANCE), memory.holding(buckets.ravel()))
+    drawn = keys[rng.integers(0, count, probed.extent_bytes // 8)]
+    filled = _buckets(keys, rng.integers(0, 1 << 63, count, dtype=np.uint64), bits)
+    arrays = (memory.holding(drawn, LARGEST_DISTANCE), memory.holding(filled.ravel()))
     return Data(arrays=arrays, sizes=(64 - bits,), total=len(drawn))
 
 
@@ -245,7 +242,7 @@ def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         below = FAN_OUT ** (levels - level - 1)  # a child's keys, and the one that follows it
         first = np.arange(FAN_OUT**level, dtype=np.int64)[:, None] * FAN_OUT * below
         tree.append(keys[first + np.arange(1, FAN_OUT) * below - 1].ravel())
-    searched = rng.integers(0, int(keys[-1]) + 2, wanted.elements, dtype=np.int32)
+    searched = rng.integers(0, int(keys[-1]) + 2, wanted.extent_bytes // 4, dtype=np.int32)
     return Data(
         arrays=(
             memory.holding(searched, LARGEST_DISTANCE),
@@ -255,15 +252,13 @@ def _tree_search(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
         ),
         sizes=(levels,),
         total=len(searched),
-        written=2,
-        compared=len(searched),
         offsets=(0, 0, 0, LARGEST_DISTANCE),
     )
 
 
 def _list(loop: Loop, memory: Memory, rng: np.random.Generator) -> Data:
     """A list through lines in random order that ends where it began, and pointers to its nodes in the list's order."""
-    count, words = loop.streams[1].elements, LINE_BYTES // 8
+    count, words = loop.streams[1].extent_bytes // LINE_BYTES, LINE_BYTES // 8
     nodes = memory.array(words * count, np.uint64)
     nodes[1::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)
     order = rng.permutation(count)

@@ -24,9 +24,6 @@ typedef void (*setebench_version)(struct setebench_loop *loop);
  * then setebench.loops.HINTS. */
 extern const setebench_version setebench_versions[SETEBENCH_LOOPS][SETEBENCH_HINTS][SETEBENCH_HINTS];
 
-/* The versions without stages, with the prefetches that the compiler itself puts in; null where it has no such option. */
-extern const setebench_version setebench_compilers[SETEBENCH_LOOPS];
-
 /* Run a version `passes` times; ticks of all of them together. Before, and not timed, it goes through `lead` iterations
  * from `before` on, so that what comes first was prefetched like all the rest. */
 int64_t setebench_loop_ticks(setebench_version version, struct setebench_loop *loop, int64_t passes, int64_t before,
