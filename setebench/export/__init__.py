@@ -1,7 +1,7 @@
 """Findings as configuration for other tools: compilers, libraries, simulators, topology tools.
 
-One module of `formats/` is one format. A value that a result does not settle is left out and named; what a format needs
-and nobody measured is marked as assumed.
+Modules of `formats/` hold formats that are alike. A value that a result does not settle is left out and named; what a
+format needs and nobody measured is marked as assumed.
 """
 
 from __future__ import annotations

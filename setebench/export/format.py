@@ -47,15 +47,15 @@ class Sheet:
                 getattr(found.setdefault(part, Sheet()), kind)[name] = each
         return found
 
-    def nested(self) -> dict[str, Any]:
-        """The bare values by their names as paths, `a.b.c`."""
+    def nested(self, member: Callable[[str, Value], object] = lambda _, each: each.value) -> dict[str, Any]:
+        """The values (what `member` makes of path and value) by their names as paths, `a.b.c`."""
         root: dict[str, Any] = {}
         for path, each in self.values.items():
             *tables, name = path.split(".")
             node = root
             for table in tables:
                 node = node.setdefault(table, {})
-            node[name] = each.value
+            node[name] = member(path, each)
         return root
 
     def provenance(self, about: Iterable[str]) -> dict[str, object]:
@@ -84,12 +84,12 @@ class Format:
         return "\n".join(self.lines(source, sheet)) + "\n"
 
 
-def commented(mark: str, what: str, body: Callable[[Sheet], Iterable[str]]) -> Callable[[Source, Sheet], Iterator[str]]:
-    """Lines of a format with comments: what it is, its body, and what was left out."""
+def commented(
+    name: str, mark: str, title: str, rows: Callable[[Source], Iterable[Row]], body: Callable[[Sheet], Iterable[str]]
+) -> Format:
+    """A format with comments: what it is, its body, and what was left out."""
 
     def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-        yield from source.heading(mark, what)
-        yield from body(sheet)
-        yield from sheet.missing(mark)
+        return iter((*source.heading(mark, title), *body(sheet), *sheet.missing(mark)))
 
-    return lines
+    return Format(name, title, rows, lines)

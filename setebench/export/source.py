@@ -3,7 +3,7 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -11,18 +11,7 @@ from typing import Annotated
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.export.values import (
-    Known,
-    Open,
-    Origin,
-    Row,
-    Value,
-    assumed,
-    derived,
-    exact,
-    weakest,
-    with_assumption,
-)
+from setebench.export.values import Known, Open, Origin, Row, Value, assumed, derived, exact, with_assumption
 from setebench.results import Document, Finding, Outcome
 
 ORIGINS = {Outcome.MEASURED: Origin.MEASURED, Outcome.ABSENT: Origin.MEASURED, Outcome.AT_LEAST: Origin.AT_LEAST}
@@ -133,18 +122,14 @@ class Source:
     # -- caches ----------------------------------------------------------------------------------------------------
 
     def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes") -> Known:
-        """A cache's size in units of `unit_bytes`; rounded down, so that nothing is promised that there isn't."""
-        how = f"in {unit}" if unit_bytes > 1 else ""
-        return derived(lambda size: size / unit_bytes, unit, (self.whole(level),), how, int)
-
-    def whole(self, level: int) -> Known:
-        """A cache's size in bytes; open where it is a bound that the level before it passes."""
-        name = f"cache.l{level}.size"
-        own, before = self.get(name), self.get(f"cache.l{level - 1}.size")
-        if isinstance(own, Open) or isinstance(before, Open) or own.origin is not Origin.AT_LEAST:
-            return own
-        less = float(own.value) <= float(before.value)
-        return Open(name, f"only at least {own.value} bytes, which level {level - 1} has as well") if less else own
+        """A cache's size in units of `unit_bytes`, rounded down, so that nothing is promised that there isn't; open
+        where it is a bound that the level before passes."""
+        own, before = (self.get(f"cache.l{each}.size") for each in (level, level - 1))
+        match own, before:
+            case Value(value, _, Origin.AT_LEAST), Value(inner) if float(value) <= float(inner):
+                less = f"only at least {value} bytes, which level {level - 1} has as well"
+                return Open(f"cache.l{level}.size", less)
+        return derived(lambda size: size / unit_bytes, unit, (own,), f"in {unit}" if unit_bytes > 1 else "", int)
 
     def ways(self, level: int) -> Known:
         """A cache's associativity."""
@@ -156,11 +141,8 @@ class Source:
 
     def sets(self, level: int) -> Known:
         """Sets of a cache: size over ways and line; a fraction where they don't fit together."""
-        inputs = (self.whole(level), self.ways(level), self.line(level))
-        how = "size / (ways x line)"
-        return derived(
-            lambda size, way, line: size / (way * line), "sets", inputs, how, lambda n: n if n % 1 else int(n)
-        )
+        inputs = (self.size(level), self.ways(level), self.line(level))
+        return derived(lambda size, way, line: size / (way * line), "sets", inputs, "size / (ways x line)", _whole)
 
     def buildable(self, level: int, known: Known, power_of_two: bool = True) -> Known:
         """`known` of a cache's geometry, for a tool that builds the cache: open for a bound, and where size, ways and
@@ -180,24 +162,23 @@ class Source:
         known, ways = self._known(parameter), self.ways(level)
         if isinstance(known, Open):
             return known
-        word = names.get(str(known.value))
-        if known.value == "tree_plru" and (isinstance(ways, Open) or ways.value not in tree_ways):
-            word = None
-        return Open(parameter, f"no {known.value} of these ways there") if word is None else replace(known, value=word)
+        fits = known.value != "tree_plru" or (isinstance(ways, Value) and ways.value in tree_ways)
+        if not fits or known.value not in names:
+            return Open(parameter, f"no {known.value} of these ways there")
+        return replace(known, value=names[str(known.value)])
 
     def tlb(self, level: int) -> tuple[Known, Known]:
-        """Entries of a TLB and its ways, which no finding says; simulators have a power of two of sets."""
+        """Entries of a TLB and its ways, which no finding says: all of them at level 1, then the most up to 16 with
+        which sets are a power of two, as simulators have them."""
         entries = self.count(f"tlb.l{level}.entries.4k")
         if isinstance(entries, Open):
             return entries, entries
-        count, how = int(entries.value), "fully associative is assumed"
-        ways = count
-        if level > 1:
-            fitting = (n for n in range(MOST_TLB_WAYS, 0, -1) if count % n == 0 and (count // n).bit_count() == 1)
-            ways, how = next(fitting, 0), f"the most ways up to {MOST_TLB_WAYS} that make a power of two of sets"
-        if not ways:
-            reason = f"{count} entries are no power of two of sets with up to {MOST_TLB_WAYS} ways"
-            return entries, Open(entries.parameters[0], reason)
+        count = int(entries.value)
+        tried = [count] if level == 1 else range(MOST_TLB_WAYS, 0, -1)
+        ways = next((n for n in tried if count % n == 0 and (count // n).bit_count() == 1), None)
+        if ways is None:
+            return entries, Open(entries.parameters[0], f"{count} entries are no power of two of sets")
+        how = f"ways are assumed: all at level 1, then up to {MOST_TLB_WAYS} that make a power of two of sets"
         return entries, with_assumption(replace(entries, value=ways, unit="ways", low=None, high=None), how)
 
     # -- times and rates -------------------------------------------------------------------------------------------
@@ -210,10 +191,6 @@ class Source:
         """Load to use in nanoseconds, by the clock of the same run."""
         inputs = (self.latency(level), self.hertz())
         return derived(lambda cycles, rate: cycles / rate * GIGA, "ns", inputs, "cycles over clock", float)
-
-    def less(self, level: int, cycles: float, how: str = "") -> Known:
-        """A cache's latency less what a simulator adds before it, rounded, at least 1."""
-        return derived(lambda own: max(own - cycles, 1), "cycles", (self.latency(f"l{level}"),), how if cycles else "")
 
     def hertz(self) -> Known:
         """Core cycles per second while measuring."""
@@ -228,13 +205,11 @@ class Source:
         known = derived(lambda cycles: cycles, "instructions", (self.latency("memory"),))
         return with_assumption(known, "one instruction a cycle is assumed")
 
-    def bandwidth(self, level: str, kernel: str = "load", threads: int = 1) -> Known:
-        """GB/s (10^9 bytes that the program moved) of a streaming kernel, in the widest accesses that were measured."""
-        names = [f"bandwidth.{level}.{kernel}.{width}.threads_{threads}" for width in WIDTHS]
-        there = [name for name in names if name in self.findings]
-        return (
-            self.first(*there) if there else Open(f"bandwidth.{level}.{kernel}", f"not measured with {threads} threads")
-        )
+    def bandwidth(self, level: str, kernel: str = "load") -> Known:
+        """Bytes a second (findings are in GB/s, 10^9 bytes that the program moved) of a streaming kernel and one
+        thread, in the widest accesses that were measured."""
+        start = f"bandwidth.{level}.{kernel}"
+        return derived(lambda giga: giga * GIGA, "bytes/s", (self.first(*(f"{start}.{w}.threads_1" for w in WIDTHS)),))
 
     # -- prefetchers -----------------------------------------------------------------------------------------------
 
@@ -259,25 +234,24 @@ class Source:
         known = self.flag(f"{prefetcher}.present")
         return isinstance(known, Value) and bool(known.value)
 
-    def nearest(self, level: int, names: Sequence[tuple[str, str]], none: str | None = None) -> Known:
-        """A simulator's name for the first of `names` (kind, name) that is present; `none` where every kind was looked
-        for and is absent; open where nothing that it has was found and something is unsettled."""
-        where, end = f"prefetcher.l{level}", ".present"
-        found = [name for name in self.findings if name.startswith(f"{where}.") and name.endswith(end)]
-        there = [name[len(where) + 1 : -len(end)] for name in found if self.present(name.removesuffix(end))]
-        looked = [self.flag(name) for name in found]
-        for kind, name in names:
-            if kind in there:
-                others = ", ".join(other for other in there if other != kind)
-                why = f"nearest in kind to l{level}.{kind}" + (f"; not expressed: {others}" if others else "")
-                return replace(assumed(name, "", why), parameters=(f"{where}.{kind}.present",))
-        if there:
-            return Open(where, f"the simulator has no kind like {', '.join(there)}")
-        absent = [known for known in looked if isinstance(known, Value)]
-        unsettled = [known for known in looked if isinstance(known, Open)]
-        if unsettled or not absent or none is None:
-            return unsettled[0] if unsettled else Open(where, "this result has found none there that the simulator has")
-        return Value(none, "", weakest(absent), "all kinds absent", None, None, sum((k.parameters for k in absent), ()))
+    def nearest(self, level: int, names: Mapping[str, str], none: str | None = None) -> Known:
+        """A simulator's name for the first kind of `names` that is present; `none` where every kind was looked for and
+        is absent; else open."""
+        where = f"prefetcher.l{level}"
+        for kind, name in names.items():
+            if self.present(f"{where}.{kind}"):
+                found = assumed(name, "", f"nearest in kind to l{level}.{kind}; of others nothing is expressed")
+                return replace(found, parameters=(f"{where}.{kind}.present",))
+        parameters = [name for name in self.findings if name.startswith(f"{where}.") and name.endswith(".present")]
+        looked = {name: self.flag(name) for name in parameters}
+        for name, known in looked.items():
+            if isinstance(known, Open):
+                return known
+            if known.value:
+                return Open(where, f"the simulator has no kind like {name.split('.')[2]}")
+        if none is None or not looked:
+            return Open(where, "this result has found none there that the simulator has")
+        return Value(none, "", Origin.MEASURED, "all kinds absent", None, None, tuple(looked))
 
     # -- the machine -----------------------------------------------------------------------------------------------
 
@@ -314,11 +288,6 @@ class Source:
         groups = tuple(node.cores for node in self.nodes if node.cores)
         return groups, "all cores share it" if len(groups) == 1 else "all cores of a memory node share it"
 
-    def sharers(self, level: int) -> Known:
-        """How many cores share a cache of a level at most."""
-        groups, why = self.sharing(level)
-        return assumed(max(map(len, groups)), "cores", why)
-
     @property
     def name(self) -> str:
         """What the machine is called."""
@@ -335,6 +304,5 @@ class Source:
         return [f"{mark} {line}" for line in lines]
 
 
-def same(number: float) -> float:
-    """A rule that changes nothing but the unit's name, or the rounding."""
-    return number
+def _whole(number: float) -> float | int:
+    return number if number % 1 else int(number)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 Scalar = float | int | bool | str
 Rounding = Callable[[float], float | int]
-
-RESTS_ON_BOUND = "rests on a lower bound"
-GROWN = (1, 1.5, 2, 3, 4, 16, 256)  # times a lower bound, with which a rule is tried: far enough for any cache
 
 
 class Origin(StrEnum):
@@ -67,7 +64,7 @@ def with_assumption(known: Known, why: str) -> Known:
     """`known` where it rests on an assumption as well: no surer than assumed, its interval kept."""
     if isinstance(known, Open):
         return known
-    whys = (why, RESTS_ON_BOUND if known.origin == Origin.AT_LEAST else "", known.why)
+    whys = (why, "rests on a lower bound" if known.origin is Origin.AT_LEAST else "", known.why)
     return replace(known, origin=Origin.ASSUMED, why="; ".join(filter(None, whys)))
 
 
@@ -77,45 +74,34 @@ def reworded(known: Known, word: Callable[[Scalar], Scalar]) -> Known:
 
 
 def exact(known: Known) -> Known:
-    """`known` where it is more than a lower bound, for tools that would take a bound for the value."""
+    """`known` where it is more than a lower bound, for what would take a bound for the value."""
     if isinstance(known, Value) and known.origin is Origin.AT_LEAST:
         return Open(known.parameters[0], f"only a lower bound is known, {known.value} {known.unit}".rstrip())
     return known
 
 
 def derived(
-    rule: Callable[..., float], unit: str, inputs: Iterable[Known], how: str = "", rounding: Rounding = round
+    rule: Callable[..., float], unit: str, inputs: Sequence[Known], how: str = "", rounding: Rounding = round
 ) -> Known:
     """`rule` of the inputs' values, rounded. The interval spans the rule at all corners of the inputs' intervals,
-    which bounds it for rules that are monotone in every input. The result is no surer than its weakest input: a lower
-    bound of an input with which the rule falls would bound it from above, so that leaves it open."""
+    which bounds it for rules that are monotone in every input. A bound is passed on by rules of one input, which all
+    grow with it, and leaves those of several open: they may fall with it."""
     values: list[Value] = []
-    for each in inputs:
+    for each in inputs if len(inputs) == 1 else map(exact, inputs):
         if isinstance(each, Open):
             return each
         values.append(each)
     names = tuple(dict.fromkeys(name for each in values for name in each.parameters))
-    low = high = None
+    corners = ([end for end in (each.value, each.low, each.high) if end is not None] for each in values)
     try:
-        for bound in (each for each in values if each.origin is Origin.AT_LEAST):
-            grown = [[float(each.value) * by if each is bound else each.value for each in values] for by in GROWN]
-            if any(after < before for before, after in itertools.pairwise(rule(*each) for each in grown)):
-                reason = f"only a lower bound, as which it would bound {unit} from above"
-                return Open(", ".join(bound.parameters), reason)
         rounded = rounding(rule(*(each.value for each in values)))
-        if any(each.low is not None or each.high is not None for each in values):
-            corners = [[end for end in (each.value, each.low, each.high) if end is not None] for each in values]
-            ends = [rule(*corner) for corner in itertools.product(*corners)]
-            low, high = min(ends), max(ends)
+        ends = [rule(*corner) for corner in itertools.product(*corners)]
     except (ArithmeticError, ValueError):
         return Open(", ".join(names), f"no number of {unit} follows from these values")
+    low, high = (min(ends), max(ends)) if len(ends) > 1 else (None, None)
     whys = [why for why in (how, *dict.fromkeys(each.why for each in values)) if why]
-    return Value(rounded, unit, weakest(values), "; ".join(whys), low, high, names)
-
-
-def weakest(values: Iterable[Value]) -> Origin:
-    """The least sure origin of some values."""
-    return max((each.origin for each in values), key=tuple(Origin).index)
+    origin = max((each.origin for each in values), key=tuple(Origin).index)
+    return Value(rounded, unit, origin, "; ".join(whys), low, high, names)
 
 
 def _end(end: float | None) -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import msgspec
 from documents import make_document
 
 from setebench.results import Document, Finding, Outcome
-from setebench.sim.files.loader import load
-from setebench.sim.truth.document import truth_document
 
 FACTS = {
     "name": "a <machine> --",
@@ -18,11 +14,6 @@ FACTS = {
     "ticks_per_second": 2e9,
     "memory_bytes": 1 << 30,
 }
-
-
-def truth_of(name: str) -> Document:
-    """What is true of a simulated machine, as a result."""
-    return truth_document(load(name), name, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def result(*findings: Finding) -> Document:

@@ -4,18 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setebench.export.formats.blas import block_sizes
-from setebench.export.values import Origin, Value, derived
-
-
-def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
-    a = Value(10.0, "cycles", Origin.MEASURED, "a", 9.0, 12.0, ("a",))
-    b = Value(4.0, "cycles", Origin.MEASURED, "b", 3.0, 5.0, ("b",))
-    found = derived(lambda x, y: x - y, "cycles", (a, b), "difference", float)
-    assert isinstance(found, Value)
-    assert (found.value, found.low, found.high, found.parameters) == (6.0, 4.0, 9.0, ("a", "b"))
-
-
-# -- the analytical model -----------------------------------------------------------------------------------------
 
 
 def test_the_model_gives_the_blocks_of_its_paper() -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from setebench.export.format import Format, Sheet, commented
+from setebench.export.format import Sheet, commented
 from setebench.export.source import KIB, Source
 from setebench.export.values import Known, Open, Row, Value, derived, with_assumption
 
@@ -58,7 +58,7 @@ def _blocks(source: Source, kernel: Kernel, kernel_from: str) -> Iterator[Known]
         return block_sizes(kernel, *((int(ways), int(size / ways)) for size, ways in pairs))[-1]
 
     for levels in ((1,), (1, 2), (1, 2, 3)):
-        inputs = [each for level in levels for each in (source.whole(level), source.ways(level))]
+        inputs = [each for level in levels for each in (source.size(level), source.ways(level))]
         found = derived(last, "elements", inputs, MODEL, int)
         if isinstance(found, Value) and not found.value:
             found = Open("cache.l1.ways", "the model finds no room for blocks in caches of so few ways")
@@ -93,16 +93,18 @@ def blis(sheet: Sheet) -> Iterator[str]:
 
 
 FORMATS = (
-    Format(
+    commented(
         "openblas",
+        "#",
         "OpenBLAS: L2 size variable, and P, Q, R of param.h",
         _rows(OPENBLAS, "param.h of Haswell to Zen", tuple(f"{{}}GEMM_DEFAULT_{name}" for name in "QPR")),
-        commented("#", "OpenBLAS: cache and block sizes, with what was measured", openblas),
+        openblas,
     ),
-    Format(
+    commented(
         "blis",
+        "//",
         "BLIS: MC, KC, NC of a configuration",
         _rows(BLIS, "haswell and zen", tuple(f"{name} {{}}" for name in NAMES)),
-        commented("//", "BLIS: block sizes, with what was measured", blis),
+        blis,
     ),
 )

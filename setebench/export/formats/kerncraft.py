@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterator
 
 from setebench.export.format import Format, Sheet
-from setebench.export.source import Source
-from setebench.export.values import Open, Row, Value, assumed
+from setebench.export.source import GIGA, Source
+from setebench.export.values import Open, Row, assumed, derived
 
 VERSION = "0.8.12"  # of the file format: the first release after its latest change (0.8.11.dev0); newer ones read it
 POLICIES = {"lru": "LRU", "random": "RR"}
@@ -46,8 +46,10 @@ def rows(source: Source) -> Iterator[Row]:
         yield from ((f"L{level} {key}", known) for key, known in _level(source, level))
     for name in source.places:
         for kernel, ours in KERNELS.items():
-            for threads in _threads(source, name):
-                yield f"{name} {kernel} with {threads} threads", source.bandwidth(name, ours, threads)
+            yield (
+                f"{name} {kernel}",
+                derived(lambda rate: rate / GIGA, "GB/s", (source.bandwidth(name, ours),), "", float),
+            )
     yield from ((name, Open(name, "not measured from outside")) for name in NEEDED)
 
 
@@ -59,20 +61,9 @@ def _level(source: Source, level: int) -> Iterator[Row]:
     if level < max(source.levels):
         yield from ((f"in {key}", assumed(f"L{level + 1}", "", "the next level")) for key in ("load_from", "store_to"))
     groups, why = source.sharing(level)
-    yield "of cores per group", source.sharers(level)
+    yield "of cores per group", assumed(max(map(len, groups)), "cores", why)
     yield "of groups", assumed(len(groups), "caches", why)
     yield "size B", source.size(level)
-
-
-def _threads(source: Source, level: str) -> tuple[int, ...]:
-    """Counts at which any kernel is known, if one is known at all of them; else one thread."""
-    every = range(1, len(source.cores) + 1)
-    known = [
-        {count for count in every if isinstance(source.bandwidth(level, ours, count), Value)}
-        for ours in KERNELS.values()
-    ]
-    counts = set[int]().union(*known)
-    return tuple(sorted(counts)) if counts and counts in known else (1,)
 
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:
@@ -103,20 +94,15 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
 
 
 def _table(source: Source, sheet: Sheet) -> Iterator[str]:
-    """Of each level, kernels that are known at every count of threads."""
+    """Of each level, kernels that are known, on one core."""
     for level in source.places:
-        threads = _threads(source, level)
-        keys = {kernel: [f"{level} {kernel} with {each} threads" for each in threads] for kernel in KERNELS}
-        complete = {kernel: each for kernel, each in keys.items() if all(key in sheet.values for key in each)}
-        if complete:
+        known = {kernel: sheet.values[f"{level} {kernel}"] for kernel in KERNELS if f"{level} {kernel}" in sheet.values}
+        if known:
             yield f"    {'MEM' if level == 'memory' else level.upper()}:"
-            yield from ("      1:", "        threads per core: 1")
-            yield from (f"        {name}: [{', '.join(map(str, threads))}]" for name in ("cores", "threads"))
+            yield from ("      1:", "        threads per core: 1", "        cores: [1]", "        threads: [1]")
             yield "        results:"
-        for kernel, names in complete.items():
-            found = [sheet.values[key] for key in names]
-            yield from (f"          # {n} threads: {each.comment}" for n, each in zip(threads, found, strict=True))
-            yield f"          {kernel}: [{', '.join(f'{float(each.value):.2f} GB/s' for each in found)}]"
+        for kernel, each in known.items():
+            yield from (f"          # {each.comment}", f"          {kernel}: [{float(each.value):.2f} GB/s]")
 
 
-FORMAT = Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines)
+FORMATS = (Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines),)

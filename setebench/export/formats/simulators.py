@@ -1,0 +1,202 @@
+"""Simulators: ChampSim, gem5 and Sniper. They add up their levels, so each level gets what its measured load-to-use
+latency has more than what comes before it, rounded, at least 1; parts that nobody can measure apart (tags, response,
+fill) are assumed to be one cycle. A prefetcher becomes the simulator's nearest in kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from setebench.export.format import Format, Sheet
+from setebench.export.source import GIGA, KIB, Source
+from setebench.export.values import Known, Open, Row, Value, assumed, derived, reworded, with_assumption
+
+PART = 1
+NO_PART = assumed(PART, "cycles", "no finding divides a latency")
+MEGA = 1e6
+POWERS = tuple(1 << power for power in range(24))
+
+
+def _less(source: Source, level: int, cycles: int) -> Known:
+    """A cache's latency less what a simulator adds before it."""
+    how = f"less {cycles} cycles of parts before it" if cycles else ""
+    return derived(lambda own: max(own - cycles, 1), "cycles", (source.latency(f"l{level}"),), how)
+
+
+# -- ChampSim ---------------------------------------------------------------------------------------------------------
+
+CHAMPSIM = {1: "L1D", 2: "L2C", 3: "LLC"}
+CHAMPSIM_POLICIES = {"lru": "lru", "random": "random", "srrip": "srrip"}
+CHAMPSIM_PREFETCHERS = {"stride": "ip_stride", "stream": "va_ampm_lite", "next_line": "next_line", "pair": "next_line"}
+
+
+def champsim_rows(source: Source) -> Iterator[Row]:
+    """champsim_config.json, with the members that a result settles. Latencies are in core cycles: a hit at level 2
+    costs level 1's `hit_latency`, its own, and the `fill_latency` of level 1. ChampSim would round sets up to a power
+    of two, and make another cache of a sliced one. `mshr_size` are misses of loads in flight, `pq_size` software
+    prefetches; `frequency` is in MHz. Names: config/parse.py, config/instantiation_file.py, inc/cache_builder.h."""
+    yield "block_size", source.line(1)
+    yield "num_cores", assumed(len(source.cores), "cores", "as the system shows")
+    yield "ooo_cpu.frequency", derived(lambda hertz: hertz / MEGA, "MHz", (source.hertz(),))
+    yield from source.other_levels(CHAMPSIM)
+    for level, name in CHAMPSIM.items():
+        if level not in source.levels:
+            yield name, Open(f"cache.l{level}", "the result shows no such level; ChampSim's default stays")
+            continue
+        yield f"{name}.sets", source.buildable(level, source.sets(level))
+        yield f"{name}.ways", source.buildable(level, source.ways(level))
+        yield f"{name}.replacement", source.replacement(level, CHAMPSIM_POLICIES)
+        before = () if level == 1 else (source.latency(f"l{level - 1}"),)
+        rule = lambda own, less=-PART: max(own - less - PART, 1)  # noqa: E731
+        how = f"less the level before and its fill latency of {PART}" if before else ""
+        yield f"{name}.hit_latency", derived(rule, "cycles", (source.latency(f"l{level}"), *before), how)
+        yield f"{name}.fill_latency", NO_PART
+        if level < 3:
+            yield f"{name}.mshr_size", source.count(f"mshr.l{level}.demand")
+            yield f"{name}.pq_size", source.count(f"mshr.l{level}.prefetch")
+            yield f"{name}.prefetcher", source.nearest(level, CHAMPSIM_PREFETCHERS, "no")
+    for level, name in ((1, "DTLB"), (2, "STLB")):
+        entries, ways = source.tlb(level)
+        yield f"{name}.sets", derived(lambda count, each: count // each, "sets", (entries, ways), "", int)
+        yield f"{name}.ways", ways
+    penalty = source.get("tlb.l1.miss_penalty.4k")
+    yield "STLB.hit_latency", derived(lambda cycles: max(cycles, 1), "cycles", (penalty,))
+    yield "DTLB.hit_latency", assumed(1, "cycles", "latencies are measured with a TLB hit, so it is in them")
+
+
+def champsim(source: Source, sheet: Sheet) -> Iterator[str]:
+    """JSON has no comments: the member `setebench`, which ChampSim does not read, holds origin, interval and method."""
+    config = sheet.nested()
+    if "ooo_cpu" in config:
+        config["ooo_cpu"] = [config["ooo_cpu"]]
+    config["setebench"] = sheet.provenance(source.heading("", "ChampSim configuration, with what was measured"))
+    yield json.dumps(config, indent=2)
+
+
+# -- gem5 -------------------------------------------------------------------------------------------------------------
+
+GEM5 = {1: "SetebenchL1D(Cache)", 2: "SetebenchL2(Cache)", 3: "SetebenchL3(Cache)", 4: "SetebenchL4(Cache)"}
+GEM5_POLICIES = {
+    "lru": "LRURP()",
+    "tree_plru": "TreePLRURP()",
+    "bit_plru": "NRURP()",
+    "random": "RandomRP()",
+    "srrip": "RRIPRP()",
+}
+TAGGED = "TaggedPrefetcher(degree=1)"
+GEM5_PREFETCHERS = {"stride": "StridePrefetcher()", "next_line": TAGGED, "pair": TAGGED}
+TARGETS = assumed(20, "targets", "as gem5's example caches")  # configs/common/Caches.py
+
+
+def gem5_rows(source: Source) -> Iterator[Row]:
+    """A Python class for each classic cache, and TLB sizes. Latencies are in cycles of the cache's clock, the core's. A
+    hit costs the larger of `tag_latency` and `data_latency`; a miss its level's `tag_latency`, all that is below, and
+    `response_latency`; crossbars' own latencies are to be taken off by whoever puts them in. gem5 takes powers of two
+    alone: of sets, of ways of a tree of pseudo-LRU. Prefetchers have gem5's own numbers. Names: src/mem/cache/Cache.py,
+    prefetch/Prefetcher.py, arch/x86/X86TLB.py."""
+    for level in source.levels:
+        name = GEM5[level]
+        yield f"{name} size", reworded(source.buildable(level, source.size(level)), lambda size: repr(f"{size}B"))
+        yield f"{name} assoc", source.buildable(level, source.ways(level))
+        yield f"{name} replacement_policy", source.replacement(level, GEM5_POLICIES, POWERS)
+        yield f"{name} tag_latency", NO_PART
+        yield f"{name} data_latency", _less(source, level, 2 * PART * (level - 1))
+        yield f"{name} response_latency", NO_PART
+        yield f"{name} mshrs", source.count(f"mshr.l{level}.demand")
+        yield f"{name} tgts_per_mshr", TARGETS
+        if level > 1:
+            yield f"{name} clusivity", _clusivity(source, level)
+        if level < 3:
+            yield f"{name} prefetcher", source.nearest(level, GEM5_PREFETCHERS)
+    yield "SetebenchTLB(X86TLB) size", source.count("tlb.l1.entries.4k")
+
+
+def _clusivity(source: Source, level: int) -> Known:
+    """gem5 decides whether misses fill a cache by whether they leave it to what was evicted above."""
+    exclusive = source.flag(f"cache.l{level}.exclusive_of_l{level - 1}")
+    if isinstance(exclusive, Value):
+        return reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
+    inclusive = source.flag(f"cache.l{level - 1}.inclusive_in_l{level}")
+    if isinstance(inclusive, Value) and not inclusive.value:
+        return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
+    return reworded(inclusive, lambda _yes: "'mostly_incl'")
+
+
+def gem5(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "gem5: caches and TLB, with what was measured")
+    yield "from m5.objects import *"
+    for name, part in sheet.parts().items():
+        yield from ("", "", f"class {name}:")
+        yield from (f"    {line}" for line in (*part.lines("#", "{key} = {value}"), "pass", *part.missing("#")))
+
+
+# -- Sniper -----------------------------------------------------------------------------------------------------------
+
+SNIPER = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache", 4: "l4_cache"}
+SNIPER_POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
+SNIPER_TREES = (4, 8)  # ways that it has a tree of pseudo-LRU for
+FOLLOWED = ("stream", "stride")  # kinds that its prefetcher `simple` is near to
+ONE_CONTROLLER = "one controller is assumed to stand for all"
+
+
+def sniper_rows(source: Source) -> Iterator[Row]:
+    """Sections of a configuration file. `cache_size` in KB of 1024 bytes; `address_hash` is `mod` where sets are no
+    power of two; times in core cycles: a hit costs its `data_access_time` and the `tags_access_time` of each level
+    before. `outstanding_misses` is read for the first data cache only. Memory's `latency` is in nanoseconds, of the
+    whole way less the last cache's hit; bandwidth in GB/s (10^9 bytes). TLB `penalty` is in cycles of a walk. The
+    prefetcher `simple` has `flows` and `num_prefetches`. Names: config/base.cfg, nehalem.cfg, prefetcher.cfg."""
+    yield "core frequency", derived(lambda hertz: hertz / GIGA, "GHz", (source.hertz(),), "", _three_digits)
+    yield "core logical_cpus", assumed(max(map(len, source.cores)), "threads", "as the system shows")
+    yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
+    for level in source.levels:
+        name, (groups, why) = SNIPER[level], source.sharing(level)
+        known = (source.size(level, KIB, "KiB"), source.ways(level), source.sets(level))
+        size, ways, sets = (source.buildable(level, each, power_of_two=False) for each in known)
+        yield f"{name} cache_block_size", source.line(level)
+        yield f"{name} cache_size", size
+        yield f"{name} associativity", ways
+        yield f"{name} address_hash", reworded(sets, lambda count: "mask" if int(count).bit_count() == 1 else "mod")
+        yield f"{name} replacement_policy", source.replacement(level, SNIPER_POLICIES, SNIPER_TREES)
+        yield f"{name} shared_cores", assumed(max(map(len, groups)), "cores", why)
+        yield f"{name} data_access_time", _less(source, level, PART * (level - 1))
+        yield f"{name} tags_access_time", NO_PART
+    yield f"{SNIPER[1]} outstanding_misses", source.count("mshr.l1.demand")
+    yield f"{SNIPER[2]} prefetcher", source.nearest(2, dict.fromkeys(FOLLOWED, "simple"))
+    kind = next((kind for kind in FOLLOWED if source.present(f"prefetcher.l2.{kind}")), None)
+    if kind is not None:
+        simple, found = f"{SNIPER[2]}/prefetcher/simple", f"prefetcher.l2.{kind}"
+        yield f"{simple} flows", source.count(f"{found}.streams")
+        yield f"{simple} num_prefetches", source.count(f"{found}.degree")
+        crosses = source.flag(f"{found}.crosses_4k")
+        yield f"{simple} stop_at_page_boundary", reworded(crosses, lambda yes: "false" if yes else "true")
+    for level, name in ((1, "dtlb"), (2, "stlb")):
+        entries, ways = source.tlb(level)
+        yield f"{name} size", entries
+        yield f"{name} associativity", ways
+    yield "tlb penalty", derived(float, "cycles", (source.get("tlb.l2.miss_penalty.4k"),))
+    last = source.nanoseconds(source.places[-2]) if source.levels else Open("latency.l1", "no level was found")
+    inputs = (source.nanoseconds("memory"), last)
+    yield "dram latency", derived(lambda all, cache: all - cache, "ns", inputs, "less a hit in the last cache")
+    peak = source.first("loaded_latency.peak_bandwidth", "loaded_latency.reached_bandwidth")
+    one = derived(float, "GB/s", (peak,), "", _three_digits)
+    yield "dram per_controller_bandwidth", with_assumption(one, ONE_CONTROLLER)
+    if not isinstance(one, Open):
+        yield "dram num_controllers", assumed(1, "controllers", ONE_CONTROLLER)
+
+
+def _three_digits(value: float) -> float:
+    return round(value, 3)
+
+
+def sniper(source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from source.heading("#", "Sniper: caches, TLBs and memory, with what was measured")
+    for name, part in sheet.parts().items():
+        yield from ("", f"[perf_model/{name}]", *part.lines("#", "{key} = {value}"), *part.missing("#"))
+
+
+FORMATS = (
+    Format("champsim", "ChampSim: champsim_config.json", champsim_rows, champsim),
+    Format("gem5", "gem5: Python classes of classic caches and the TLB", gem5_rows, gem5),
+    Format("sniper", "Sniper: [perf_model/...] sections", sniper_rows, sniper),
+)
