@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.judge.shares import clustered, proportion, row_of, shares, standing, tables
+from setebench.judge.shares import SHOWN, clustered, row_of, shares, standing, tables
 from setebench.judge.verdict import Judgement, Kind, Verdict
 from setebench.results import Finding, Outcome
 
@@ -17,12 +17,10 @@ MOST_ALIKE = 0.95  # of the machines with a parameter those with the same truth,
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine: what was reported of it, what is true of it, and parameters that it has but whose truth isn't
-    known."""
+    """One machine: what was reported of it, and what is true of it."""
 
     findings: Sequence[Finding]
     truths: Sequence[Finding]
-    left_open: frozenset[str] = frozenset()
 
 
 def summary(
@@ -43,7 +41,6 @@ def summary(
         **totals(judgements, {each["parameter"] for each in constants}),
         "calibration": calibration(judgements),
         "constant": constants,
-        "never_judged": never_judged(answers),
         "wrong": [{"seed": machines[each.machine], **{name: getattr(each, name) for name in shown}} for each in wrong],
     }
 
@@ -79,13 +76,10 @@ def _numbers(standings: Counter[str], judgements: Iterable[Judgement]) -> dict[s
 
 def _count(judgements: Sequence[Judgement]) -> dict[str, Any]:
     """The numbers of one parameter, and how wide intervals of measured values are relative to the truth."""
-    kinds = [judgement.kind for judgement in judgements if judgement.truth is not None]
     widths = [each.width for each in judgements if each.width is not None and each.kind is Kind.CONTINUOUS]
-    return {
-        **_numbers(Counter(map(standing, judgements)), judgements),
-        "median_width": median(widths) if widths else None,
-        "kind": str(kinds[0] if kinds else Kind.CATEGORY),
-    }
+    kind = next((str(each.kind) for each in judgements if each.truth is not None), str(Kind.CATEGORY))
+    standings = Counter(map(standing, judgements))
+    return {**_numbers(standings, judgements), "median_width": median(widths) if widths else None, "kind": kind}
 
 
 def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
@@ -103,12 +97,7 @@ def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
         else:
             continue
         own[name].setdefault(each.machine, []).append(hit)
-    found = {name: clustered([*map(sum, by.values())], [*map(len, by.values())]) for name, by in own.items()}
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
-
-
-# -- what a score can't show ------------------------------------------------------------------------------------------
+    return {name: clustered([*map(sum, by.values())], [*map(len, by.values())]) for name, by in own.items()}
 
 
 def constant(answers: Sequence[Answered]) -> list[dict[str, Any]]:
@@ -130,47 +119,23 @@ def constant(answers: Sequence[Answered]) -> list[dict[str, Any]]:
     return found
 
 
-def never_judged(answers: Sequence[Answered]) -> list[dict[str, Any]]:
-    """Parameters that were reported, but of no machine is there a truth to hold them against: `parameter`, `machines`,
-    `left_open`, whether the machines say that they have it, and `variant_of`, the judged parameter that it is another
-    way to measure (`latency.l1` of `latency.l1.chase`), or None."""
-    known = {truth.parameter for answer in answers for truth in answer.truths}
-    open_ones = {parameter for answer in answers for parameter in answer.left_open}
-    silent = (Outcome.UNRESOLVED, Outcome.UNAVAILABLE)
-    said = Counter(each.parameter for answer in answers for each in answer.findings if each.outcome not in silent)
-    found = []
-    for name in sorted(said.keys() - known):
-        head = name.rpartition(".")[0]
-        variant, left_open = head if head in known else None, name in open_ones
-        found.append({"parameter": name, "machines": said[name], "left_open": left_open, "variant_of": variant})
-    return found
-
-
-# -- the accuracy page ------------------------------------------------------------------------------------------------
-
-
 def accuracy(
     judgements: Sequence[Judgement], scenario_of: Callable[[str], str], constants: Collection[str] = ()
 ) -> dict[str, Any]:
-    """By scenario a table, called `all`: the shares of all rows, calibration, and the shares of each row by itself."""
-    own = _grouped(judgements, lambda each: scenario_of(each.parameter))
-    return {name: {"all": _table(each, constants)} for name, each in sorted(own.items())}
+    """By scenario the shares of all rows, calibration, and `parameters`: how often each row stands how, how many
+    intervals hold the truth (`coverage`, of how many), and how wide they are."""
+    made = {}
+    for name, own in sorted(_grouped(judgements, lambda each: scenario_of(each.parameter)).items()):
+        machines, rows = tables(own, constants), _grouped(own, lambda each: row_of(each.parameter))
+        named = sorted({row for table in machines.values() for row in table})
+        parameters = {row: _row(machines, row, rows[row]) for row in named}
+        made[name] = {**shares(machines), "calibration": calibration(own), "parameters": parameters}
+    return made
 
 
-def _table(judgements: Sequence[Judgement], constants: Collection[str]) -> dict[str, Any]:
-    machines = tables(judgements, constants)
-    rows = _grouped(judgements, lambda each: row_of(each.parameter))
-    names = sorted({row for table in machines.values() for row in table})
-    parameters = {name: _row(rows[name], constants) for name in names}
-    return {**shares(machines), "calibration": calibration(judgements), "parameters": parameters}
-
-
-def _row(judgements: Sequence[Judgement], constants: Collection[str]) -> dict[str, Any]:
-    counted = _count(judgements)
-    continuous = counted["kind"] == Kind.CONTINUOUS
-    return {
-        "kind": counted["kind"],
-        **shares(tables(judgements, constants)),
-        "coverage": calibration(judgements)["continuous"] if continuous else msgspec.to_builtins(proportion(0, 0)),
-        "median_width": counted["median_width"],
-    }
+def _row(machines: dict[str, dict[str, str]], row: str, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    standings = Counter(table[row] for table in machines.values() if row in table)
+    numbers = {share: sum(standings[each] for each in which) for share, which in SHOWN.items()}
+    held, width = calibration(judgements)["continuous"], _count(judgements)["median_width"]
+    coverage = [held["hits"], held["trials"]] if held["trials"] else None
+    return {"rows": standings.total(), **numbers, "coverage": coverage, "median_width": width}

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Outcome
@@ -37,34 +36,21 @@ _LINE_SIZE = re.compile(r"cache\.l\d\.line_size")
 _PAIRS = "latency.core_to_core"
 
 
-class Proportion(msgspec.Struct, frozen=True, kw_only=True):
-    """`hits` of `trials`, their fraction, and its 95 % interval; None where nothing can be said."""
+def clustered(hits: Sequence[int], trials: Sequence[int]) -> dict[str, Any]:
+    """`hits` of all `trials`, their `fraction`, and its 95 % interval (`low`, `high`; None where nothing can be said).
+    Trials come in clusters that hang together: one number of each a cluster.
 
-    hits: int
-    trials: int
-    fraction: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-def proportion(hits: int, trials: int) -> Proportion:
-    """The fraction with Wilson's score interval (1927), which holds near 0 and 1 too (Brown, Cai and DasGupta 2001).
-    Trials count as independent."""
-    return _wilson(hits, trials, trials, float(ndtri(UPPER)))
-
-
-def clustered(hits: Sequence[int], trials: Sequence[int]) -> Proportion:
-    """The fraction of all trials, whose trials come in clusters that hang together: one number of each a cluster.
-
-    Wilson's interval with as many independent trials as would leave the error that the clusters show (Korn and Graubard
-    1998; with Student's quantile for few clusters). Where all of them are alike, each counts as a single trial. One
-    cluster alone has no interval."""
+    Wilson's interval (1927) with as many independent trials as would leave the error that the clusters show (Korn and
+    Graubard 1998; with Student's quantile for few clusters). Where all of them are alike, each counts as a single
+    trial. One cluster alone has no interval."""
     total, whole, clusters = sum(trials), sum(hits), len(trials)
-    if total == 0 or clusters < 2:
-        return Proportion(hits=whole, trials=total, fraction=whole / total if total else None)
-    variance, fraction = _ratio_variance(hits, trials), whole / total
-    independent = min(fraction * (1 - fraction) / variance, total) if variance > 0 else clusters
-    return _wilson(whole, total, independent, float(stdtrit(clusters - 1, UPPER)))
+    fraction = whole / total if total else None
+    low = high = None
+    if fraction is not None and clusters > 1:
+        variance = _ratio_variance(hits, trials)
+        independent = min(fraction * (1 - fraction) / variance, total) if variance > 0 else clusters
+        low, high = _wilson(fraction, independent, float(stdtrit(clusters - 1, UPPER)))
+    return {"hits": whole, "trials": total, "fraction": fraction, "low": low, "high": high}
 
 
 def _ratio_variance(numbers: Sequence[int], trials: Sequence[int]) -> float:
@@ -73,17 +59,12 @@ def _ratio_variance(numbers: Sequence[int], trials: Sequence[int]) -> float:
     return float(len(trials) / (len(trials) - 1) * np.sum(off**2) / sum(trials) ** 2)
 
 
-def _wilson(hits: int, trials: int, independent: float, z: float) -> Proportion:
-    if trials == 0:
-        return Proportion(hits=hits, trials=trials)
-    fraction = hits / trials
+def _wilson(fraction: float, independent: float, z: float) -> tuple[float, float]:
     middle = fraction + z * z / (2 * independent)
     half = z * math.sqrt(fraction * (1 - fraction) / independent + z * z / (4 * independent * independent))
     scale = 1 + z * z / independent
     # at the ends the formula gives 0 and 1 but for rounding
-    low = 0.0 if fraction == 0 else (middle - half) / scale
-    high = 1.0 if fraction == 1 else (middle + half) / scale
-    return Proportion(hits=hits, trials=trials, fraction=fraction, low=low, high=high)
+    return 0.0 if fraction == 0 else (middle - half) / scale, 1.0 if fraction == 1 else (middle + half) / scale
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -126,14 +107,12 @@ def shares(machines: Mapping[str, Table]) -> dict[str, Any]:
     """`machines`, `without_wrong` (those without a wrong row), `rows`, and of these the four shares of `SHOWN`."""
     own = list(machines.values())
     rows = [len(table) for table in own]
-    made: dict[str, Any] = {
+    return {
         "machines": len(own),
-        "without_wrong": proportion(sum("wrong" not in table.values() for table in own), len(own)),
+        "without_wrong": clustered(["wrong" not in table.values() for table in own], [1] * len(own)),
         "rows": sum(rows),
         **{name: clustered([_number(table, which) for table in own], rows) for name, which in SHOWN.items()},
     }
-    plain: dict[str, Any] = msgspec.to_builtins(made)
-    return plain
 
 
 def _number(table: Table, which: Collection[str]) -> int:

@@ -6,10 +6,7 @@ machine does, chosen and timed on different rounds; the bounds here say how far 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator
 
 from setebench.loops import LOOP_NAMES
 from setebench.results import Finding
@@ -31,27 +28,3 @@ def advice_truths() -> Iterator[Finding]:
         for kind, (value, low, high, unit) in RANGES.items():
             method, parameter = "by the sweep on the same machine", f"advice.{name}.{kind}"
             yield Finding(parameter=parameter, value=value, low=low, high=high, unit=unit, method=method)
-
-
-def regrets(findings: Iterable[Finding]) -> dict[str, Any] | None:
-    """The distribution of regrets in per cent, of all loops together and of each, as advised and (`table`) by the
-    table alone, and in how many cases advice is slower than no prefetch by more than 3 %; None without any."""
-    own: dict[str, list[float]] = {}
-    slower = 0
-    for finding in findings:
-        start, _, rest = finding.parameter.partition(".")
-        head, _, kind = rest.partition(".")
-        if start != "advice" or not isinstance(finding.value, int | float):
-            continue
-        slower += kind == "speedup" and finding.value < LEAST_SPEEDUP
-        for key in {"regret": ("all", head), "regret.table": ("table",)}.get(kind, ()):
-            own.setdefault(key, []).append(float(finding.value))
-    return (
-        {**{name: _distribution(values) for name, values in own.items()}, "slower_than_none": slower} if own else None
-    )
-
-
-def _distribution(values: list[float]) -> dict[str, float]:
-    median, high, worst = np.percentile(values, [50, 95, 100]).round(2).tolist()
-    right = sum(value <= MOST_REGRET for value in values) / len(values)
-    return {"cases": len(values), "median": median, "percentile_95": high, "worst": worst, "right": round(right, 4)}

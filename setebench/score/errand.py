@@ -1,5 +1,5 @@
-"""A program that runs scenarios on simulated machines for another process: it reads errands from standard input and
-answers on standard output, each a line of base 64 in which msgpack stands. A first line says that all was imported.
+"""A program that runs scenarios on a simulated machine for another process: it reads an errand from standard input and
+answers on standard output, both in msgpack.
 
 It is a file of its own that knows nothing of this package: with another version's sources on PYTHONPATH it runs that
 version's inference.
@@ -7,8 +7,8 @@ version's inference.
 
 from __future__ import annotations
 
-import base64
 import os
+import signal
 import sys
 import time
 from contextlib import closing
@@ -100,22 +100,14 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def to_line(body: Errand | Reply) -> bytes:
-    """One line."""
-    return base64.b64encode(msgspec.msgpack.encode(body)) + b"\n"
-
-
-def serve() -> None:
-    """Answer errands until standard input ends. Whatever a scenario prints goes to standard error."""
-    frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    prepare()
-    frames.write(b"ready\n")
-    frames.flush()
-    for line in sys.stdin.buffer:
-        frames.write(to_line(carry_out(msgspec.msgpack.decode(base64.b64decode(line), type=Errand))))
-        frames.flush()
+def main() -> None:
+    """Answer the errand on standard input. Whatever a scenario prints goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt at the terminal is the other process's to report
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as reply:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        prepare()
+        reply.write(msgspec.msgpack.encode(carry_out(msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Errand))))
 
 
 if __name__ == "__main__":
-    serve()
+    main()

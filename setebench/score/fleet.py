@@ -1,14 +1,14 @@
 """Fleets of simulated machines whose odd nodes are known.
 
 A few machines are run, equal but for their seeds. Every node's runs are drawn from these recorded ones, each run as a
-whole, so that what its findings have in common stays; no node gets one twice. An odd node has another truth: its runs
-are recorded ones too, with each value moved as the truth moved, so that errors and intervals stay those of a real run.
+whole, so that what its findings have in common stays; no node gets one twice. The runs of an odd node are recorded ones
+too, with the latencies of one level moved, so that errors and intervals stay those of a real run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,13 +17,10 @@ import numpy as np
 
 from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
-from setebench.results import Document, Finding, MachineRecord, Value
+from setebench.results import Document, Finding, MachineRecord
 from setebench.score.errand import Errand, carry_out
 from setebench.score.tasks import with_noise
-from setebench.sim import spec
-from setebench.sim.files.dump import dump
-from setebench.sim.files.loader import load, parse
-from setebench.sim.truth.parameters import truth
+from setebench.sim.files.loader import load
 
 MOST_RECORDED = 50
 """Machines that are run for one fleet: more say little more of what runs of equal machines have in common."""
@@ -41,20 +38,19 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs of equal machines; `machine` is the machine file, disturbances included."""
+    """Runs of equal machines."""
 
     schema: int = 1
-    machine: str
     scenarios: tuple[str, ...]
     fast: bool
     runs: list[Run]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What an odd node has instead of the usual; of the parameters that the recorded runs report."""
+    """What is odd about a node, and the parameters, of those that most recorded runs report, that show it."""
 
     what: str
-    parameters: dict[str, tuple[Value, Value]]
+    parameters: tuple[str, ...]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +91,7 @@ def record(wanted: Wanted, received: Callable[[int], None] = lambda _done: None)
             raise SetebenchError(f"{reply.failures[0].scenario} failed with seed {seed}: {reply.failures[0].reason}")
         runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in reply.findings]))
         received(len(runs))
-    return Recording(machine=dump(machine), scenarios=wanted.scenarios, fast=wanted.fast, runs=runs)
+    return Recording(scenarios=wanted.scenarios, fast=wanted.fast, runs=runs)
 
 
 def save_recording(recording: Recording, path: Path, force: bool = False) -> None:
@@ -134,9 +130,7 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
         raise UsageError(f"{plan.odd} odd nodes among {plan.nodes} are too many")
     rng = np.random.default_rng(plan.seed)
     odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist())
-    machine = parse(recording.machine, "the recorded machine")
-    usual = {finding.parameter: finding for finding in truth(machine)}
-    choices = _choices(machine, usual, recording, plan.degrade) if odd else []
+    choices = _choices(recording)
     if odd and not choices:
         raise UsageError("the recorded runs report nothing that an odd node could be odd in")
     digits = len(str(plan.nodes))
@@ -145,8 +139,9 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
         runs = [recording.runs[place].findings for place in chosen]
         change = None
         if number in odd:
-            change, after = choices[int(rng.integers(len(choices)))]
-            runs = [[_moved(each, usual, after) for each in run] for run in runs]
+            change = choices[int(rng.integers(len(choices)))]
+            moved, factor = set(change.parameters), 1 + plan.degrade
+            runs = [[_times(each, factor) if each.parameter in moved else each for each in run] for run in runs]
         yield Node(name=f"n{number + 1:0{digits}d}", change=change, runs=runs)
 
 
@@ -187,44 +182,19 @@ def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
 
 # -- odd nodes --------------------------------------------------------------------------------------------------------
 
-Truths = dict[str, Finding]
 
-
-def _choices(machine: spec.Machine, usual: Truths, recording: Recording, by: float) -> list[tuple[Change, Truths]]:
-    """Every level, and memory, that may answer later, where that shows in what most recorded runs report."""
-    reported = Counter(each.parameter for run in recording.runs for each in run.findings if each.value is not None)
-    often = {
-        name: key for name, n in reported.items() if 2 * n > len(recording.runs) and (key := _true_name(name, usual))
-    }
+def _choices(recording: Recording) -> list[Change]:
+    """Every level, and memory, that may answer later, with what most recorded runs report of its latency."""
+    numbers = (each for run in recording.runs for each in run.findings if isinstance(each.value, float))
+    often = [name for name, n in Counter(each.parameter for each in numbers).items() if 2 * n > len(recording.runs)]
     found = []
-    for number in range(len(machine.levels) + 1):
-        memory, levels = machine.memory, list(machine.levels)
-        if number < len(levels):
-            what = f"level {number + 1} answers later"
-            levels[number] = _replace(levels[number], latency_cycles=levels[number].latency_cycles * (1 + by))
-        else:
-            what, memory = "memory answers later", _replace(memory, latency_cycles=memory.latency_cycles * (1 + by))
-        other = _replace(machine, levels=tuple(levels), memory=memory)
-        after = {finding.parameter: finding for finding in truth(other)}
-        values = {name: (usual[key].value, after[key].value) for name, key in often.items()}
-        if differs := {name: pair for name, pair in values.items() if pair[0] != pair[1]}:
-            found.append((Change(what=what, parameters=differs), after))
+    for place in ("l1", "l2", "l3", "l4", "memory"):
+        own = tuple(name for name in often if f"{name}.".startswith(f"latency.{place}."))
+        found += [Change(what=f"{place} answers later", parameters=own)] if own else []
     return found
 
 
-def _true_name(name: str, truths: Mapping[str, Finding]) -> str | None:
-    """The parameter of the truth that a finding is about: its own, or the one that it is a way to measure
-    (latency.l2.chase is about latency.l2)."""
-    while name and name not in truths:
-        name = name.rpartition(".")[0]
-    return name or None
-
-
-def _moved(finding: Finding, usual: Truths, after: Truths) -> Finding:
-    """What the run would have said of the other machine: a number and its interval as the truth moved."""
-    key = _true_name(finding.parameter, usual)
-    if key is None or not isinstance(finding.value, float) or usual[key].value == after[key].value:
-        return finding
-    factor = float(after[key].value) / float(usual[key].value)  # type: ignore[arg-type]
+def _times(finding: Finding, factor: float) -> Finding:
+    """The finding with its value and its interval so many times as large."""
     ends = {name: None if (end := getattr(finding, name)) is None else end * factor for name in ("low", "high")}
-    return _replace(finding, value=finding.value * factor, **ends)
+    return _replace(finding, value=float(finding.value) * factor, **ends)  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from setebench import registry
 from setebench.errors import UsageError
 from setebench.judge import Answered, Judgement, accuracy, difference, judge, summary, totals
 from setebench.score import stream
-from setebench.score.advice import regrets
 from setebench.score.seeds import sealed_seeds
 from setebench.score.stream import Done, Plan
 from setebench.score.tasks import Answer, Task
@@ -97,10 +96,7 @@ def judge_all(
 def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
     judgements = judge_all(answers, scope.prefixes, scope.left_out)
-    held = [
-        Answered(findings=scope.of(each.findings), truths=scope.of(each.truths), left_open=each.left_open)
-        for each in answers
-    ]
+    held = [Answered(findings=scope.of(each.findings), truths=scope.of(each.truths)) for each in answers]
     made = summary(plan.seed, plan.machines, judgements, held)
     constants = {each["parameter"] for each in made["constant"]}
     settings = {name: getattr(plan, name) for name in ("noise", "fast", "from_findings")}
@@ -115,8 +111,6 @@ def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
         "begun": plan.begun,
         "accuracy": accuracy(judgements, _scenario_of(plan), constants),
     }
-    if advised := regrets(finding for answer in answers for finding in answer.findings):
-        made["regret"] = advised
     if plan.against is not None:  # machines of the other file without an answer are left out
         other, done = stream.read(Path(plan.against))
         earlier = [done[name] for name in other.machines if name in done]

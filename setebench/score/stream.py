@@ -63,13 +63,10 @@ class Stream:
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
-    def add(self, answer: Answer) -> None:
+    def add(self, line: Answer | _Head) -> None:
         """Write one line, and see that it got there."""
-        self._write(_Entry(answer=answer))
-
-    def _write(self, line: msgspec.Struct) -> None:
         if self._file is not None:
-            self._file.write(msgspec.json.encode(line) + b"\n")
+            self._file.write(msgspec.json.encode(_Entry(answer=line) if isinstance(line, Answer) else line) + b"\n")
             self._file.flush()
 
 
@@ -78,23 +75,18 @@ def begun(path: Path | None, plan: Plan, force: bool) -> Iterator[Stream]:
     """A new file that begins with the plan. Raises `UsageError` for one that exists, unless `force`."""
     if path is None:
         yield Stream(None)
-        return
-    try:
-        with _writing(path), open(path, "wb" if force else "xb") as file:
+    else:
+        with _opened(path, "wb" if force else "xb") as file:
             stream = Stream(file)
-            stream._write(_Head(schema=SCHEMA, plan=plan))
+            stream.add(_Head(schema=SCHEMA, plan=plan))
             yield stream
-    except FileExistsError as error:
-        raise UsageError(f"{str(path)!r} exists; use --force to replace it, or --resume {path} to go on") from error
 
 
 @contextmanager
 def gone_on(path: Path) -> Iterator[Stream]:
     """An existing file, to add to. A last line that was cut short is removed: its machine is run again."""
-    with _writing(path), open(path, "r+b") as file:
-        whole = _whole_bytes(file)
-        file.truncate(whole)
-        file.seek(whole)
+    with _opened(path, "r+b") as file:
+        file.truncate(file.seek(file.read().rfind(b"\n") + 1))
         yield Stream(file)
 
 
@@ -102,7 +94,7 @@ def read(path: Path) -> tuple[Plan, Done]:
     """The plan, and the answers so far without those that were lost. Raises `UsageError` for anything else."""
     try:
         with files.opened(path) as file:
-            lines = file.read(_whole_bytes(file)).splitlines()
+            lines = file.read().split(b"\n")[:-1]  # what stands behind the last line's end was cut short
     except OSError as error:
         raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
     try:
@@ -115,19 +107,13 @@ def read(path: Path) -> tuple[Plan, Done]:
     return head.plan, {each.answer.machine: each.answer for each in entries if each.answer.lost is None}
 
 
-def _whole_bytes(file: IO[bytes]) -> int:
-    """How many bytes of the file are whole lines."""
-    size = file.read().rfind(b"\n") + 1
-    file.seek(0)
-    return size
-
-
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Makes a `UsageError` of what the system refuses."""
+def _opened(path: Path, mode: str) -> Iterator[IO[bytes]]:
+    """The file; a `UsageError` is made of what the system refuses."""
     try:
-        yield
-    except FileExistsError:
-        raise
+        with open(path, mode) as file:
+            yield file
+    except FileExistsError as error:
+        raise UsageError(f"{str(path)!r} exists; use --force to replace it, or --resume {path} to go on") from error
     except OSError as error:
         raise UsageError(f"can't write {str(path)!r}: {error.strerror or error}") from error

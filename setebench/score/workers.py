@@ -3,15 +3,12 @@ that dies loses its machine's turn alone."""
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,87 +37,45 @@ def perform_all(tasks: list[Task], workers: int, received: Received, sources: Pa
             answers[number] = perform(task)
             received(answers[number])
         return list(answers.values())
-    # threads move bytes only: decoding by several at once the first time is not safe (msgspec makes its tables then)
-    errands = [errand.to_line(errand_of(task)) for task in tasks]
-    processes = _Processes(sources)
+    path = [*([str(sources)] if sources else []), *(each or os.getcwd() for each in sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    complaints = subprocess.DEVNULL if sources else None  # what another version complains of is its own
+
+    def carry_out(wanted: bytes) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-P", errand.__file__]
+        return subprocess.run(
+            command, input=wanted, stdout=subprocess.PIPE, stderr=complaints, env=environment, check=False
+        )
+
     with ThreadPoolExecutor(workers) as threads:
-        pending = {threads.submit(processes.carry_out, wanted): number for number, wanted in enumerate(errands)}
+        pending = {
+            threads.submit(carry_out, msgspec.msgpack.encode(errand_of(task))): number
+            for number, task in enumerate(tasks)
+        }
         try:
             for done in as_completed(pending):
                 number = pending[done]
                 answers[number] = _answer(tasks[number], done.result(), sources is not None)
                 received(answers[number])
-        finally:
+        except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
-            processes.end()
+            raise
     return [answers[number] for number in range(len(tasks))]
 
 
-def _answer(task: Task, reply: bytes | str, other_version: bool) -> Answer:
+def _answer(task: Task, done: subprocess.CompletedProcess[bytes], other_version: bool) -> Answer:
     """Of a reply, or of how the process ended instead. Another version that doesn't fit today's simulator has answered
     nothing, which must not pass for an answer."""
-    if isinstance(reply, str):
-        return Answer(machine=task.machine, lost=reply)
-    answer = answer_of(task, msgspec.msgpack.decode(base64.b64decode(reply), type=errand.Reply))
+    if done.returncode:
+        how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
+        if other_version and done.returncode > 0:
+            raise SetebenchError(f"the other version can't be run beside today's simulator: {how}")
+        return Answer(machine=task.machine, lost=f"its worker ended: {how}")
+    answer = answer_of(task, msgspec.msgpack.decode(done.stdout, type=errand.Reply))
     for failure in answer.failures:
         if other_version and failure.unimportable:
             raise SetebenchError(f"the other version can't be run beside today's simulator: {failure.reason}")
     return answer
-
-
-class _Processes:
-    """Processes that run `errand.py`, one a thread. They end when their standard input does, so also when this one
-    dies; each is in a session of its own, because an interrupt at the terminal is this process's to handle."""
-
-    def __init__(self, sources: Path | None) -> None:
-        path = [*([str(sources)] if sources else []), *(each or os.getcwd() for each in sys.path)]
-        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-        self._complaints = subprocess.DEVNULL if sources else None  # what another version complains of is its own
-        self._own, self._every, self._ended = threading.local(), list[subprocess.Popen[bytes]](), False
-
-    def carry_out(self, wanted: bytes) -> bytes | str:
-        """The reply to an errand, or how the process ended instead. Raises `SetebenchError` where none starts."""
-        if self._ended:  # a thread that was between two errands when all processes were ended
-            return "the run was ended"
-        process = getattr(self._own, "process", None) or self._started()
-        assert process.stdin is not None and process.stdout is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(wanted)
-            process.stdin.flush()
-        reply: bytes = process.stdout.readline()
-        self._own.process = process if reply else None
-        return reply or f"its worker ended: {_ending(process)}"
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-P", errand.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            env=self._environment,
-            start_new_session=True,
-        )
-        self._every.append(process)
-        if self._ended:  # while it was started
-            process.kill()
-        assert process.stdout is not None
-        if not process.stdout.readline():
-            raise SetebenchError(f"a process that runs scenarios can't be started: {_ending(process)}")
-        return process
-
-    def end(self) -> None:
-        """End all of them now, whatever they do."""
-        self._ended = True
-        for process in self._every:
-            process.kill()
-            with suppress(BrokenPipeError):
-                process.communicate()
-
-
-def _ending(process: subprocess.Popen[bytes]) -> str:
-    """Wait until it has ended, and say how."""
-    status = process.wait()
-    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
 # -- on a Dask cluster ------------------------------------------------------------------------------------------------

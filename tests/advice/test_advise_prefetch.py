@@ -22,7 +22,6 @@ from setebench.loops.advice import loop_of, prefetch_advice
 from setebench.loops.code import c_code
 from setebench.loops.shapes import shape
 from setebench.results import Document, Outcome
-from setebench.score.advice import regrets
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import truth
 
@@ -141,18 +140,3 @@ def test_choosing_and_timing_apart_does_not_flatter_the_best_of_many() -> None:
         proof = _proof(np.asarray(1e6 * rng.lognormal(0, 0.05, (16, 31)), dtype=np.int64))
         behind.append(proof.ratio(Policy(), proof.best_of(proof.sweep)).value)
     assert abs(np.mean(behind) - 1) < 0.01
-
-
-# -- the score --------------------------------------------------------------------------------------------------------
-
-
-def test_regrets_of_a_score() -> None:
-    from setebench.results import Finding
-
-    values = {"advice.triad.regret": 2.0, "advice.list.regret": 8.0, "advice.list.regret.table": 20.0}
-    values |= {"advice.list.speedup": 0.9, "advice.triad.speedup": 1.5, "latency.l1": 4.0}
-    found = regrets(Finding(parameter=name, value=value) for name, value in values.items())
-    assert found is not None
-    assert (found["all"]["cases"], found["all"]["median"], found["all"]["right"]) == (2, 5.0, 0.5)
-    assert found["table"]["median"] == 20.0 and found["slower_than_none"] == 1
-    assert regrets([]) is None

@@ -9,9 +9,7 @@ import pytest
 
 from setebench.judge import Judgement, Verdict, judge
 from setebench.results import Finding, Outcome
-from setebench.score import NOISES, Answer, judge_all, with_noise
-from setebench.sim.files.loader import load
-from setebench.sim.truth.parameters import truth
+from setebench.score import Answer, judge_all
 
 RIGHT, WRONG, UNRESOLVED = Verdict.RIGHT, Verdict.WRONG, Verdict.UNRESOLVED
 AT_LEAST, ABSENT = {"outcome": Outcome.AT_LEAST}, {"outcome": Outcome.ABSENT}
@@ -93,21 +91,6 @@ def test_what_the_truth_leaves_open_is_not_judged_and_what_the_machine_lacks_is_
     reported = [finding(40.0, "GB/s", name) for name in (of_l2, of_l3)]
     judged = judge("m", reported, [], frozenset({of_l2, of_l3}), frozenset({of_l2}))
     assert [(each.parameter, each.verdict) for each in judged] == [(of_l3, WRONG)]
-
-
-@pytest.mark.parametrize("noise", NOISES)
-def test_noise_changes_nothing_that_is_true_of_a_machine(noise: str) -> None:
-    machine = load("random:3")
-    before, after = (
-        {each.parameter: (each.value, each.low, each.high) for each in truth(every)}
-        for every in (machine, with_noise(machine, noise))
-    )
-    # what is reported in ticks or seconds of a core's cycles is a range where the core's clock drifts: that is noise
-    of_clock = ("clock.cycles_per_tick", "clock.overhead.", "bandwidth.", "loaded_latency.")
-    assert before.keys() == after.keys()
-    for name, values in after.items():
-        count = 1 if name.startswith(of_clock) else 3
-        assert before[name][:count] == values[:count], name
 
 
 def test_only_parameters_of_the_scenario_are_judged() -> None:

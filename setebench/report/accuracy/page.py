@@ -26,17 +26,9 @@ NOTHING = (
     "`make accuracy` writes this page."
 )
 KEPT = (
-    "inference",
-    "simulator",
-    "begun",
-    "planned",
-    "accuracy",
-    "by_machine",
-    "calibration",
-    "constant",
-    "never_judged",
+    *("inference", "simulator", "begun", "planned", "accuracy"),
+    *("by_machine", "calibration", "constant", "failures", "lost"),
 )
-BESIDE = ("failures", "lost", "regret")
 
 
 def published(scores: Sequence[Document]) -> dict[str, Any]:
@@ -57,7 +49,7 @@ def _run(letter: str, score: Document) -> dict[str, Any]:
         "nonce": score["sealed"]["nonce"],
         "machines": len(score["machines"]) - len(score["lost"]),
         "cpu_seconds": round(sum(score["cpu_seconds"]), 1),
-        **{name: score.get(name) for name in (*KEPT, *BESIDE)},
+        **{name: score.get(name) for name in KEPT},
     }
 
 
@@ -84,8 +76,7 @@ def _overview(runs: Sequence[Document]) -> Iterator[str]:
     """A line for each scenario of each run."""
     yield from _heads(["scenario", "run", "machines", "without a wrong row", "rows", *SHARES, "coverage"])
     for run in runs:
-        for scenario, tables in run["accuracy"].items():
-            table = tables["all"]
+        for scenario, table in run["accuracy"].items():
             first, *shares = (fraction(table[key]) for key in ("without_wrong", *SHARES))
             own = [first, table["rows"], *shares, fraction(table["calibration"]["continuous"])]
             yield _row([scenario + " (`--fast`)" * run["fast"], run["run"], table["machines"], *own])

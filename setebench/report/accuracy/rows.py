@@ -26,10 +26,10 @@ def by_scenario(accuracy: Document) -> Iterator[tuple[str, list[list[str]]]]:
     intervals holds the truth, and how wide they are relative to it."""
     for scenario, tables in accuracy.items():
         rows = []
-        for name, row in tables["all"]["parameters"].items():
+        for name, row in tables["parameters"].items():
             width = "" if row["median_width"] is None else f"{row['median_width']:.1%}"
-            coverage = proportion(row["coverage"]) if row["coverage"]["trials"] else ""
-            rows.append([name, str(row["rows"]), *(str(row[key]["hits"]) for key in SHARES), coverage, width])
+            coverage = "{} of {}".format(*row["coverage"]) if row["coverage"] else ""
+            rows.append([name, *(str(row[key]) for key in ("rows", *SHARES)), coverage, width])
         yield scenario, rows
 
 
@@ -55,22 +55,10 @@ def remarks(score: Document) -> Iterator[str]:
     ):
         if score["calibration"][key]["trials"]:
             yield f"measured {what}: {proportion(score['calibration'][key])}"
-    for key, what in (
-        ("constant", "nearly the same on all machines, so that right answers count nowhere"),
-        ("never_judged", "reported, but never judged"),
-    ):
-        if names := [entry["parameter"] for entry in score[key]]:
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
-    regret = score.get("regret") or {}
-    for name, what in (("all", "prefetch advice"), ("table", "by the table alone, without trials")):
-        if own := regret.get(name):
-            yield (
-                f"{what}: regret median {own['median']} %, 95th percentile {own['percentile_95']} %, worst "
-                f"{own['worst']} %, at most 5 % in {own['right']:.1%} of {own['cases']} cases"
-            )
-    if regret:
-        yield f"prefetch advice slower than no prefetch by more than 3 %: {regret['slower_than_none']} cases"
+    if names := [entry["parameter"] for entry in score["constant"]]:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        what = "nearly the same on all machines, so that right answers count nowhere"
+        yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
     reasons = Counter(f"{each['scenario']}: {each['reason']}" for each in score["failures"])
     for reason, number in reasons.most_common():
         yield f"not run on {number} machines: {reason}"
