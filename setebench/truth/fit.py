@@ -28,12 +28,12 @@ from setebench.truth.verify.check import (
     Row,
     Verified,
     answered,
-    drawings,
     least_difference,
     opened_real,
     scaled,
     verify,
 )
+from setebench.truth.verify.families import drawn
 from setebench.truth.verify.runner import Cycles, Runner
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -65,28 +65,21 @@ PARAMS = Params()
 
 
 @dataclass(frozen=True)
-class Change:
-    """A machine that differs from the twin in one field."""
+class Step:
+    """A machine that differs from the twin in one field, and on how many of the probes on which both differ the real
+    machine sided with it."""
 
     path: Path
     value: Any
     instead_of: Any
     machine: spec.Machine
-
-
-@dataclass(frozen=True)
-class Step:
-    """One field with another value, and on how many of the probes on which both differ the machine sided with it."""
-
-    change: Change
-    won: int
-    trials: int
+    won: int = 0
+    trials: int = 0
 
     def text(self) -> str:
         """In words."""
-        field, value = field_name(self.change.path), self.change.value
-        instead = f" instead of {self.change.instead_of}"
-        return f"{field} = {value}{instead}: nearer to the machine on {self.won} of {self.trials} probes"
+        field = f"{field_name(self.path)} = {self.value} instead of {self.instead_of}"
+        return f"{field}: nearer to the machine on {self.won} of {self.trials} probes" if self.trials else field
 
 
 def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tuple[Twin, list[Step]]:
@@ -111,26 +104,26 @@ def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tu
 
 def _step(checked: Verified, purpose: int, seconds: float, progress: Progress) -> Step | None:
     """The first of the likeliest changes that the machine sides with more often than a coin would."""
-    for change in likeliest(checked, seconds, progress)[: PARAMS.candidates]:
-        progress(f"the machine decides about {field_name(change.path)} = {change.value}")
-        won, trials = referee(checked, change.machine, purpose)
+    for step in likeliest(checked, seconds, progress)[: PARAMS.candidates]:
+        progress(f"the machine decides about {step.text()}")
+        won, trials = referee(checked, step.machine, purpose)
         if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
-            return Step(change, won, trials)
+            return replace(step, won=won, trials=trials)
     return None
 
 
 def _changed(twin: Twin, step: Step) -> Twin:
     """The twin with the change, and with an origin that says so."""
-    before = twin.origins.get(step.change.path)
+    before = twin.origins.get(step.path)
     why = f"{step.text()}; before: {said(before)}" if before is not None else step.text()
     fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
-    return Twin(step.change.machine, {**twin.origins, step.change.path: fitted}, twin.set_aside)
+    return Twin(step.machine, {**twin.origins, step.path: fitted}, twin.set_aside)
 
 
 # -- candidates -------------------------------------------------------------------------------------------------------
 
 
-def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
+def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
     """Machines that differ from the twin in one field that these families of probes rest on, in their order."""
     numbers = [(path, value) for path, value in fields_of(twin.machine) if type(value) in (int, float)]
     for wanted in dict.fromkeys(name for each in families for name in FIELDS[each]):
@@ -142,7 +135,7 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
                     machine = parse(dump(_replaced(twin.machine, path, other)), "the changed twin")
                 except UsageError:  # no machine has this value
                     continue
-                yield Change(path, other, value, machine)
+                yield Step(path, other, value, machine)
 
 
 def _others(value: float, origin: Origin | None) -> list[float]:
@@ -166,15 +159,15 @@ def _replaced(node: Any, path: Path, value: Any) -> Any:
     return tuple(_replaced(each, rest, value) if index == head else each for index, each in enumerate(node))
 
 
-def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Change]:
+def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Step]:
     """The changes that bring the simulator nearer to the machine on probes on which the twin stays wrong, those that
     explain most first, of those that there was time for."""
     bad = checked.staying[: PARAMS.tried]
-    end, found = time.monotonic() + seconds, list[tuple[int, Change]]()
+    end, found = time.monotonic() + seconds, list[tuple[int, Step]]()
     for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad)):
         if time.monotonic() > end:
             break
-        progress(f"trying {field_name(change.path)} = {change.value}")
+        progress(f"trying {change.text()}")
         given = answered(change.machine, checked, {row.number: row.trial for row in bad})
         twin = {row.number: row.answers[-1] for row in bad}
         found.append((sum(_gap(row, given, checked) < _gap(row, twin, checked) / 2 for row in bad), change))
@@ -195,7 +188,7 @@ def _gap(row: Row, given: dict[int, Cycles], checked: Verified) -> float:
 def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[int, int]:
     """Of new probes that twin and candidate answer differently: on how many the machine is nearer to the candidate."""
     around = checked.around
-    trials = drawings(range(PARAMS.pool), replace(checked.request, purpose=purpose), around)
+    trials = drawn(checked.request.seed, range(PARAMS.pool), around, purpose)
     old, new = (answered(each, checked, trials) for each in (checked.twin.machine, candidate))
     with opened_real(checked.request) as real:
         runner = Runner(real, around, checked.request.seed, checked.repetitions)

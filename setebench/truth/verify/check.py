@@ -19,7 +19,7 @@ from setebench.machine import Machine, open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.truth.twin import Twin
-from setebench.truth.verify.families import Levels, Surroundings, Trial, drawn
+from setebench.truth.verify.families import Surroundings, Trial, drawn
 from setebench.truth.verify.runner import Cycles, Runner
 
 Progress = Callable[[str], None]
@@ -70,7 +70,7 @@ def labels(cycles: Cycles, around: Surroundings) -> tuple[int, ...]:
 def scaled(trial: Trial, cycles: Cycles, around: Surroundings) -> tuple[float, ...]:
     """Answers on a scale on which a difference means the same anywhere: depth in the hierarchy (0 for the first level,
     linear in cycles between the twin's latencies), or the logarithm of a time."""
-    if not isinstance(trial, Levels):
+    if not trial.targets:
         return tuple(float(np.log(each)) for each in cycles)
     latencies = around.latencies
     return tuple(float(np.interp(each, latencies, range(len(latencies)))) for each in cycles)
@@ -78,7 +78,7 @@ def scaled(trial: Trial, cycles: Cycles, around: Surroundings) -> tuple[float, .
 
 def least_difference(trial: Trial, cycles: Cycles) -> float:
     """The difference that counts, in the scale of `scaled`."""
-    if isinstance(trial, Levels):
+    if trial.targets:
         return PARAMS.depth
     return float(max(np.log1p(PARAMS.time), np.log1p(PARAMS.cycles / trial.units / cycles[0])))
 
@@ -199,12 +199,6 @@ def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial])
         return Runner(model, checked.around, checked.request.seed + 1, checked.repetitions).answers(trials)
 
 
-def drawings(numbers: range, request: Request, around: Surroundings) -> dict[int, Trial]:
-    """The trials of these numbers; some can't be drawn."""
-    found = ((number, drawn(request.seed, number, around, request.purpose)) for number in numbers)
-    return {number: trial for number, trial in found if trial is not None}
-
-
 def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Verified:
     """Hold a twin against a machine. Raises what opening and running machines raises."""
     start = time.monotonic()
@@ -239,7 +233,7 @@ class _Check:
                 return found
             progress(f"{number} trials measured")
             end = min(number + PARAMS.batch, request.trials or number + PARAMS.batch)
-            trials = drawings(range(number, end), request, self.around)
+            trials = drawn(request.seed, range(number, end), self.around, request.purpose)
             first, again, twin = (runner.answers(trials) for runner in (self.real, self.real, self.model))
             complete = first.keys() & again.keys() & twin.keys()
             found += [self._row(n, trials[n], first[n], again[n], twin[n]) for n in trials if n in complete]

@@ -16,7 +16,7 @@ from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
 from setebench.truth.verify.check import Row, Verified, answered, labels, latencies_of
-from setebench.truth.verify.families import FAMILIES, Levels, Surroundings
+from setebench.truth.verify.families import FAMILIES, Surroundings
 
 SHOWN = 20
 """Worst trials in the evidence."""
@@ -82,7 +82,7 @@ def agreement(rows: list[Row], around: Surroundings, which: int) -> Interval:
 
 def findings(checked: Verified) -> Iterator[Finding]:
     """Agreement, or errors of times, beside the machine's with itself, family by family; then all together."""
-    levels = {name: rows for name, rows in checked.families.items() if isinstance(rows[0].trial, Levels)}
+    levels = {name: rows for name, rows in checked.families.items() if rows[0].trial.targets}
     parts: dict[int, dict[str, Interval]] = {TWIN: {}, AGAIN: {}}
     for name, rows in checked.families.items():
         for which in parts:
@@ -109,14 +109,13 @@ def findings(checked: Verified) -> Iterator[Finding]:
 
 
 def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
-    by_level = isinstance(rows[0].trial, Levels)
-    method = f"{_lines(rows)} lines of {len(rows)} probes" if by_level else f"{len(rows)} probes"
+    method = (f"{_lines(rows)} lines of " if rows[0].trial.targets else "") + f"{len(rows)} probes"
     value, low, high = figure
     return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit="%", method=method)
 
 
 def _lines(rows: list[Row]) -> int:
-    return sum(len(row.answers[0]) for row in rows if isinstance(row.trial, Levels))
+    return sum(len(row.answers[0]) for row in rows if row.trial.targets)
 
 
 def _together(parts: dict[str, Interval]) -> Interval:
@@ -147,7 +146,7 @@ def defaults(checked: Verified, baseline: Document) -> Finding | None:
     """How much a table in which nothing was measured predicts: what others say of the machine, and defaults of machine
     files. None where no levels were measured."""
     machine = make_twin(baseline, of_nothing=True).machine
-    rows = {row.number: row for row in checked.rows if isinstance(row.trial, Levels)}
+    rows = {row.number: row for row in checked.rows if row.trial.targets}
     around = replace(checked.around, latencies=latencies_of(machine))
     runs = answered(machine, replace(checked, around=around), {number: row.trial for number, row in rows.items()})
     pairs: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {}
@@ -167,29 +166,17 @@ def evidence(checked: Verified) -> dict[str, Any]:
     staying = checked.staying
     others = sorted((row for row in checked.rows if row.badness and row not in staying), key=lambda row: -row.badness)
     return {
-        "families": {
-            name: {"probes": len(rows), "lines": _lines(rows), "p_value": family_doubt(checked, rows)}
-            for name, rows in checked.families.items()
-        },
+        "families": {name: {"probes": len(rows), "lines": _lines(rows)} for name, rows in checked.families.items()},
         "worst": [_bad(row, row in staying, checked.around) for row in [*staying, *others][:SHOWN]],
         "assumed": [field_name(path) for path, each in checked.twin.origins.items() if each.origin == "assumed"],
     }
 
 
-def family_doubt(checked: Verified, rows: list[Row]) -> float:
-    """How likely the clearest of a family's trials is by chance alone, all that were repeated considered."""
-    doubts = [checked.doubts[row.number] for row in rows if row.number in checked.doubts]
-    return min(1.0, len(doubts) * min(doubts)) if doubts else 1.0
-
-
 def _bad(row: Row, stays: bool, around: Surroundings) -> dict[str, Any]:
-    trial, (first, _, twin) = row.trial, row.answers
-    if isinstance(trial, Levels):
-        memory = len(around.latencies) - 1
+    (first, _, twin), memory = row.answers, len(around.latencies) - 1
+    answers = [f"{each[0]:.1f} cycles" for each in (first, twin)]
+    if row.trial.targets:
         served = (labels(each, around)[row.worst] for each in (first, twin))
         answers = ["memory" if level == memory else f"l{level + 1}" for level in served]
-        shown = trial.shown(trial.targets[row.worst])
-    else:
-        answers, shown = [f"{each[0]:.1f} cycles" for each in (first, twin)], trial.shown()
-    record = {"number": row.number, "family": trial.family, "stays": stays}
-    return {**record, "probe": shown, "machine": answers[0], "twin": answers[1]}
+    record = {"number": row.number, "family": row.trial.family, "stays": stays}
+    return {**record, "probe": row.trial.shown(row.worst), "machine": answers[0], "twin": answers[1]}

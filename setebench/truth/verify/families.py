@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,44 +58,30 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Levels:
-    """Which level serves lines after a pattern. `pattern` brings lines about; each of `targets` (bytes from HERE) is
-    loaded on its own after it, in repetitions of its own. `evicting` lines of a ring are chased in between, 0 for
-    none."""
-
-    family: str
-    pattern: Probe
-    targets: tuple[int, ...]
-    page_size: int = PAGE
-    evicting: int = 0
-
-    def shown(self, target: int) -> str:
-        """The whole probe for one target, in the pattern notation."""
-        ring = f"; chase r {self.evicting}; fence; load p+2048" if self.evicting else ""
-        timed = render(Probe().fence().start().load(Operand(HERE, target)).stop())
-        return f"{render(self.pattern)}{ring}; {timed}".replace("\n", "; ").strip("; ")
-
-
-@dataclass(frozen=True)
-class Times:
-    """How long interval 0 of `probe` takes, in cycles for each of `units`. A chase that starts at HERE goes through
-    `ring` lines on `ring_pages` pages; `bytes` are those of arrays that it streams through."""
+class Trial:
+    """A probe and what is asked of it: which level serves each of `targets` (bytes from HERE), loaded on its own after
+    `probe`, in repetitions of its own; without targets how long interval 0 of `probe` takes, in cycles for each of
+    `units`. `ring` are the lines, on `ring_pages` pages, of a cycle that lies at HERE, or that is chased before targets
+    are loaded; `bytes` are those of arrays that the probe streams through."""
 
     family: str
     probe: Probe
-    units: int
+    targets: tuple[int, ...] = ()
+    units: int = 1
     page_size: int = PAGE
     ring: int = 0
     ring_pages: int = 0
     bytes: int = 0
 
-    def shown(self) -> str:
-        """The probe in the pattern notation."""
-        ring = f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages" if self.ring else ""
-        return f"{render(self.probe)}{ring}".replace("\n", "; ").strip("; ")
-
-
-Trial = Levels | Times
+    def shown(self, target: int = 0) -> str:
+        """The probe, and the load of one of its targets, in the pattern notation."""
+        parts = [render(self.probe)]
+        if self.targets:
+            parts += [f"chase r {self.ring}; fence; load p+2048"] if self.ring else []
+            parts.append(render(Probe().fence().start().load(Operand(HERE, self.targets[target])).stop()))
+        elif self.ring:
+            parts.append(f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages")
+        return "; ".join(parts).replace("\n", "; ").replace(";   #", "  #").strip("; ")
 
 
 def _choice(rng: np.random.Generator, options: Sequence[Any]) -> Any:
@@ -154,7 +140,7 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     lines = [last, *ahead, last + side, last + side * int(rng.integers(2, PARAMS.reach)), places[0][0] // around.line]
     held = sorted({int(line) for line in lines if 0 <= line < pages * around.lines_per_page})
     targets = tuple(int(line) * around.line for line in rng.permutation(held)[: PARAMS.targets])
-    return Levels("runs", _settled(probe, around), targets, HUGE if wide else PAGE)
+    return Trial("runs", _settled(probe, around), targets, page_size=HUGE if wide else PAGE)
 
 
 def _stride(rng: np.random.Generator, around: Surroundings) -> int:
@@ -172,13 +158,15 @@ def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
     probe = Probe().repeat(count, Probe().flush(HERE), advance=stride).fence()
     for _ in range(2):
         probe = probe.repeat(count, Probe().load(HERE), advance=stride).fence()
-    return Levels("conflicts", probe, tuple(stride * index for index in sorted({0, count // 2, count - 1})), page_size)
+    targets = tuple(stride * index for index in sorted({0, count // 2, count - 1}))
+    return Trial("conflicts", probe, targets, page_size=page_size)
 
 
 def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
     """A line used, then a random ring of so many lines, and then where the line is."""
     probe = Probe().load(HERE + 32 * around.line).load(HERE).fence()
-    return Levels("evictions", probe, (0,), evicting=_whole(rng, 16, around.most_ring))
+    lines = _whole(rng, 16, around.most_ring)
+    return Trial("evictions", probe, (0,), ring=lines, ring_pages=lines)
 
 
 # -- how long something takes -------------------------------------------------------------------------------------
@@ -191,7 +179,8 @@ def chases(rng: np.random.Generator, around: Surroundings) -> Trial:
     dense = _whole(rng, 1, page_size // around.line / 2)
     steps = min(lines, 1024)
     probe = Probe().chase(HERE, lines).fence().start().chase(HERE, steps).stop()
-    return Times("chases", probe, steps, page_size, ring=lines, ring_pages=max(-(-lines // dense), 1))
+    pages = max(-(-lines // dense), 1)
+    return Trial("chases", probe, units=steps, page_size=page_size, ring=lines, ring_pages=pages)
 
 
 def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
@@ -210,7 +199,7 @@ def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
     probe = probe.start()
     for offset in offsets:
         probe = _access(probe, kind, HERE + offset)
-    return Times("bursts", (probe.load(THERE) if kind == "prefetch" else probe).stop(), 1)
+    return Trial("bursts", (probe.load(THERE) if kind == "prefetch" else probe).stop())
 
 
 def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
@@ -222,7 +211,7 @@ def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     size = max(_whole(rng, 2048, around.most_ring * around.line) // PAGE, 1) * PAGE
     width = int(_choice(rng, around.facts.access_sizes))
     probe = Probe().stream(HERE, kernel, size, width).fence().start().stream(HERE, kernel, size, width).stop()
-    return Times("streams", probe, max(size // around.line, 1), bytes=4 * size + PAGE)
+    return Trial("streams", probe, units=max(size // around.line, 1), bytes=4 * size + PAGE)
 
 
 FAMILIES: dict[str, tuple[Callable[[np.random.Generator, Surroundings], Trial | None], float]] = {
@@ -242,9 +231,12 @@ def order() -> list[str]:
     return [name for turn in range(max(due.values())) for name, count in due.items() if turn < count]
 
 
-def drawn(seed: int, number: int, around: Surroundings, purpose: int = 0) -> Trial | None:
-    """Trial `number` of a seed: its family is due in turn, its draws are its own, so that it can be repeated alone.
-    Other purposes have other draws."""
-    due = order()
-    draw, _ = FAMILIES[due[number % len(due)]]
-    return draw(np.random.default_rng([seed, number, purpose]), around)
+def drawn(seed: int, numbers: Iterable[int], around: Surroundings, purpose: int = 0) -> dict[int, Trial]:
+    """The trials of these numbers, without those that can't be drawn: the family of each is due in turn, its draws are
+    its own, so that it can be repeated alone. Other purposes have other draws."""
+    due, found = order(), {}
+    for number in numbers:
+        trial = FAMILIES[due[number % len(due)]][0](np.random.default_rng([seed, number, purpose]), around)
+        if trial is not None:
+            found[number] = trial
+    return found

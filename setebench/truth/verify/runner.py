@@ -14,40 +14,24 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
-from setebench.truth.verify.families import (
-    HERE,
-    HUGE,
-    PAGE,
-    RING,
-    SPAN,
-    TARGET,
-    THERE,
-    Levels,
-    Surroundings,
-    Times,
-    Trial,
-)
+from setebench.truth.verify.families import HERE, HUGE, PAGE, RING, SPAN, TARGET, THERE, Surroundings, Trial
 
-SPREADS = 4.0
-"""How far above the middle half of the repetitions, in its widths, one was hit by a stall."""
 
-CHAIN = 4000
-"""Chained additions that give cycles per tick."""
+@dataclass(frozen=True)
+class Params:
+    """How trials are run."""
 
-CONTROLS = 64
-"""Loads of each kind of control."""
+    spreads: float = 4.0  # how far above the middle half of repetitions, in its widths, one was hit by a stall
+    chain: int = 4000  # chained additions that give cycles per tick
+    controls: int = 64  # loads of each kind of control
+    repetitions: tuple[int, int] = (4, 96)  # the fewest and the most of a line
+    apart: float = 3.0  # standard errors of a line's mean between the first two levels: how sure a level is to be
+    region_bytes: int = 32 << 20
+    timed: tuple[int, int] = (8, 2)  # repetitions of a time, and of one that is long: many steps are a mean already
+    long: int = 4096  # lines of a ring, or units
 
-REPETITIONS = (4, 96)
-"""The fewest and the most repetitions of a line."""
 
-APART = 3.0
-"""Standard errors of a line's mean between the first two levels: how sure a level is to be."""
-
-REGION_BYTES = 32 << 20
-TIMED_REPETITIONS = (8, 2)
-LONG = 4096
-"""Lines; of a longer ring or array there are fewer repetitions: its many steps are a mean already."""
-
+PARAMS = Params()
 Cycles = tuple[float, ...]
 """A machine's answer: for each target the cycles from load to use, or the one time of a trial, in cycles a unit."""
 
@@ -66,10 +50,10 @@ class _Controls:
 
 
 def mean(ticks: NDArray[np.int64], step: float) -> float:
-    """The mean without stalls: without what lies further above the median than `SPREADS` times the middle half is
-    wide, and than two steps of the clock, so that a coarse clock's two values both count."""
+    """The mean without stalls: without what lies further above the median than some times the middle half is wide, and
+    than two steps of the clock, so that a coarse clock's two values both count."""
     low, middle, high = np.percentile(ticks, (25, 50, 75))
-    return float(ticks[ticks <= middle + max(SPREADS * (high - low), 2 * step)].mean())
+    return float(ticks[ticks <= middle + max(PARAMS.spreads * (high - low), 2 * step)].mean())
 
 
 class Runner:
@@ -90,7 +74,7 @@ class Runner:
         found = {}
         for number, trial in trials.items():
             try:
-                found[number] = self._levels(trial) if isinstance(trial, Levels) else self._time(trial)
+                found[number] = self._levels(trial) if trial.targets else self._time(trial)
             except UnsupportedError:
                 continue
         return found
@@ -104,24 +88,24 @@ class Runner:
     # -- controls --------------------------------------------------------------------------------------------------
 
     def _calibrated(self) -> _Controls:
-        places = self._places(self._region(PAGE), CONTROLS)
+        places = self._places(self._region(PAGE), PARAMS.controls)
         body = Probe().flush(HERE).fence().wait(round(2 * self._around.latencies[-1])).fence("l")
         hit = self._run(body.load(HERE).fence().start().load(HERE).stop(), places)
         miss = self._run(body.start().load(HERE).stop(), places)
-        empty = self._run(Probe().fence().start().stop(), CONTROLS)
-        added = self._run(Probe().fence().start().add(CHAIN).stop(), CONTROLS)
+        empty = self._run(Probe().fence().start().stop(), PARAMS.controls)
+        added = self._run(Probe().fence().start().add(PARAMS.chain).stop(), PARAMS.controls)
         gaps = np.diff(np.unique(np.concatenate([hit, miss, empty, added])))
         step = float(gaps.min()) if len(gaps) else 1.0
         nothing = mean(empty, step)
         spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
-        ratio = CHAIN / max(mean(added, step) - nothing, 1.0)
+        ratio = PARAMS.chain / max(mean(added, step) - nothing, 1.0)
         return _Controls(nothing, mean(hit, step), mean(miss, step), spread, step, ratio)
 
     def _enough(self) -> int:
         """Repetitions until a line's mean parts the first two levels."""
         first, second, *_ = self._around.latencies
-        needed = (APART * self._controls.spread * self._cycles_a_tick / max((second - first) / 2, 1e-9)) ** 2
-        return int(np.clip(np.ceil(needed), *REPETITIONS))
+        needed = (PARAMS.apart * self._controls.spread * self._cycles_a_tick / max((second - first) / 2, 1e-9)) ** 2
+        return int(np.clip(np.ceil(needed), *PARAMS.repetitions))
 
     @property
     def _cycles_a_tick(self) -> float:
@@ -139,7 +123,7 @@ class Runner:
         and a pointer read as a number is a subnormal one, for which each operation takes a hundred cycles longer."""
         size = page_size if page_size in self._machine.facts.page_sizes else PAGE
         if (use, size) not in self._regions:
-            self._regions[use, size] = self._machine.allocate(REGION_BYTES, size)
+            self._regions[use, size] = self._machine.allocate(PARAMS.region_bytes, size)
         return self._regions[use, size]
 
     def _places(self, region: Region, count: int, reach: int = SPAN) -> dict[Base, NDArray[np.int64]]:
@@ -150,15 +134,15 @@ class Runner:
         last = (region.address + region.size - reach - HUGE) // PAGE * PAGE
         return {HERE: np.minimum(region.address + first * SPAN, last), THERE: region.address + second * SPAN}
 
-    def _levels(self, trial: Levels) -> Cycles:
+    def _levels(self, trial: Trial) -> Cycles:
         count = self.repetitions * len(trial.targets)
         places = self._places(self._region(trial.page_size), count, max(*trial.targets, SPAN))
         which = np.concatenate([[0], self._rng.permutation(np.arange(count) % len(trial.targets))])
         places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
-        probe = trial.pattern
-        if trial.evicting:
-            places[RING] = np.full(count + 1, self._ring(trial.evicting, trial.evicting, self._region(PAGE, "rings")))
-            probe = probe.chase(RING, trial.evicting).fence().load(HERE + 32 * self._around.line)
+        probe = trial.probe
+        if trial.ring:
+            places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
+            probe = probe.chase(RING, trial.ring).fence().load(HERE + 32 * self._around.line)
         # the same line once more is a hit for certain, in the same place and repetition
         timed = probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
         ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
@@ -168,9 +152,9 @@ class Runner:
             for index in range(len(trial.targets))
         )
 
-    def _time(self, trial: Times) -> Cycles:
+    def _time(self, trial: Trial) -> Cycles:
         region = self._region(trial.page_size, "streams" if trial.bytes else "places")
-        repetitions = TIMED_REPETITIONS[max(trial.ring, trial.units) > LONG]
+        repetitions = PARAMS.timed[max(trial.ring, trial.units) > PARAMS.long]
         places = self._places(region, repetitions)
         if trial.ring:
             places[HERE] = np.full(repetitions + 1, self._ring(trial.ring, trial.ring_pages, region))
