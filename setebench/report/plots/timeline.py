@@ -3,8 +3,7 @@ the system did. Readable in grey."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
@@ -25,112 +24,94 @@ CURVES = {
 }
 """Panels of curves: label, where their values lie, and their names. Counts are shown per second."""
 
+STACKS = ("cycles (%)", "CPUs at work")
 Evidence = Mapping[str, Any]
-Column = Sequence[float | None]
+Panel = dict[str, Sequence[float]]
 
 
 def timeline_figure(evidence: Evidence) -> Figure:
     """One panel under the other over the seconds of the run, from `evidence["diagnose"]`. A panel without data is left
     out. Raises `SetebenchError` where there is nothing to draw."""
     found: Evidence = evidence.get("diagnose") or {}
-    panels = list(_panels(found)) if found.get("start_seconds") else []
+    panels = {label: own for label, own in _panels(found).items() if own} if found.get("start_seconds") else {}
     if not panels:
         raise SetebenchError("there is nothing to plot: the program ended before anything was counted")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 1.2 + 1.9 * len(panels)), layout="constrained")
-    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    for axis, draw in zip(axes, panels, strict=True):
-        axis.grid(True, color="0.9", linewidth=0.6)
-        axis.set_axisbelow(True)
-        draw(axis)
-        _flag(axis, found)
-        axis.set_ylim(bottom=0)
-        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
+    every = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, columns) in zip(every, panels.items(), strict=True):
+        axes.grid(True, color="0.9", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set(ylabel=label)
+        if label.startswith("memory latency"):
+            axes.plot(found["watched_seconds"], columns["probing thread"], label="probing thread", **style(0))
+            _level(axes, found.get("idle_ns"), "without the program: {:.3g} ns")
+        else:
+            (_stack if label in STACKS else _curves)(axes, found, columns)
+        if label.startswith("latency"):
+            _level(axes, found.get("saturation_cycles"), "saturated above {:.3g}")
+        if label.startswith("events"):
+            axes.set_yscale("symlog", linthresh=1)
+        _flag(axes, found)
+        axes.set_ylim(bottom=0, top=100 if label == STACKS[0] else None)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
     words = " ".join(found.get("program") or ["a program"])
     simulated = " (simulated counts)" if found.get("source") == "simulated" else ""
-    axes[0].set_title(literal((words if len(words) <= 60 else words[:57] + "...") + simulated), fontsize=10)
-    axes[-1].set_xlabel("time since the program began (s)")
-    axes[-1].set_xlim(found["start_seconds"][0], found["end_seconds"][-1])
+    every[0].set_title(literal((words if len(words) <= 60 else words[:57] + "...") + simulated), fontsize=10)
+    every[-1].set_xlabel("time since the program began (s)")
+    every[-1].set_xlim(found["start_seconds"][0], found["end_seconds"][-1])
     return figure
 
 
-def _panels(found: Evidence) -> Iterator[Callable[[Axes], None]]:
-    """What draws each panel that has data."""
-    counts, parts = found.get("counts") or {}, found.get("parts")
-    if parts:
-        yield partial(_draw_parts, found=found)
-    if found.get("function_seconds"):
-        yield partial(_stack, found=found, label="CPUs at work", columns=_functions(found))
-    elif "task_clock" in counts:
-        clock = [value / 1e9 for value in _per_second(found, counts["task_clock"])]
-        yield partial(_stack, found=found, label="CPUs at work", columns={"CPU time": clock})
+def _panels(found: Evidence) -> dict[str, Panel]:
+    """The columns of each panel, by its label."""
+    parts, seconds, counts = (found.get(key) or {} for key in ("parts", "function_seconds", "counts"))
+    ticks = counts.get("task_clock")
+    clock: Panel = {"CPU time": [value / 1e9 for value in _per_second(found, ticks)]} if ticks else {}
+    if seconds:
+        order = sorted((name for name in seconds if name != "other"), key=lambda name: -sum(seconds[name]))
+        rest = [*order[len(FILLS) - 1 :], *(["other"] if "other" in seconds else [])]
+        shown = {name: seconds[name] for name in order[: len(FILLS) - 1]}
+        others = [sum(values) for values in zip(*(seconds[name] for name in rest), strict=True)]
+        shown |= {"other": others} if any(others) else {}
+        clock = {name: _per_second(found, column) for name, column in shown.items()}
+    panels: dict[str, Panel] = {STACKS[0]: {name: _plain(parts[name]) for name in PARTS if name in parts}}
+    panels[STACKS[1]] = clock
     for label, (place, names) in CURVES.items():
-        columns = found.get(place) or {}
-        scaled = _per_second if place == "counts" else _plain
-        known = {name: scaled(found, columns[name]) for name in names if name in columns}
-        if known:
-            yield partial(_curves, found=found, label=label, columns=known)
-    if found.get("watched_ns"):
-        yield partial(_draw_watched, found=found)
+        own = {name: column for name in names if (column := (found.get(place) or {}).get(name)) is not None}
+        scaled = {name: _per_second(found, own[name]) if place == "counts" else _plain(own[name]) for name in own}
+        panels[label] = {name.replace("_", " "): column for name, column in scaled.items()}
+    panels["memory latency (ns)"] = {"probing thread": found["watched_ns"]} if found.get("watched_ns") else {}
+    return panels
 
 
-def _draw_parts(axes: Axes, found: Evidence) -> None:
-    columns = {name.replace("_", " "): _plain(found, found["parts"][name]) for name in PARTS}
-    _stack(axes, found, "cycles (%)", columns)
-    _step(axes, found, "store buffer full", _plain(found, found["parts"]["store_buffer"]), {"color": "0"})
-    axes.set_ylim(0, 100)
+def _level(axes: Axes, value: float | None, label: str) -> None:
+    if value:
+        axes.axhline(value, color="0.4", linestyle=":", linewidth=0.9, label=label.format(value))
 
 
-def _functions(found: Evidence) -> dict[str, list[float]]:
-    """CPUs at work by function, those with the most time first, and all others together."""
-    seconds: Mapping[str, Sequence[float]] = found["function_seconds"]
-    order = sorted((name for name in seconds if name != "other"), key=lambda name: -sum(seconds[name]))
-    shown, rest = order[: len(FILLS) - 1], [*order[len(FILLS) - 1 :], *(["other"] if "other" in seconds else [])]
-    others = [sum(values) for values in zip(*(seconds[name] for name in rest), strict=True)]
-    columns = {name: seconds[name] for name in shown} | ({"other": others} if any(others) else {})
-    return {name: _per_second(found, column) for name, column in columns.items()}
-
-
-def _draw_watched(axes: Axes, found: Evidence) -> None:
-    axes.plot(found["watched_seconds"], found["watched_ns"], label="probing thread", **style(0))
-    if found.get("idle_ns"):
-        _level(axes, found["idle_ns"], f"without the program: {found['idle_ns']:.3g} ns")
-    axes.set(ylabel="memory latency (ns)")
-
-
-def _curves(axes: Axes, found: Evidence, label: str, columns: Mapping[str, list[float]]) -> None:
-    for number, (name, column) in enumerate(columns.items()):
-        _step(axes, found, name.replace("_", " "), column, line_style(number))
-    axes.set(ylabel=label)
-    if label.startswith("events"):
-        axes.set_yscale("symlog", linthresh=1)
-    if label.startswith("latency") and found.get("saturation_cycles"):
-        _level(axes, found["saturation_cycles"], f"saturated above {found['saturation_cycles']:.3g}")
-
-
-def _level(axes: Axes, value: float, label: str) -> None:
-    axes.axhline(value, color="0.4", linestyle=":", linewidth=0.9, label=label)
-
-
-def _stack(axes: Axes, found: Evidence, label: str, columns: Mapping[str, Sequence[float]]) -> None:
-    """Bars of each interval's width, one column on top of the other."""
+def _stack(axes: Axes, found: Evidence, columns: Panel) -> None:
+    """Bars of each interval's width, one column on top of the other; of cycles, a line for what fills store buffers."""
     bottom = [0.0] * len(found["start_seconds"])
     for (name, column), (grey, hatch) in zip(columns.items(), FILLS, strict=False):
-        shown = literal(f" {name}" if name.startswith("_") else name)  # a legend leaves out what begins with _
+        words = name.replace("_", " ") if name in PARTS else name
+        shown = literal(f" {words}" if words.startswith("_") else words)  # a legend leaves out what begins with _
         fill: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0, "align": "edge"}
         axes.bar(found["start_seconds"], column, _lengths(found), bottom, label=shown, **fill)
         bottom = [low + value for low, value in zip(bottom, column, strict=True)]
-    axes.set(ylabel=label)
+    if set(PARTS) <= columns.keys():
+        _curves(axes, found, {"store buffer full": _plain(found["parts"]["store_buffer"])})
 
 
-def _step(axes: Axes, found: Evidence, label: str, column: list[float], drawn: Mapping[str, Any]) -> None:
-    """A step curve: each value holds to the end of its interval; a missing one leaves a gap."""
+def _curves(axes: Axes, found: Evidence, columns: Panel) -> None:
+    """Step curves: each value holds to the end of its interval; a missing one leaves a gap."""
     times = [*found["start_seconds"], found["end_seconds"][-1]]
-    axes.step(times, [*column, column[-1]], where="post", label=label, linewidth=1.2, **drawn)
+    for number, (name, column) in enumerate(columns.items()):
+        axes.step(times, [*column, column[-1]], where="post", label=name, linewidth=1.2, **line_style(number))
 
 
-def _plain(_found: Evidence, column: Column) -> list[float]:
+def _plain(column: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else float(value) for value in column]
 
 
@@ -138,8 +119,8 @@ def _lengths(found: Evidence) -> list[float]:
     return [end - start for start, end in zip(found["start_seconds"], found["end_seconds"], strict=True)]
 
 
-def _per_second(found: Evidence, column: Column) -> list[float]:
-    pairs = zip(_plain(found, column), _lengths(found), strict=True)
+def _per_second(found: Evidence, column: Sequence[float | None]) -> list[float]:
+    pairs = zip(_plain(column), _lengths(found), strict=True)
     return [value / length if length > 0 else float("nan") for value, length in pairs]
 
 
