@@ -40,17 +40,6 @@ def _table(machine: str, **changed: Any) -> dict[str, Finding]:
     return findings
 
 
-def test_few_entries_of_level_1_and_many_of_level_2_need_two_stages() -> None:
-    advisor = Advisor(shape("triad"), _table("knc"))
-    policy = advisor.choice()
-    assert advisor.strategy(policy) == "two_stage_sw"
-    # the L2 stage hides memory's 332 cycles, the L1 stage level 2's 22.5
-    cycles = advisor.expected(policy)
-    assert policy.l2_distance > policy.l1_distance
-    assert policy.l2_distance * cycles > 332 and policy.l1_distance * cycles > 22.5
-    assert (policy.l1_hint, policy.l2_hint) == ("t0", "t1")
-
-
 def test_where_prefetches_gain_nothing_over_what_was_timed_none_is_advised() -> None:
     slow, fast = (msgspec.structs.replace(shape("hash_join"), measured_cycles=cycles) for cycles in (300.0, 12.0))
     assert Advisor(slow, _table("plain")).choice().stages

@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import json
 import re
-from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -97,25 +96,6 @@ def test_every_topology_has_the_same_caches() -> None:
     shared = [each for each in machine.iter("object") if each.get("type") == "L3Cache"]
     assert [each.get("cpuset") for each in shared] == ["0x00000005", "0x0000000a"]
     assert "0x00000000" not in {each.get("initiator_cpuset") for each in machine.iter("memattr_value")}
-
-
-@every_format
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [{"number": 0, "cpus": [0, 1, 2, 3]}, {"number": 1, "cpus": []}],
-        [{"number": 3, "cpus": [0]}, {"number": 5, "cpus": [7]}],
-        [{"number": 3, "cpus": [0, 2]}, {"number": 3, "cpus": [1, 3]}],
-    ],
-    ids=repr,
-)
-def test_no_core_is_lost_whatever_nodes_are_said(name: str, nodes: list[dict[str, Any]]) -> None:
-    text = export(with_facts(plain_server(), nodes=nodes), name)
-    if name == "hwloc":
-        units = [each for each in ElementTree.fromstring(text).iter("object") if each.get("type") == "PU"]
-        assert sorted(int(each.get("os_index", -1)) for each in units) == [0, 1, 2, 3]
-    if name == "sys-sage":
-        assert len(list(ElementTree.fromstring(text).iter("HW_Thread"))) == 4
 
 
 # -- every level --------------------------------------------------------------------------------------------------

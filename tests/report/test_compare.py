@@ -12,8 +12,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from documents import make_document
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setebench import references, store
 from setebench.cli.beside import chosen_references
@@ -66,14 +64,6 @@ UNRESOLVED = Finding(parameter="p", outcome=Outcome.UNRESOLVED, reason="noise")
 def test_one_finding_against_another(one: Finding | None, other: Finding | None, expected: Agreement) -> None:
     assert agreement(one, other) is expected
     assert agreement(other, one) is expected
-
-
-@given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.floats(0, 1e3))
-def test_a_finding_agrees_with_itself_and_with_what_its_interval_holds(value: float, down: float, up: float) -> None:
-    finding = number(value, value - down, value + up)
-    assert agreement(finding, finding) is SAME
-    assert agreement(finding, number(value + up)) is SAME
-    assert agreement(finding, number(value + up + 1.0)) is DIFFERS
 
 
 # -- whole documents ------------------------------------------------------------------------------------------------

@@ -51,15 +51,6 @@ def test_the_sweep_shows_points_levels_and_boundaries() -> None:
     )
 
 
-def test_nothing_lies_over_the_points() -> None:
-    figure = sweep_figure()
-    figure.draw_without_rendering()
-    frame = figure.axes[0].get_window_extent()
-    beside = [*figure.axes[0].texts, *figure.legends]
-    assert len(beside) == 4
-    assert not any(frame.overlaps(each.get_window_extent()) for each in beside)
-
-
 @pytest.mark.parametrize(
     ("extension", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("SVG", b"<?xml")]
 )

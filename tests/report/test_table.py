@@ -6,8 +6,6 @@ import csv
 import io
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,6 @@ import documents
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setebench import references
 from setebench.compare import compare
@@ -25,7 +21,6 @@ from setebench.report.sections import Reference
 from setebench.report.table import FORMS, render
 from setebench.report.text import ascii_only
 from setebench.results import Document, Finding, Outcome
-from setebench.text import visible
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '50% & a|b_c <b> $x$ {y} #1 ~ ^ \\ `z` *w* [l](u) \x1b[31mred\x1b[0m \u202eback, "quoted"\nnext line'
@@ -119,19 +114,6 @@ def test_ascii_keeps_the_meaning() -> None:
 # -- forms that machines read -------------------------------------------------------------------------------------
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
-
-
-@given(texts, texts)
-def test_any_text_survives_csv_but_for_control_characters(parameter: str, reason: str) -> None:
-    finding = Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
-    rows = list(csv.reader(io.StringIO(render(make_document([finding]), "csv"), newline="")))
-    assert len(rows) == 2
-    for cell, text in ((rows[1][0], parameter), (rows[1][-2], reason)):
-        assert cell.removeprefix("'") == visible(text).removeprefix("'")
-        assert cell.lstrip(" ")[:1] not in tuple("=+-@\t\r")
-
-
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", " =", "\n@", "\uff1d"])
 def test_no_cell_of_a_csv_is_a_formula_and_numbers_stay_numbers(begin: str) -> None:
     text = f"{begin}cmd|' /C calc'!A0"
@@ -206,18 +188,3 @@ def machine() -> Document:
     extra = Finding(parameter="latency.core_to_core.0-9.modified", value=300.0, unit="cycles")
     document = make_document([*FINDINGS, *MATRIX, extra])
     return msgspec.structs.replace(document, evidence={**document.evidence, "steps": STEPS})
-
-
-LATEX = shutil.which("pdflatex")
-
-
-@pytest.mark.skipif(LATEX is None, reason="no pdflatex on the PATH")
-@pytest.mark.parametrize("document", [machine(), make_document(), make_document([])])
-def test_latex_can_be_set(tmp_path: Path, document: Document) -> None:
-    assert LATEX is not None
-    body = render(document, "latex", references=[SANDYBRIDGE])
-    (tmp_path / "a.tex").write_text(
-        rf"\documentclass{{article}}\usepackage{{booktabs,longtable}}\begin{{document}}{chr(10)}{body}\end{{document}}"
-    )
-    command = [LATEX, "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)

@@ -122,17 +122,6 @@ def test_plots_are_inline_described_and_come_with_their_data() -> None:
     assert any("lost: nothing to draw" in data for _, data in page.text)
 
 
-def test_plots_come_in_the_order_of_the_run_also_from_a_file(tmp_path: Path) -> None:
-    steps = [{"scenario": name, "state": "done"} for name in ("latency", "bandwidth", "mshr")]
-    evidence = {"steps": steps, **{f"scenario.{name}": {} for name in ("mshr", "latency", "bandwidth")}}
-    document = msgspec.structs.replace(make_document(), settings={"scenario": "characterize"}, evidence=evidence)
-    store.save(document, tmp_path / "a.json")
-    names = [each.name for each in beside.plots(store.load(tmp_path / "a.json"))]
-    assert names == ["latency", "bandwidth", "mshr"]
-    damaged = msgspec.structs.replace(document, evidence={**evidence, "steps": 3})
-    assert sorted(each.name for each in beside.plots(damaged)) == sorted(names)
-
-
 def _decoded(address: str) -> str:
     return base64.b64decode(address.partition("base64,")[2]).decode()
 

@@ -12,7 +12,6 @@ import pytest
 from scenario_files import Write, runs
 
 from setebench.errors import UsageError
-from setebench.report.accuracy.page import page, published
 from setebench.score.run import read_sealed
 from setebench.sim.files.loader import load
 
@@ -92,8 +91,3 @@ def test_what_is_not_sealed_is_refused(scored: Any, tmp_path: Path) -> None:
     (tmp_path / "forged.jsonl").write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
     with pytest.raises(UsageError, match="don't follow from its nonce"):
         read_sealed(tmp_path / "forged.jsonl")
-
-
-def test_without_a_run_nothing_is_claimed() -> None:
-    text = page(published([]))
-    assert "nothing is claimed" in text and "%" not in text.partition("*right*")[0]

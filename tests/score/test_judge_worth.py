@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 import pytest
 
 from setebench.judge import Answered, Judgement, Verdict, difference, judge, summary
 from setebench.judge.document import constant
-from setebench.judge.shares import clustered
 from setebench.results import Finding, Outcome
 
 
@@ -22,18 +20,6 @@ def judged(found: Finding, truth: Finding, machine: str = "m") -> Judgement:
 
 
 TRUE = Finding(parameter="latency.l1", value=10.0, unit="cycles")
-
-
-def test_the_interval_of_clusters_holds_the_truth_as_often_as_it_says() -> None:
-    """Machines differ in how often they are right: 0.9 in the mean, by a beta distribution."""
-    rng = np.random.default_rng(5)
-    held = 0
-    for _ in range(600):
-        trials = rng.integers(20, 60, 25)
-        hits = rng.binomial(trials, rng.beta(4.5, 0.5, 25))
-        found = clustered(hits.tolist(), trials.tolist())
-        held += found["low"] <= 0.9 <= found["high"]
-    assert 0.91 < held / 600 < 0.99
 
 
 # -- how much answers say -------------------------------------------------------------------------------------------
