@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from scipy import stats
 
 from setebench.errors import UsageError
+from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import parse
@@ -29,7 +31,6 @@ from setebench.truth.verify.check import (
     Verified,
     answered,
     least_difference,
-    opened_real,
     scaled,
     verify,
 )
@@ -86,38 +87,32 @@ def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tu
     """A better twin, and what was changed; the same where nothing is contradicted, or nothing predicts better. Draws
     are disjoint from those of `verify` with any seed. Raises what opening and running machines raises."""
     seconds = 60 * (request.minutes or 0.0)
-    end = time.monotonic() + seconds
-    steps: list[Step] = []
+    end, steps = time.monotonic() + seconds, list[Step]()
+    minutes = None if request.trials else PARAMS.looking * seconds / 60
     for number in range(1, PARAMS.steps + 1):
-        if number > 1 and time.monotonic() > end:
-            break
-        minutes = None if request.trials else PARAMS.looking * seconds / 60
         checked = verify(twin, replace(request, purpose=2 * number - 1, minutes=minutes), progress)
-        step = _step(checked, 2 * number, PARAMS.trying * seconds, progress) if checked.contradicted else None
+        likely = likeliest(checked, PARAMS.trying * seconds, progress) if checked.contradicted else []
+        decided = (_decided(checked, step, 2 * number, progress) for step in likely[: PARAMS.candidates])
+        step = next((step for step in decided if step is not None), None)
         if step is None:
             break
+        before = twin.origins.get(step.path)
+        why = step.text() if before is None else f"{step.text()}; before: {said(before)}"
+        fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
+        twin = Twin(step.machine, {**twin.origins, step.path: fitted}, twin.set_aside)
         steps.append(step)
-        twin = _changed(twin, step)
         progress(step.text())
+        if time.monotonic() > end:
+            break
     return twin, steps
 
 
-def _step(checked: Verified, purpose: int, seconds: float, progress: Progress) -> Step | None:
-    """The first of the likeliest changes that the machine sides with more often than a coin would."""
-    for step in likeliest(checked, seconds, progress)[: PARAMS.candidates]:
-        progress(f"the machine decides about {step.text()}")
-        won, trials = referee(checked, step.machine, purpose)
-        if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
-            return replace(step, won=won, trials=trials)
-    return None
-
-
-def _changed(twin: Twin, step: Step) -> Twin:
-    """The twin with the change, and with an origin that says so."""
-    before = twin.origins.get(step.path)
-    why = f"{step.text()}; before: {said(before)}" if before is not None else step.text()
-    fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
-    return Twin(step.machine, {**twin.origins, step.path: fitted}, twin.set_aside)
+def _decided(checked: Verified, step: Step, purpose: int, progress: Progress) -> Step | None:
+    """The change with its score, if the machine sides with it more often than a coin would."""
+    progress(f"the machine decides about {step.text()}")
+    won, trials = referee(checked, step.machine, purpose)
+    sure = trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance
+    return replace(step, won=won, trials=trials) if sure else None
 
 
 # -- candidates -------------------------------------------------------------------------------------------------------
@@ -190,8 +185,9 @@ def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[i
     around = checked.around
     trials = drawn(checked.request.seed, range(PARAMS.pool), around, purpose)
     old, new = (answered(each, checked, trials) for each in (checked.twin.machine, candidate))
-    with opened_real(checked.request) as real:
-        runner = Runner(real, around, checked.request.seed, checked.repetitions)
+    request = checked.request
+    with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as real:
+        runner = Runner(real, around, request.seed, checked.repetitions)
         own = runner.answers(trials)
         runner.close()
     won = total = 0

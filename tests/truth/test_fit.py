@@ -15,7 +15,7 @@ from setebench.sim.files.loader import origins, parse
 from setebench.truth import fit as fitting
 from setebench.truth.twin import as_toml, twin_of_file
 from setebench.truth.verify import Request, Verified
-from setebench.truth.verify.check import opened_real, opened_twin, surroundings
+from setebench.truth.verify.check import opened_twin, surroundings
 from setebench.truth.verify.families import drawn
 
 __all__ = ["file"]  # a fixture
@@ -29,7 +29,7 @@ def wrong() -> spec.Machine:
 
 def checked(file: Path, machine: spec.Machine) -> Verified:
     request = Request(machine=f"sim:{file}", minutes=1.0, trials=40)
-    with opened_real(request) as real, opened_twin(machine, 1) as model:
+    with opened_twin(small(), 1) as real, opened_twin(machine, 1) as model:
         around = surroundings(machine, real, model)
     return Verified(twin_of_file(dump(machine), "twin.toml"), request, around, [], {1: 0.0}, 4)
 

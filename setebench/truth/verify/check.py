@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -90,7 +90,7 @@ class Row:
 
     number: int
     trial: Trial
-    answers: tuple[Cycles, Cycles, Cycles]
+    answers: tuple[Cycles, ...]
     apart: tuple[float, ...]
 
     @property
@@ -102,13 +102,6 @@ class Row:
     def badness(self) -> float:
         """How far the twin is off at the worst target: 0 where it is not."""
         return abs(self.apart[self.worst])
-
-
-def _apart(least: float, first: float, again: float, twin: float) -> float:
-    """How far the twin is from the nearer of both answers, if it is so by more than `least` and on one side of both."""
-    gaps = (twin - first, twin - again)
-    nearer = min(gaps, key=abs)
-    return nearer if gaps[0] * gaps[1] > 0 and abs(nearer) > least else 0.0
 
 
 def doubt(machine: list[float], twin: list[float], least: float) -> float:
@@ -131,9 +124,9 @@ class Verified:
     twin: Twin
     request: Request
     around: Surroundings
-    rows: list[Row] = field(default_factory=list)
-    doubts: dict[int, float] = field(default_factory=dict)
-    repetitions: int | None = None
+    rows: list[Row]
+    doubts: dict[int, float]
+    repetitions: int
     seconds: float = 0.0
 
     @property
@@ -186,13 +179,6 @@ def opened_twin(machine: spec.Machine, seed: int) -> Iterator[Machine]:
             yield opened
 
 
-@contextmanager
-def opened_real(request: Request) -> Iterator[Machine]:
-    """The machine that is held against its twin."""
-    with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as real:
-        yield real
-
-
 def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial]) -> dict[int, Cycles]:
     """What a simulated machine gives for trials, run as they were on the twin of the check."""
     with opened_twin(machine, checked.request.seed) as model:
@@ -202,65 +188,55 @@ def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial])
 def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Verified:
     """Hold a twin against a machine. Raises what opening and running machines raises."""
     start = time.monotonic()
-    with opened_real(request) as real, opened_twin(twin.machine, request.seed) as model:
+    opened = open_machine(request.machine, cpu=request.cpu, seed=request.seed)
+    with closing(opened) as real, opened_twin(twin.machine, request.seed) as model:
         around = surroundings(twin.machine, real, model)
         own = Runner(real, around, request.seed)
-        check = _Check(own, Runner(model, around, request.seed + 1, own.repetitions), around)
-        rows = check.rows(request, start, progress)
-        if not rows:
-            raise SetebenchError("no trial could be run on both machines")
-        progress("repeating those on which they differ")
-        end = start + 60 * request.minutes if request.minutes else None
-        doubts = check.doubts(rows, end)
-        own.close()
-        return Verified(twin, request, around, rows, doubts, own.repetitions, time.monotonic() - start)
-
-
-@dataclass(frozen=True)
-class _Check:
-    """The machine and its twin."""
-
-    real: Runner
-    model: Runner
-    around: Surroundings
-
-    def rows(self, request: Request, start: float, progress: Progress) -> list[Row]:
-        """Rows until the time is over or there are enough trials."""
-        found: list[Row] = []
+        checked = Verified(twin, request, around, [], {}, own.repetitions)
+        both = (own, Runner(model, around, request.seed + 1, own.repetitions))
         for number in itertools.count(0, PARAMS.batch):
             late = request.minutes and time.monotonic() - start > PARAMS.drawing * 60 * request.minutes
             if (late and number) or number >= (request.trials or number + 1):
-                return found
+                break
             progress(f"{number} trials measured")
             end = min(number + PARAMS.batch, request.trials or number + PARAMS.batch)
-            trials = drawn(request.seed, range(number, end), self.around, request.purpose)
-            first, again, twin = (runner.answers(trials) for runner in (self.real, self.real, self.model))
-            complete = first.keys() & again.keys() & twin.keys()
-            found += [self._row(n, trials[n], first[n], again[n], twin[n]) for n in trials if n in complete]
-        return found
+            trials = drawn(request.seed, range(number, end), around, request.purpose)
+            given = [runner.answers(trials) for runner in (own, *both)]
+            complete = (n for n in trials if all(n in each for each in given))
+            checked.rows.extend(_row(n, trials[n], tuple(each[n] for each in given), around) for n in complete)
+        if not checked.rows:
+            raise SetebenchError("no trial could be run on both machines")
+        progress("repeating those on which they differ")
+        _repeat(checked, both, start + 60 * request.minutes if request.minutes else None)
+        own.close()
+        return replace(checked, seconds=time.monotonic() - start)
 
-    def _row(self, number: int, trial: Trial, first: Cycles, again: Cycles, twin: Cycles) -> Row:
-        scales = zip(*(scaled(trial, each, self.around) for each in (first, again, twin)), strict=True)
-        least = least_difference(trial, first)
-        return Row(number, trial, (first, again, twin), tuple(_apart(least, *each) for each in scales))
 
-    def doubts(self, rows: list[Row], end: float | None) -> dict[int, float]:
-        """By number of the trials on which the twin differs most, the p-value that it does so by chance: answers on new
-        places, by ranks. What chance explains is given up early."""
-        differing = sorted((each for each in rows if each.badness), key=lambda each: -each.badness)
-        left = {each.number: each for each in differing[: PARAMS.repeated]}
-        given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
-        doubts: dict[int, float] = {}
-        for count in range(PARAMS.rounds):
-            if not left or (end is not None and time.monotonic() > end):
-                break
-            trials = {number: each.trial for number, each in left.items()}
-            own, twin = (runner.answers(trials) for runner in (self.real, self.model))
-            for number in own.keys() & twin.keys():
-                row = left[number]
-                for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
-                    values.append(scaled(row.trial, answer, self.around)[row.worst])
-                doubts[number] = doubt(*given[number], least_difference(row.trial, row.answers[0]))
-            if count + 1 >= PARAMS.early:
-                left = {number: each for number, each in left.items() if doubts.get(number, 1.0) <= PARAMS.futile}
-        return doubts
+def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroundings) -> Row:
+    """How far the twin is from the nearer of the machine's answers at each target, if it is so by more than the least
+    difference and on one side of both."""
+    apart = []
+    for first, again, twin in zip(*(scaled(trial, each, around) for each in answers), strict=True):
+        nearer = min(twin - first, twin - again, key=abs)
+        counts = (twin - first) * (twin - again) > 0 and abs(nearer) > least_difference(trial, answers[0])
+        apart.append(nearer if counts else 0.0)
+    return Row(number, trial, answers, tuple(apart))
+
+
+def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float | None) -> None:
+    """Run the trials on which the twin differs most on new places, by ranks, and note the p-value that it differs by
+    chance. What chance explains is given up early."""
+    differing = sorted((each for each in checked.rows if each.badness), key=lambda each: -each.badness)
+    left = {each.number: each for each in differing[: PARAMS.repeated]}
+    given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
+    for count in range(PARAMS.rounds):
+        if not left or (end is not None and time.monotonic() > end):
+            break
+        own, twin = (runner.answers({number: each.trial for number, each in left.items()}) for runner in both)
+        for number in own.keys() & twin.keys():
+            row = left[number]
+            for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
+                values.append(scaled(row.trial, answer, checked.around)[row.worst])
+            checked.doubts[number] = doubt(*given[number], least_difference(row.trial, row.answers[0]))
+        if count + 1 >= PARAMS.early:
+            left = {number: row for number, row in left.items() if checked.doubts.get(number, 1.0) <= PARAMS.futile}
