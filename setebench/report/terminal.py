@@ -72,8 +72,6 @@ def _page(page: Opening) -> Iterator[RenderableType]:
     yield Text(visible(page.name))
     for box in page.picture.hierarchy:
         yield _panel(box)
-        if box.below:
-            yield Text(f"   ↓ {visible(box.below)}")
     for box in page.picture.translation:
         yield Text(visible(f"{box.name}: {'; '.join(map(': '.join, box.facts))}"))
     yield Padding(Text(visible(page.verified)), (1, 0, 0, 0))
@@ -97,8 +95,7 @@ def _panel(box: Box) -> RenderableType:
     from rich.text import Text
 
     lines = [" · ".join(f"{name} {text}" for name, text in box.facts)]
-    lines += [f"» {each.name}: {each.words}" if each.words else f"» {each.name}" for each in box.prefetchers]
-    lines += [f"no prefetcher: {box.absent}"] if box.absent else []
+    lines += [f"» {name}: {words}" if words else f"» {name}" for name, words in box.prefetchers]
     body = Text("\n".join(map(visible, lines)))
     return Panel(body, title=Text(visible(box.name)), title_align="left", box=SQUARE)
 

@@ -25,32 +25,25 @@ NOTHING = (
     "No sealed run has been published here yet, so nothing is claimed about how often answers are right. "
     "`make accuracy` writes this page."
 )
-KEPT = (
-    *("inference", "simulator", "begun", "planned", "accuracy"),
-    *("by_machine", "calibration", "constant", "failures", "lost"),
-)
 
 
 def published(scores: Sequence[Document]) -> dict[str, Any]:
-    """The document of the accuracy page, schema 1: one run for each score document, named A, B, ... in this order."""
-    return {"schema": 1, "runs": [_run(chr(ord("A") + number), score) for number, score in enumerate(scores)]}
+    """The document of the accuracy page, schema 1: the score documents, named A, B, ... in this order, without single
+    answers and with the command that repeats each."""
+    runs = [
+        {"run": chr(ord("A") + number), "command": _command(score), **score, "parameters": None, "wrong": None}
+        for number, score in enumerate(scores)
+    ]
+    return {"schema": 1, "runs": runs}
 
 
-def _run(letter: str, score: Document) -> dict[str, Any]:
+def _command(score: Document) -> str:
     settings = score["settings"]
     words = ["setebench", "score", "--sealed", score["sealed"]["nonce"], "--machines", str(score["planned"])]
     words += [word for name in settings["scenarios"] for word in ("--scenario", name)]
     words += ["--noise", settings["noise"]] if settings["noise"] != "drawn" else []
     words += [f"--{name.replace('_', '-')}" for name in ("fast", "from_findings") if settings.get(name)]
-    return {
-        "run": letter,
-        "command": shlex.join(words),
-        **{name: settings[name] for name in ("scenarios", "noise", "fast")},
-        "nonce": score["sealed"]["nonce"],
-        "machines": len(score["machines"]) - len(score["lost"]),
-        "cpu_seconds": round(sum(score["cpu_seconds"]), 1),
-        **{name: score.get(name) for name in KEPT},
-    }
+    return shlex.join(words)
 
 
 def page(document: Document) -> str:
@@ -58,12 +51,12 @@ def page(document: Document) -> str:
     runs = document["runs"]
     lines = ["# How often it was right", "", *(_overview(runs) if runs else [NOTHING]), "", READING]
     for run in runs:
-        each = run["cpu_seconds"] / max(run["machines"], 1)
+        answered = len(run["machines"]) - len(run["lost"])
         lines += ["", f"## Run {run['run']}", "", f"    {run['command']}", ""]
         lines.append(
-            f"{run['machines']} of {run['planned']} machines answered, {each:.0f} s of CPU time each; begun "
-            f"{run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, simulator "
-            f"`{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
+            f"{answered} of {run['planned']} machines answered, {sum(run['cpu_seconds']) / max(answered, 1):.0f} s of "
+            f"CPU time each; begun {run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, "
+            f"simulator `{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
         )
         lines += ["", *(f"* {_cell(remark)}" for remark in remarks(run))]
         for scenario, rows in by_scenario(run["accuracy"]):
@@ -79,7 +72,7 @@ def _overview(runs: Sequence[Document]) -> Iterator[str]:
         for scenario, table in run["accuracy"].items():
             first, *shares = (fraction(table[key]) for key in ("without_wrong", *SHARES))
             own = [first, table["rows"], *shares, fraction(table["calibration"]["continuous"])]
-            yield _row([scenario + " (`--fast`)" * run["fast"], run["run"], table["machines"], *own])
+            yield _row([scenario + " (`--fast`)" * run["settings"]["fast"], run["run"], table["machines"], *own])
 
 
 def _heads(heads: Sequence[str]) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from setebench.report.opening.answers import OPEN, Answers
 from setebench.results import Outcome
 
@@ -32,34 +30,22 @@ CLAUSES: dict[str, str | dict[Any, str]] = {
 """Clauses on numbers, and on what has a few values."""
 
 
-class Prefetcher(msgspec.Struct, frozen=True, kw_only=True):
-    """One that is there: where it sits, its kind, and what it does."""
-
-    identity: str
-    level: str
-    name: str
-    words: str
-
-
-def present(answers: Answers) -> list[Prefetcher]:
-    """Those that are there, in order of appearance."""
+def present(answers: Answers) -> list[tuple[str, str, str]]:
+    """Level, name and words of those that are there, in order of appearance."""
     found = []
     for identity, level, kind in _every(answers):
         if answers.value(f"{START}{identity}{PRESENT}"):
             key = KEYS.get(str(answers.value(f"{START}{identity}.indexed_by")))
-            name, words = f"{kind} {key}" if key else kind, ", ".join(_clauses(answers, identity))
-            found.append(Prefetcher(identity=identity, level=level, name=name, words=words))
+            found.append((level.upper(), f"{kind} {key}" if key else kind, ", ".join(_clauses(answers, identity))))
     return found
 
 
-def absent(answers: Answers, level: str) -> str:
-    """Kinds that were looked for in a level and are not there."""
+def absent(answers: Answers) -> str:
+    """Kinds that were looked for and are not there."""
     return ", ".join(
-        kind
-        for identity, where, kind in _every(answers)
-        if where == level
-        and not identity.endswith(".other")
-        and answers.findings[f"{START}{identity}{PRESENT}"].outcome is Outcome.ABSENT
+        f"{level.upper()} {kind}"
+        for identity, level, kind in _every(answers)
+        if not identity.endswith(".other") and answers.findings[f"{START}{identity}{PRESENT}"].outcome is Outcome.ABSENT
     )
 
 

@@ -102,8 +102,7 @@ def _software(answers: Answers) -> Iterator[Row]:
 
 
 def _hardware(answers: Answers) -> Iterator[Row]:
-    for each in present(answers):
-        yield f"{each.level.upper()} {each.name}", each.words or "there"
-    missing = {level: absent(answers, level) for level in ("l1", "l2")}
-    yield "not there", "; ".join(f"{level.upper()} {names}" for level, names in missing.items() if names)
+    for level, name, words in present(answers):
+        yield f"{level} {name}", words or "there"
+    yield "not there", absent(answers)
     yield "open whether there", unsettled(answers)
