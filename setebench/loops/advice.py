@@ -201,34 +201,27 @@ class Advisor:
     def expected(self, policy: Policy) -> float:
         """Cycles per iteration: the work, or the lines through the entries that they hold; what is dropped takes what
         it takes without prefetches."""
-        if not policy.stages:
-            return self.without
         each = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self.loop.prefetched)
-        work = self.loop.cycles_per_iteration + policy.stages * each / 2  # half of a two-wide core's issue slots
-        cycles, near = max(work, self.lines * self.latency / self._entries("l2")), self._number("latency.l2")
+        cycles = self.loop.cycles_per_iteration + policy.stages * each / 2  # half of a two-wide core's issue slots
+        near = self._number("latency.l2")
+        if not policy.stages and self.loop.measured_cycles:
+            return self.loop.measured_cycles
+        if not policy.stages and not self._follows("l1", trained=False):  # loads wait, of some iterations together
+            alone = self.loop.dependent or self._value("blocking.load") == "blocking"
+            away = near if self._follows("l2", trained=False) else self.latency
+            cycles += self.lines * away / (1 if alone else max(1.0, min(self._entries("l1"), self.params.window)))
+        cycles = max(cycles, self.lines * self.latency / self._entries("l2"))
         if policy.l1_distance:
             away = near if policy.l2_distance or self._follows("l2", trained=True) else self.latency
             cycles = max(cycles, self.lines * away / self._entries("l1"))
-        else:  # every line is still fetched from level 2
-            cycles = max(cycles, work + self._stall(near))
-        return self.dropped * self.without + (1 - self.dropped) * cycles
-
-    def _stall(self, latency: float) -> float:
-        """Cycles of an iteration's misses that loads wait for: a core overlaps those of some iterations."""
-        alone = self.loop.dependent or self._value("blocking.load") == "blocking"
-        return self.lines * latency / (1 if alone else max(1.0, min(self._entries("l1"), self.params.window)))
+        elif policy.stages:  # every line is still fetched from level 2
+            cycles += self.lines * near / max(1.0, min(self._entries("l1"), self.params.window))
+        return self.dropped * self.without + (1 - self.dropped) * cycles if policy.stages else cycles
 
     @cached_property
     def without(self) -> float:
         """Cycles of an iteration without software prefetches: as it was timed, or by the same formulas."""
-        if self.loop.measured_cycles:
-            return self.loop.measured_cycles
-        work, throughput = self.loop.cycles_per_iteration, self.lines * self.latency / self._entries("l2")
-        if self._follows("l1", trained=False):
-            return max(work, throughput)
-        if self._follows("l2", trained=False):  # hardware brings lines to level 2, loads wait for the rest
-            return max(work, throughput, self._stall(self._number("latency.l2")))
-        return work + self._stall(self.latency)
+        return self.expected(Policy())
 
     def start(self, near: str, far: str) -> Policy:
         """The policy with these hints ("" for none) at Mowry's distances."""
@@ -311,10 +304,8 @@ class Advisor:
             f"(latency.{self.level}, cache.*.size)."
         )
         if self.dropped:
-            yield (
-                f"{self.dropped:.0%} of the prefetches are dropped (software_prefetch.on_tlb_miss.*, tlb.*, "
-                "software_prefetch.across_page)."
-            )
+            where = "software_prefetch.on_tlb_miss.*, .across_page, tlb.*"
+            yield f"{self.dropped:.0%} of the prefetches are dropped ({where})."
         if not policy.stages:
             yield f"Don't prefetch: it gains less than {self.params.least_gain:.0%}, or no prefetch gets through."
             return

@@ -56,25 +56,24 @@ def _performed(plan: Plan, place: Place, tasks: list[Task], received: Received) 
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Prefixes of the parameters that are judged (None: of all), and of those that no scenario was run for."""
+Scope = tuple[tuple[str, ...] | None, tuple[str, ...]]
+"""Prefixes of the parameters that are judged (None: of all), and of those that no scenario was run for."""
 
-    prefixes: tuple[str, ...] | None = None
-    left_out: tuple[str, ...] = ()
 
-    def of(self, each: list[Any]) -> list[Any]:
-        """The findings, or judgements, that it holds."""
-        wanted = [one for one in each if self.prefixes is None or one.parameter.startswith(self.prefixes)]
-        return [one for one in wanted if not one.parameter.startswith(self.left_out)]
+def _within(scope: Scope, each: list[Any]) -> list[Any]:
+    """The findings, or judgements, that a scope holds."""
+    wanted, left_out = scope
+    kept = [one for one in each if wanted is None or one.parameter.startswith(wanted)]
+    return [one for one in kept if not one.parameter.startswith(left_out)]
 
 
 def scope_of(plan: Plan) -> Scope:
     """The parameters that the plan's scenarios report; with scenarios that the user named, those alone."""
     own = _prefixes(plan.scenarios)
     if plan.by_name:
-        return Scope(prefixes=own)
+        return own, ()
     others = _prefixes(name for name in registry.catalogue() if name not in plan.scenarios)
-    return Scope(left_out=tuple(prefix for prefix in others if not prefix.startswith(own)))
+    return None, tuple(prefix for prefix in others if not prefix.startswith(own))
 
 
 def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ def judge_all(
     """Judge all answers; with `prefixes` only parameters that begin with one of them, and none of those `left_out`."""
     known = frozenset(finding.parameter for answer in answers for finding in answer.truths)
     every = (judge(each.machine, each.findings, each.truths, known, each.left_open) for each in answers)
-    return Scope(prefixes=prefixes, left_out=left_out).of([each for own in every for each in own])
+    return _within((prefixes, left_out), [each for own in every for each in own])
 
 
 # -- the document -----------------------------------------------------------------------------------------------------
@@ -95,8 +94,8 @@ def judge_all(
 
 def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
-    judgements = judge_all(answers, scope.prefixes, scope.left_out)
-    held = [Answered(findings=scope.of(each.findings), truths=scope.of(each.truths)) for each in answers]
+    judgements = judge_all(answers, *scope)
+    held = [Answered(findings=_within(scope, each.findings), truths=_within(scope, each.truths)) for each in answers]
     made = summary(plan.seed, plan.machines, judgements, held)
     constants = {each["parameter"] for each in made["constant"]}
     settings = {name: getattr(plan, name) for name in ("noise", "fast", "from_findings")}
@@ -114,7 +113,7 @@ def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     if plan.against is not None:  # machines of the other file without an answer are left out
         other, done = stream.read(Path(plan.against))
         earlier = [done[name] for name in other.machines if name in done]
-        before = judge_all(earlier, scope.prefixes, scope.left_out)
+        before = judge_all(earlier, *scope)
         made["against"] = {
             "file": plan.against,
             "inference": other.inference,
