@@ -58,10 +58,8 @@ class Answers:
     def bare(self, parameter: str) -> str:
         """The number without its unit, `≥` before a bound."""
         finding = self.get(parameter)
-        if finding is None:
+        if finding is None or isinstance(finding.value, bool) or not isinstance(finding.value, (int, float)):
             return self.text(parameter)
-        if isinstance(finding.value, bool) or not isinstance(finding.value, (int, float)):
-            return value_text(finding)
         return f"{'≥ ' if finding.outcome is Outcome.AT_LEAST else ''}{number(finding.value, None)}"
 
     def transfers(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -16,6 +16,7 @@ CONDITIONS = {
     "across_page": "across page boundary",
 }
 HINTS = ("t0", "t1", "t2", "nta", "w")
+TLBS = ("l1", "l2")
 
 Row = tuple[str, str]
 """Label and value; without a value there is no row."""
@@ -30,7 +31,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 def groups(answers: Answers) -> list[Group]:
     """The summary; what was not measured has no row."""
-    makers: dict[str, Callable[[Answers], Iterator[Row]]] = {
+    makers = {
         "Cache/memory hierarchy latency": _latencies,
         "Caches and TLBs": _sizes,
         "Bandwidth": _bandwidths,
@@ -41,7 +42,7 @@ def groups(answers: Answers) -> list[Group]:
     return [Group(heading=heading, rows=rows) for heading, rows in found.items() if rows]
 
 
-def _listed(answers: Answers, label: str, parts: dict[str, str], form: str = "{text} {name}") -> Row:
+def _row(answers: Answers, label: str, parts: dict[str, str], form: str = "{text} {name}") -> Row:
     """The texts of several parameters in one row, each with a name; `open` where none has an answer."""
     texts = {name: answers.timed(name, interval=True) for name in parts if name in answers.findings}
     if set(texts.values()) == {OPEN}:
@@ -51,19 +52,17 @@ def _listed(answers: Answers, label: str, parts: dict[str, str], form: str = "{t
 
 def _by_page(answers: Answers, label: str, parameter: str) -> Row:
     """`29 cycles on 4 KiB pages; 10 cycles on 2 MiB pages`."""
-    return _listed(answers, label, {f"{parameter}.{size}": f"on {name} pages" for size, name in PAGES.items()})
+    return _row(answers, label, {f"{parameter}.{size}": f"on {name} pages" for size, name in PAGES.items()})
 
 
 def _latencies(answers: Answers) -> Iterator[Row]:
-    for level in answers.levels:
-        yield f"{level.upper()} cache hit", answers.timed(f"latency.{level}", interval=True)
-    yield "memory access", answers.timed(f"latency.{MEMORY}", interval=True)
+    places = {level: f"{level.upper()} cache hit" for level in answers.levels} | {MEMORY: "memory access"}
+    yield from (_row(answers, label, {f"latency.{place}": ""}, "{text}") for place, label in places.items())
     for width in ("16", "32", "64"):
-        places = {f"latency.{level}.vector{width}": f"in {level.upper()}" for level in answers.levels}
-        yield _listed(answers, f"{width}-byte loads", places)
+        own = {f"latency.{level}.vector{width}": f"in {level.upper()}" for level in answers.levels}
+        yield _row(answers, f"{width}-byte loads", own)
     yield "changed line of another core", answers.transfers()
-    for level in ("l1", "l2"):
-        yield _by_page(answers, f"level-{level[1:]} TLB miss", f"tlb.{level}.miss_penalty")
+    yield from (_by_page(answers, f"level-{level[1]} TLB miss", f"tlb.{level}.miss_penalty") for level in TLBS)
     yield _by_page(answers, "page fault in memory", "page_fault.minor")
 
 
@@ -71,14 +70,12 @@ def _sizes(answers: Answers) -> Iterator[Row]:
     for level in answers.levels:
         texts = {what: answers.text(f"cache.{level}.{what}") for what in ("size", "ways", "replacement")}
         known = [text for text in texts.values() if text not in ("", OPEN)]
-        missing = [name for name, text in texts.items() if text == OPEN]
-        rest = f"; open: {', '.join(missing)}" if missing else ""
-        yield f"{level.upper()} cache", ", ".join(known) + rest if known else OPEN if missing else ""
+        missing = ", ".join(name for name, text in texts.items() if text == OPEN)
+        yield f"{level.upper()} cache", "; open: ".join(filter(None, (", ".join(known), missing))) if known else OPEN
         following = f"l{int(level[1:]) + 1}"
         includes = answers.text(f"cache.{level}.inclusive_in_{following}")
         yield f"{following.upper()} includes {level.upper()}", includes
-    for level in ("l1", "l2"):
-        yield _by_page(answers, f"{level.upper()} data TLB", f"tlb.{level}.entries")
+    yield from (_by_page(answers, f"{level.upper()} data TLB", f"tlb.{level}.entries") for level in TLBS)
 
 
 def _bandwidths(answers: Answers) -> Iterator[Row]:
@@ -93,16 +90,14 @@ def _software(answers: Answers) -> Iterator[Row]:
     for label, wanted in (("prefetch works", True), ("prefetch is dropped", False)):
         where = [words for name, words in CONDITIONS.items() if answers.value(f"software_prefetch.{name}") is wanted]
         yield label, ", ".join(where)
-    yield _listed(answers, "where hints fill", {f"software_prefetch.fills.{h}": h for h in HINTS}, "{name}: {text}")
-    for level in ("l1", "l2"):
-        yield f"number of {level.upper()} MSHRs", answers.in_flight(level)
+    yield _row(answers, "where hints fill", {f"software_prefetch.fills.{h}": h for h in HINTS}, "{name}: {text}")
+    yield from ((f"number of {level.upper()} MSHRs", answers.in_flight(level)) for level in TLBS)
     yield "where no MSHR is free, a prefetch", answers.text("software_prefetch.when_full")
     after = {f"software_prefetch.store_after.{what}": f"after {what} prefetch" for what in ("shared", "exclusive")}
-    yield _listed(answers, "store to a line of others", after)
+    yield _row(answers, "store to a line of others", after)
 
 
 def _hardware(answers: Answers) -> Iterator[Row]:
-    for level, name, words in present(answers):
-        yield f"{level} {name}", words or "there"
+    yield from ((f"{level} {name}", words or "there") for level, name, words in present(answers))
     yield "not there", absent(answers)
     yield "open whether there", unsettled(answers)
