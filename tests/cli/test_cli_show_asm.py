@@ -39,7 +39,7 @@ def test_shows_each_operation_with_its_bytes() -> None:
     ("arguments", "said"),
     [
         (["load a", "--list"], "give one of PROBE"),
-        (["read a"], "statement 1 (line 1, column 1): unknown operation 'read'"),
+        (["read a"], "statement 1: unknown operation 'read'"),
         (["load a", "--bracket", "clock"], "unknown bracket 'clock'; one of lfence"),
         (["--snippet", "load"], "no snippet 'load'; did you mean load8"),
         (["load a ip_bits=0; load b ip_bits=1"], "overlap at 0x1"),
