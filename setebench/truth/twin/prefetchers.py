@@ -63,11 +63,14 @@ class _Prefetcher:
                 raise UsageError(f"{self.name}.{parameter} is to be a list of {kind.__name__}, and is {value!r:.40}")
         return reading
 
-    def put(self, field: str, reading: Reading | None, value: Any = None) -> bool:
-        return self.draft.put(("prefetchers", self.index, field), reading, value)
+    def put(self, field: str, reading: Reading | None, value: Any = None) -> None:
+        if field in self.fields or field == "kind":
+            self.draft.put(("prefetchers", self.index, field), reading, value)
 
     def assume(self, field: str, value: Any, why: str) -> None:
-        self.draft.assume(("prefetchers", self.index, field), value, why)
+        """Fill a field of which nothing was found."""
+        if field in self.fields and self.get(field) is None:
+            self.draft.assume(("prefetchers", self.index, field), value, why)
 
     def get(self, field: str) -> Any:
         return self.draft.fields.get(("prefetchers", self.index, field))
@@ -80,24 +83,18 @@ class _Prefetcher:
         renamed = RENAMED.get(self.table, {})
         for name in self.readings.names(f"{self.name}."):
             parameter = name.removeprefix(f"{self.name}.")
-            field = renamed.get(parameter, parameter)
-            if field in self.fields and field not in BY_RULE:
-                self.put(field, self.readings.get(name))
-        if self.get("fills") is None:
-            self.assume("fills", f"l{level}", "open: its own level")
-        if level > 1 and "indexed_by" in self.fields and self.get("indexed_by") is None:
+            if parameter not in BY_RULE:
+                self.put(renamed.get(parameter, parameter), self.readings.get(name))
+        self.assume("fills", f"l{level}", "open: its own level")
+        if level > 1:
             self.assume("indexed_by", "page", "open: addresses of instructions end at level 1")
-        self._trained_by()
-        self._by_rule()
-        self._consistent()
-
-    def _trained_by(self) -> None:
         found, first = self.found("trained_by"), self.found("trained_by_l1_prefetcher")
         by_first = ["l1_prefetcher"] if self.get(BY_FIRST) is not None or (first and first.value) else []
-        if found is None or not found.value:
-            self.assume("trained_by", ["load", *by_first], "open: loads")
-        else:
+        if found is not None and found.value:
             self.put("trained_by", found, [*found.value, *by_first])
+        self.assume("trained_by", ["load", *by_first], "open: loads")
+        self._by_rule()
+        self._consistent()
 
     def _by_rule(self) -> None:
         """Bits of instructions' addresses, triggers at a page's edge, and what the lead of a run shows: first batches
@@ -105,9 +102,9 @@ class _Prefetcher:
         and next lines that come after misses only."""
         bits, edges, led = self.found("ip_bits"), self.found("trigger_at_page_edge"), self.found("lead")
         degree = self.get("degree")
-        if bits is not None and bits.value and "ip_bits" in self.fields:
+        if bits is not None and bits.value:
             self.put("ip_bits", bits, max(map(int, bits.value)) + 1)
-        if edges is not None and "trigger_at_page_edge" in self.fields:
+        if edges is not None:
             same = all(edge == self.get("trigger") for edge in edges.value)
             self.put("trigger_at_page_edge", edges, [] if same else list(edges.value))
         if led is None or not led.value or not degree:
@@ -116,21 +113,18 @@ class _Prefetcher:
             self.put("only_misses", led, led.value[1] < led.value[0])
         leads = itertools.pairwise([0, *led.value])
         batches = [lines - max(before - 1, 0) for before, lines in leads if lines or before]
-        if "ramp" in self.fields and degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
+        if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
             self.put("ramp", led, batches[: batches.index(degree)])
 
     def _consistent(self) -> None:
         """Fields that were left open must go with those that were found."""
-        values = {
-            name: field.default if self.get(name) is None else self.get(name) for name, field in self.fields.items()
-        }
+        given = {name: self.get(name) for name in self.fields}
+        values = {name: self.fields[name].default if each is None else each for name, each in given.items()}
         if values.get("degree", 0) > values.get("max_distance", values.get("degree", 0)):
-            open_one, other = (
-                ("max_distance", "degree") if self.get("max_distance") is None else ("degree", "max_distance")
-            )
-            if self.get(open_one) is None:
-                self.assume(open_one, values[other], f"open; goes with {other}")
+            self.assume("max_distance", values["degree"], "open; goes with degree")
+            self.assume("degree", values["max_distance"], "open; goes with max_distance")
         if values["crosses_4k"] and not values["crosses_4k_in_2m"]:
+            self.draft.fields.pop(("prefetchers", self.index, "crosses_4k_in_2m"), None)
             self.assume("crosses_4k_in_2m", True, "what crosses in small pages crosses in large ones")
-        if values.get("streams_per_page") == 2 and self.get("directions") is None:
+        if values.get("streams_per_page") == 2:
             self.assume("directions", "both", "open; two streams in a page go both ways")

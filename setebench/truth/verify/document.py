@@ -34,7 +34,7 @@ Interval = tuple[float, float, float]
 
 def as_document(checked: Verified, document: Document, system: Document | None = None) -> Document:
     """The document of a check of a result. `system` is what the operating system says of the machine's caches."""
-    plain = defaults(checked, msgspec.structs.replace(document, findings=system.findings if system is not None else []))
+    baseline = msgspec.structs.replace(document, findings=system.findings if system is not None else [])
     facts = checked.around.facts
     settings = {name: getattr(checked.request, name) for name in ("machine", "seed", "minutes")}
     made = Document(
@@ -43,7 +43,7 @@ def as_document(checked: Verified, document: Document, system: Document | None =
         settings={"scenario": "verify", "cpu": facts.cpu, **settings},
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_seconds=round(checked.seconds, 1),
-        findings=[*findings(checked), *([plain] if plain is not None else [])],
+        findings=list(findings(checked, baseline)),
         evidence={"verify": evidence(checked)},
     )
     made.evidence["verify"]["headline"] = headline(made)
@@ -53,14 +53,55 @@ def as_document(checked: Verified, document: Document, system: Document | None =
 # -- figures -------------------------------------------------------------------------------------------------------
 
 
-def share(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Interval:
+def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
+    """Agreement, or errors of times, beside the machine's with itself, family by family; then all together, with what a
+    table predicts in which nothing was measured: the `baseline` that others say, and defaults of machine files."""
+    around, levels = checked.around, [row for row in checked.rows if row.trial.targets]
+    plain = make_twin(baseline, of_nothing=True).machine
+    other = replace(around, latencies=latencies_of(plain))
+    runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in levels}) if levels else {}
+    predicted = {
+        "agreement": {row.number: labels(row.answers[TWIN], around) for row in levels},
+        "ceiling": {row.number: labels(row.answers[AGAIN], around) for row in levels},
+        "defaults": {number: labels(cycles, other) for number, cycles in runs.items()},
+    }
+    parts: dict[str, dict[str, Interval]] = {kind: {} for kind in predicted}
+    for name, rows in checked.families.items():
+        if not rows[0].trial.targets:
+            yield _finding(f"{name}.time_error", _error(rows, TWIN), rows)
+            yield _finding(f"{name}.time_error.ceiling", _error(rows, AGAIN), rows)
+            continue
+        for kind, given in predicted.items():
+            if known := [row for row in rows if row.number in given]:
+                own = [labels(row.answers[0], around) for row in known]
+                parts[kind][name] = found = _share(own, [given[row.number] for row in known])
+                if kind != "defaults":
+                    yield _finding(f"{name}.{kind}", found, rows)
+    for kind, own_parts in parts.items():
+        if own_parts:
+            weights = [FAMILIES[name][1] for name in own_parts]
+            value, low, high = np.average(list(own_parts.values()), axis=0, weights=weights).tolist()
+            yield _finding(f"all.{kind}", (value, low, high), levels)
+    yield Finding(
+        parameter="verify.contradicted",
+        value=checked.contradicted,
+        unit="bool",
+        method="probes repeated on which they differ: some stay apart as chance would in 1 % of exact twins",
+    )
+    for name in GONE:
+        unit = "ratio" if "kappa" in name else "%"
+        reason = "not measured since 0.2"
+        yield Finding(parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason)
+
+
+def _share(own: Sequence[Sequence[int]], given: Sequence[Sequence[int]]) -> Interval:
     """Lines on which two answers of each trial agree, in per cent."""
-    same = np.array([sum(map(np.equal, *pair)) for pair in pairs], float)
-    count = np.array([len(first) for first, _ in pairs], float)
-    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(pairs))
+    same = np.array([sum(map(np.equal, *pair)) for pair in zip(own, given, strict=True)], float)
+    count = np.array([len(each) for each in own], float)
+    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(own))
 
 
-def error(rows: list[Row], which: int) -> Interval:
+def _error(rows: list[Row], which: int) -> Interval:
     """The median relative error of times, over the machine's, in per cent."""
     first, other = (np.array([row.answers[each][0] for row in rows]) for each in (0, which))
     relative = 100 * np.abs(other - first) / first
@@ -75,39 +116,6 @@ def _resampled(figure: Callable[[NDArray[np.int64]], float], count: int) -> Inte
     return figure(np.arange(count)), float(low), float(high)
 
 
-def agreement(rows: list[Row], around: Surroundings, which: int) -> Interval:
-    """How often an answer names the level that the machine's first one does, in per cent of lines."""
-    return share([(labels(row.answers[0], around), labels(row.answers[which], around)) for row in rows])
-
-
-def findings(checked: Verified) -> Iterator[Finding]:
-    """Agreement, or errors of times, beside the machine's with itself, family by family; then all together."""
-    levels = {name: rows for name, rows in checked.families.items() if rows[0].trial.targets}
-    parts: dict[int, dict[str, Interval]] = {TWIN: {}, AGAIN: {}}
-    for name, rows in checked.families.items():
-        for which in parts:
-            if name in levels:
-                parts[which][name] = found = agreement(rows, checked.around, which)
-                yield _finding(f"{name}.{'agreement' if which == TWIN else 'ceiling'}", found, rows)
-            else:
-                ceiling = "" if which == TWIN else ".ceiling"
-                yield _finding(f"{name}.time_error{ceiling}", error(rows, which), rows)
-    every = [row for rows in levels.values() for row in rows]
-    if every:
-        yield _finding("all.agreement", _together(parts[TWIN]), every)
-        yield _finding("all.ceiling", _together(parts[AGAIN]), every)
-    yield Finding(
-        parameter="verify.contradicted",
-        value=checked.contradicted,
-        unit="bool",
-        method="probes repeated on which they differ: some stay apart as chance would in 1 % of exact twins",
-    )
-    for name in GONE:
-        unit = "ratio" if "kappa" in name else "%"
-        reason = "not measured since 0.2"
-        yield Finding(parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason)
-
-
 def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
     method = (f"{_lines(rows)} lines of " if rows[0].trial.targets else "") + f"{len(rows)} probes"
     value, low, high = figure
@@ -116,13 +124,6 @@ def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
 
 def _lines(rows: list[Row]) -> int:
     return sum(len(row.answers[0]) for row in rows if row.trial.targets)
-
-
-def _together(parts: dict[str, Interval]) -> Interval:
-    """The average over families of levels, by their weights."""
-    weights = [FAMILIES[name][1] for name in parts]
-    value, low, high = np.average(list(parts.values()), axis=0, weights=weights).tolist()
-    return value, low, high
 
 
 def headline(document: Document) -> str:
@@ -140,22 +141,6 @@ def headline(document: Document) -> str:
     if other is not None:
         parts.append(f"a table of what the operating system says and defaults, {other.value:.1f} %")
     return "; ".join(parts)
-
-
-def defaults(checked: Verified, baseline: Document) -> Finding | None:
-    """How much a table in which nothing was measured predicts: what others say of the machine, and defaults of machine
-    files. None where no levels were measured."""
-    machine = make_twin(baseline, of_nothing=True).machine
-    rows = {row.number: row for row in checked.rows if row.trial.targets}
-    around = replace(checked.around, latencies=latencies_of(machine))
-    runs = answered(machine, replace(checked, around=around), {number: row.trial for number, row in rows.items()})
-    pairs: dict[str, list[tuple[Sequence[int], Sequence[int]]]] = {}
-    for number, cycles in runs.items():
-        own = labels(rows[number].answers[0], checked.around)
-        pairs.setdefault(rows[number].trial.family, []).append((own, labels(cycles, around)))
-    if not pairs:
-        return None
-    return _finding("all.defaults", _together({name: share(each) for name, each in pairs.items()}), list(rows.values()))
 
 
 # -- evidence ------------------------------------------------------------------------------------------------------
