@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.loops.protocol import RunsLoops
+from setebench.loops.records import RunsLoops
 from setebench.machine import (
     BindsMemory,
     BusyTime,

@@ -15,19 +15,21 @@ non-zero, a lookup, a node of a list. A *stream* is one of the sequences of addr
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from setebench.errors import UsageError
 
 Pattern = Literal["sequential", "strided", "indirect", "lookup", "chase"]
 Strategy = Literal["none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw"]
+"""Those of Fang et al. 2014, section 7: nothing (hardware prefetchers off), hardware alone, software prefetches
+straight to L1, to L2 alone, to L2 and from there to L1, and to L1 beside a hardware prefetcher that serves L2."""
 
-# The strategies of Fang et al. 2014, section 7: nothing (hardware prefetchers off), hardware alone, software prefetches
-# straight to L1, to L2 alone, to L2 and from there to L1, and to L1 beside a hardware prefetcher that serves L2.
-STRATEGIES: tuple[Strategy, ...] = ("none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw")
 HINTS = ("t0", "t1", "t2", "nta", "w")
 LINE_BYTES = 64
 """Of a cache line, on every x86 CPU."""
@@ -150,3 +152,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def furthest(self) -> int:
         """The longer one of the distances."""
         return max(self.l1_distance, self.l2_distance)
+
+
+@runtime_checkable
+class RunsLoops(Protocol):
+    """The capability of a machine to run whole loops with a prefetch policy: this CPU. Where a machine lacks it,
+    `setebench.loops.traces` turns the same loops into probes."""
+
+    def loop_names(self) -> tuple[str, ...]:
+        """The loops that it can run here: one whose instructions or memory are missing is left out."""
+        ...
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> NDArray[np.int64]:
+        """Ticks of one pass of the loop (`Loop.iterations`), int64, shape (rounds, len(policies)): in every round each
+        policy once, in an order drawn anew, from the same state of the data. What a policy without any prefetch runs
+        holds no prefetch instruction.
+
+        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint that the machine lacks."""
+        ...

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops.protocol import RunsLoops
-from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
+from setebench.loops.records import LINE_BYTES, Loop, Policy, RunsLoops, Stream
 from setebench.loops.shapes import LOOP_NAMES, shape
 from setebench.machine import Machine, Region
 from setebench.probe import HINTS, Base, InstructionAddress, Kind, Probe

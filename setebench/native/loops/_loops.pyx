@@ -21,7 +21,7 @@ WORDS = sizeof(setebench_loop) // 8
 
 
 def version(int loop, int l1_hint, int l2_hint):
-    """Where the code of a version with these hints begins. Raises `IndexError` for a loop or a hint that isn't there."""
+    """Where the code of a version with these hints begins. Raises `IndexError` for a loop or a hint there is not."""
     if not (0 <= loop < SETEBENCH_LOOPS and 0 <= l1_hint < SETEBENCH_HINTS and 0 <= l2_hint < SETEBENCH_HINTS):
         raise IndexError(f"no version of loop {loop} with hints {l1_hint} and {l2_hint}")
     return <uintptr_t>setebench_versions[loop][l1_hint][l2_hint]
