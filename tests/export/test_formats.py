@@ -101,30 +101,6 @@ def test_glibc_reads_the_tunables() -> None:
         assert re.search(rf"^{re.escape(name)}: {int(value):#x} ", found.stdout, re.MULTILINE), name
 
 
-def test_hwloc_has_each_core_and_its_caches() -> None:
-    root = ElementTree.fromstring(export(plain_server(), "hwloc"))
-    kinds = [each.get("type") for each in root.iter("object")]
-    assert [kinds.count(kind) for kind in ("L3Cache", "NUMANode", "L2Cache", "L1Cache", "Core", "PU")] == [
-        1,
-        1,
-        2,
-        2,
-        2,
-        4,
-    ]
-    second = next(each for each in root.iter("object") if each.get("type") == "L2Cache")
-    assert (second.get("cache_size"), second.get("cache_associativity"), second.get("cpuset")) == (
-        "1048576",
-        "16",
-        "0x00000005",
-    )
-    latency, bandwidth = (
-        next(each for each in root.iter("memattr") if each.get("name") == name) for name in ("Latency", "Bandwidth")
-    )
-    assert (latency.get("flags"), latency[0].get("value")) == ("6", "100")
-    assert (bandwidth.get("flags"), bandwidth[0].get("value")) == ("5", str(round(20e9 / 2**20)))
-
-
 def test_sys_sage_finds_properties_and_ends_of_paths() -> None:
     """Every component has what sys-sage's reader needs, and no comment stands among components."""
     text = export(plain_server(), "sys-sage")

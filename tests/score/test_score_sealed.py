@@ -94,13 +94,6 @@ def test_a_sealed_run_is_shown_and_logged(score: Run, scenario_folder: Write) ->
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
-def test_without_its_log_there_is_no_sealed_run(score: Run, scenario_folder: Write, tmp_path: Path) -> None:
-    scenario_folder(tiny=tiny())
-    (tmp_path / "state").write_text("in the way")
-    done = score("--sealed", "n", "--machines", "1", "--scenario", "tiny")
-    assert done.exit_code == 1 and "log of sealed runs" in done.stderr
-
-
 def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Run, scenario_folder: Write) -> None:
     scenario_folder(tiny=tiny(), broken=tiny(what="1 / 0").replace('"tiny"', '"broken"'))
     done = score("--machines", "2", "--no-presets", "--format", "json")

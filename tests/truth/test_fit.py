@@ -16,7 +16,6 @@ from setebench.truth import fit as fitting
 from setebench.truth.twin import as_toml, twin_of_file
 from setebench.truth.verify import Request, Verified
 from setebench.truth.verify.check import opened_twin, surroundings
-from setebench.truth.verify.families import drawn
 
 __all__ = ["file"]  # a fixture
 
@@ -54,14 +53,6 @@ def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(f
     assert "# fitted: levels[1]" in text and parse(text, "x") == better.machine
     fitted = [each for each in origins(text, "x").values() if each.origin == "fitted"]
     assert fitted and all("instead of" in each.why for each in fitted)
-
-
-def test_draws_are_disjoint_from_those_of_the_check(file: Path) -> None:
-    around = checked(file, small()).around
-    drawings = [drawn(1, range(30), around, purpose) for purpose in range(4)]
-    for one in range(4):
-        for other in range(one):
-            assert not any(drawings[one].get(number) == trial for number, trial in drawings[other].items())
 
 
 def test_bad_use_ends_before_anything_is_measured() -> None:

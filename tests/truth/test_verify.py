@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from setebench.sim.files.loader import load
 from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import twin_of_file
 from setebench.truth.verify import Request, Verified, as_document, verify
-from setebench.truth.verify.check import doubt, opened_twin, surroundings
+from setebench.truth.verify.check import opened_twin, surroundings
 from setebench.truth.verify.families import FAMILIES, Surroundings, drawn, order
 
 __all__ = ["file"]  # a fixture
@@ -57,12 +56,6 @@ def without_streamer(file: Path) -> Verified:
 
 
 # -- figures ------------------------------------------------------------------------------------------------------
-
-
-def test_what_differs_for_good_is_sure_and_less_than_counts_is_not() -> None:
-    clear = doubt([4.0] * 9, [2.0, 2.1, 2.0, 2.2, 2.0, 2.0, 2.1, 2.0, 2.0], 0.25)
-    assert clear == pytest.approx(2 / math.comb(18, 9))
-    assert doubt([2.2] * 9, [2.0] * 9, 0.25) == 1.0
 
 
 # -- families -----------------------------------------------------------------------------------------------------
