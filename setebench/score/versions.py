@@ -17,8 +17,8 @@ from setebench.errors import UsageError
 _PACKAGE = Path(__file__).resolve().parents[1]
 _REPOSITORY = _PACKAGE.parent
 
-SPOKEN = frozenset(("sim", "counters", "errors", "kernels", "loops", "machine", "probe", "results", "store"))
-"""The simulator, and what it must have in common with whoever uses it: how a probe, a loop and a machine are written
+SPOKEN = frozenset(("sim", "counters", "errors", "kernels", "machine", "probe", "results", "store"))
+"""The simulator, and what it must have in common with whoever uses it: how a probe and a machine are written
 down, and how findings are. None of them infers."""
 
 
