@@ -2,7 +2,7 @@
 happens.
 
 Everything lies below a root directory, as in `host`, so that plain files stand in for the devices. A second process
-(`register_guard`) holds the old values before anything is written and puts them back if this one dies.
+(`register_guard`) holds the old values before anything is written, and puts them back when this one lets go or dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from setebench.host.processor import Processor, Topology
 from setebench.machine import PrefetcherSwitch
 from setebench.native import _engine, register_guard
 from setebench.native.prefetch_registers import Layout, layout_of
-from setebench.native.register_guard import DONE, READY, write_register
+from setebench.native.register_guard import READY, write_register
 
 AMD_LEAF, AMD_BIT = 0x8000_0021, 13
 """CPUID leaf and bit of EAX by which a processor says that it has the prefetch-control register."""
@@ -59,15 +59,18 @@ class NativeSwitches:
             for register in registers:
                 register.lock()
             before = [register.read() for register in registers]
-            guard = _guarded(files, registers, before)
+            guard = _guarded(registers, before)
             try:
                 for register, value in zip(registers, before, strict=True):
                     bits = (1 << bit.bit for bit in self._layout(register.cpu).bits if bit.name in names)
                     register.switch(value | sum(bits))
                 yield
             finally:
-                _put_back(registers, before)
-                _release(guard)  # not where that failed: the guard then tries as well
+                guard.communicate()  # its input ends, so it puts everything back
+                lost = [each for each in zip(registers, before, strict=True) if not each[0].put_back(each[1])]
+                if lost:  # no mere lack: the machine is not as it was
+                    by_hand = "; ".join(f"wrmsr -p {one.cpu} {one.number:#x} {value:#x}" for one, value in lost)
+                    raise SetebenchError(f"prefetchers could not be switched back; as root: {by_hand}")
 
     def _check_leave(self) -> None:
         if not self._allowed:
@@ -133,6 +136,14 @@ class _Register:
             raise _refused(f"{self} can't be read")
         return int.from_bytes(raw, "little")
 
+    def put_back(self, value: int) -> bool:
+        """Whether it holds the value again, if need be because it is written once more."""
+        with suppress(OSError, UnsupportedError):
+            if self.read() != value:  # the guard was gone before
+                write_register(self.device, self.number, value)
+            return self.read() == value
+        return False
+
     def switch(self, value: int) -> None:
         try:
             write_register(self.device, self.number, value)
@@ -149,24 +160,10 @@ class _Register:
             )
 
 
-def _put_back(registers: list[_Register], before: list[int]) -> None:
-    """Every register is tried, also where one fails; only then the failures are raised."""
-    failed = []
-    for register, value in zip(registers, before, strict=True):
-        try:
-            write_register(register.device, register.number, value)
-            right = register.read() == value
-        except (OSError, UnsupportedError):
-            right = False
-        if not right:
-            failed.append(f"wrmsr -p {register.cpu} {register.number:#x} {value:#x}")
-    if failed:  # no mere lack: the machine is not as it was
-        raise SetebenchError(f"prefetchers could not be switched back; as root: {'; '.join(failed)}")
-
-
-def _guarded(files: ExitStack, registers: list[_Register], before: list[int]) -> subprocess.Popen[str]:
+def _guarded(registers: list[_Register], before: list[int]) -> subprocess.Popen[str]:
     """The guard process, ready to put these values back. It is started before anything is written."""
     devices = [register.device for register in registers]
+    task = {"files": dict(zip(devices, before, strict=True)), "register": registers[0].number}
     try:
         guard = subprocess.Popen(
             [sys.executable or "python3", "-I", "-S", str(Path(register_guard.__file__).resolve())],
@@ -179,36 +176,16 @@ def _guarded(files: ExitStack, registers: list[_Register], before: list[int]) ->
         )
     except OSError as error:
         raise _refused(f"no process can be started that would switch them back: {error}") from error
-    files.callback(_end, guard)
     assert guard.stdin is not None and guard.stdout is not None
-    task = {"files": dict(zip(devices, before, strict=True)), "register": registers[0].number}
-    try:
+    with suppress(BrokenPipeError):
         guard.stdin.write(json.dumps(task) + "\n")
         guard.stdin.flush()
-        answered = select.select([guard.stdout], [], [], GUARD_SECONDS)[0]
-        ready = bool(answered) and guard.stdout.readline().strip() == READY
-    except OSError:
-        ready = False
-    if not ready:
+    answered = select.select([guard.stdout], [], [], GUARD_SECONDS)[0]
+    if not answered or guard.stdout.readline().strip() != READY:
+        guard.kill()
+        guard.communicate()
         raise _refused("the process that would switch them back did not start")
     return guard
-
-
-def _release(guard: subprocess.Popen[str]) -> None:
-    """Let the guard go: everything is as it was."""
-    assert guard.stdin is not None
-    with suppress(BrokenPipeError):  # it has gone before, and has nothing to put back
-        guard.stdin.write(DONE + "\n")
-        guard.stdin.flush()
-
-
-def _end(guard: subprocess.Popen[str]) -> None:
-    """Wait for the guard, which ends when its input does; without the line `done` it puts everything back first."""
-    assert guard.stdin is not None and guard.stdout is not None
-    with suppress(BrokenPipeError):  # it has gone before
-        guard.stdin.close()
-    guard.wait()
-    guard.stdout.close()
 
 
 def _refused(why: str) -> UnsupportedError:

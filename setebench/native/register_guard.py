@@ -1,9 +1,8 @@
-"""A process that puts model-specific registers back when the one that changed them is gone, whatever ended it.
+"""A process that puts model-specific registers back when the one that changed them lets go or is gone.
 
 Run by its path, so that nothing but the standard library is imported. It inherits the open files of the registers, and
 with them their locks, reads one line of JSON from its standard input (`files`: descriptor to value; `register`) and
-answers `ready`. Then it waits. The line `done` lets it go; an end of the input without that line means that the other
-process died, and it writes the values back.
+answers `ready`. When its input ends, it writes the values back and ends.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import json
 import os
 import signal
 import sys
-from typing import TextIO
+from contextlib import suppress
 
-READY, DONE = "ready", "done"
+READY = "ready"
 
 
 def write_register(descriptor: int, register: int, value: int) -> None:
@@ -24,24 +23,18 @@ def write_register(descriptor: int, register: int, value: int) -> None:
         raise OSError(f"{written} of 8 bytes written")
 
 
-def guard(tasks: TextIO, answers: TextIO) -> int:
-    """Wait, and put registers back if `tasks` ends without the line that lets go; the exit status."""
+def main() -> None:
+    """Wait until the input ends, and put all registers back."""
     # an interrupt from the terminal and a polite end are for the other process; when that goes, the input ends
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    task = json.loads(tasks.readline())
-    answers.write(READY + "\n")
-    answers.flush()
-    if tasks.readline().strip() == DONE:
-        return 0
-    failed = 0
+    task = json.loads(sys.stdin.readline())
+    print(READY, flush=True)
+    sys.stdin.read()
     for descriptor, value in task["files"].items():
-        try:
+        with suppress(OSError):  # the others are still put back; the other process reads all of them, if it is there
             write_register(int(descriptor), task["register"], value)
-        except OSError:
-            failed = 1  # the others are still put back; nobody is left to report it to
-    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(guard(sys.stdin, sys.stdout))
+    main()

@@ -206,14 +206,8 @@ def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(
     tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches = switches_below(tmp_path)
-    written = register_guard.write_register
-
-    def lose_second(descriptor: int, register: int, value: int) -> None:
-        if value != 0x2:
-            written(descriptor, register, value)
-
     with pytest.raises(SetebenchError, match=r"as root: wrmsr -p 1 0x1a4 0x2$") as reported, switches.off(ALL, (0, 1)):
-        monkeypatch.setattr(prefetchers, "write_register", lose_second)
+        monkeypatch.setattr(prefetchers._Register, "put_back", lambda self, value: self.cpu == 0)
     assert not isinstance(reported.value, UnsupportedError)  # which one might take for a mere lack
     assert [value_of(path) for path in devices] == [0x20, 0x2]  # the guard has no such trouble
 
