@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from setebench.campaign import characterize
-    from setebench.diagnose.run import diagnose
     from setebench.errors import SetebenchError, UsageError
     from setebench.instrument import counting, region
     from setebench.loops.advice import Advice, prefetch_advice
@@ -45,7 +44,6 @@ __all__ = [
     "UsageError",
     "characterize",
     "counting",
-    "diagnose",
     "infer",
     "list_scenarios",
     "load",
@@ -58,7 +56,6 @@ __all__ = [
 
 _HOMES = {
     "campaign": ("characterize",),
-    "diagnose.run": ("diagnose",),
     "errors": ("SetebenchError", "UsageError"),
     "instrument": ("counting", "region"),
     "loops.advice": ("Advice", "prefetch_advice"),

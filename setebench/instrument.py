@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ContextDecorator
 
 from setebench.counters.counted import total
@@ -31,8 +30,8 @@ class counting(ContextDecorator):
     processes that the calling thread starts within, and what these start. `cpu`: whatever runs on that CPU.
 
     What can't be counted has a `Count` without a value and with a reason; nothing is ever scaled. The counts of an
-    object add up over all blocks that it is used for, in whatever threads; a block within a block of the same object
-    and thread counts once. Raises `UsageError` for names that are neither roles nor events."""
+    object, which is for one thread at a time, add up over all blocks that it is used for; a block within a block of the
+    same object counts once. Raises `UsageError` for names that are neither roles nor events."""
 
     def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
         if cpu is not None and (threads or cpu < 0):
@@ -40,50 +39,33 @@ class counting(ContextDecorator):
         resolver = Resolver()
         self._wanted, self._situation = resolver.named(names), resolver.situation
         self._target = Target(cpu=cpu, inherit=threads)
-        self._done: dict[str, Count] = {}
-        self._lock = threading.Lock()
-        self._here = _Here()
+        self._done = {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
+        self._counters: Counters | None = None
+        self._depth = 0
 
     def __enter__(self) -> counting:
-        here = self._here
-        if not here.depth:
-            here.counters = Counters(self._wanted, self._target, self._situation)
-            here.counters.switch(True)
-        here.depth += 1
+        if not self._depth:
+            self._counters = Counters(self._wanted, self._target, self._situation)
+            self._counters.begin()
+        self._depth += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        here = self._here
-        here.depth -= 1
-        if here.depth or here.counters is None:
-            return
-        counters, here.counters = here.counters, None
-        with counters:
-            counters.switch(False)
-            counts = counters.read()
-        with self._lock:
-            self._done = _added(self._done, counts)
+        self._depth -= 1
+        if not self._depth and self._counters is not None:
+            with self._counters as counters:
+                counters.switch(False)
+                self._done = self.read()
+            self._counters = None
 
     def read(self) -> dict[str, Count]:
-        """Counts by name so far: of every block that is over, and of the calling thread's own that isn't."""
-        counters = self._here.counters
-        with self._lock:
-            found = dict(self._done) if counters is None else _added(self._done, counters.read())
-        return found or {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
+        """Counts by name so far: of every block that is over, and of one that isn't."""
+        now = {} if self._counters is None else self._counters.read()
+        before = {name: count for name, count in self._done.items() if count.reason != NOTHING_YET}
+        return self._done | {n: total((before[n], count)) if n in before else count for n, count in now.items()}
 
     def __getitem__(self, name: str) -> Count:
         return self.read()[name]
-
-
-class _Here(threading.local):
-    """What one thread has open."""
-
-    depth = 0
-    counters: Counters | None = None
-
-
-def _added(done: dict[str, Count], more: dict[str, Count]) -> dict[str, Count]:
-    return {name: total((done[name], count)) if name in done else count for name, count in more.items()}
 
 
 class region(ContextDecorator):

@@ -45,7 +45,6 @@ _FILE = click.Path(path_type=Path)
     metavar="HZ",
     help="Samples of time per second and CPU; 0 for none.",
 )
-@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a running process, not a program.")
 @duration_option
 @click.option(
     "--machine",
@@ -102,18 +101,13 @@ def _check(values: dict[str, Any]) -> None:
     """Raises `UsageError` for options that contradict each other, or files that couldn't be written later."""
     from setebench.report.plots import plot
 
-    process, command = values["pid"], values["command"]
     if values["machine"] != "native":
-        for name in ("pid", "command", "child_status", "probe_latency", "lower_clock"):
+        for name in ("command", "child_status", "probe_latency", "lower_clock"):
             if values[name]:
                 word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
                 raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
-    elif (process is None) == (not command):
-        raise UsageError(
-            "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
-        )
-    if process is not None and (values["child_status"] or values["lower_clock"]):
-        raise UsageError("--child-status and --lower-clock are for programs that are run, not for --pid")
+    elif not values["command"]:
+        raise UsageError("name a program to run")
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])
@@ -144,24 +138,22 @@ def _demonstrated(values: dict[str, Any]) -> Document:
 def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
     from setebench.counters.verdicts import stored
     from setebench.diagnose.figures import Basis, measured_on
-    from setebench.diagnose.run import Options, diagnose_process, diagnose_program, this_machine
+    from setebench.diagnose.run import Options, diagnose_program, this_machine
     from setebench.native.perf.program.start import NotStarted
     from setebench.native.perf.tables import this_key
 
     name = this_machine().name
     measured = measured_on(name, values["calibration"])
+    # before the program runs: verdicts may have expired
     basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), calibration=measured)
     options = Options(
         interval=values["interval"] / 1e3,
         samples_hz=values["samples"],
         limit=values["duration"],
-        basis=basis,
         probe_latency=values["probe_latency"],
     )
-    if values["pid"] is not None:
-        return diagnose_process(values["pid"], options)
     try:
-        document, run = diagnose_program(tuple(values["command"]), options)
+        document, run = diagnose_program(tuple(values["command"]), basis, options)
     except NotStarted as error:
         if not values["child_status"]:
             raise

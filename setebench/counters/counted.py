@@ -12,8 +12,6 @@ from setebench.counters.roles import Scope
 from setebench.errors import INTERRUPTED
 
 SCHEMA = 1
-
-
 KILLED = 128
 """Added to a signal's number it is the status that shells give to what the signal ended."""
 
@@ -79,10 +77,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was counted of `command`, or of process `process` where there is none."""
+    """All that was counted of `command`."""
 
     command: list[str]
-    process: int | None
     started: str
     events: list[Event]
     runs: list[Run]

@@ -12,6 +12,7 @@ Sources: Helm and Taura 2019 (5.1, 6.1, 6.2), Molka et al. 2017 (Table 3, sectio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,10 +36,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     def _objection(self, role: str) -> str:
         count = self.counts.get(role)
-        if count is None:
-            return f"{role} was not counted"
-        if count.value is None:
-            return f"{role}: {count.reason or 'not counted, and no reason was given'}"
+        if count is None or count.value is None:
+            return f"{role}: {count.reason}" if count is not None and count.reason else f"{role} was not counted"
         if count.value < 0:
             return f"{role} went backwards: its counter wraps, or something else resets it"
         if count.shared:
@@ -47,60 +46,48 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         return self.verdicts.of(role).objection()
 
-    def value(self, role: str) -> float:
-        """The count of a role that nothing objects to."""
-        value = self.counts[role].value
-        assert value is not None  # as `objection` said
-        return float(value)
+    def sum(self, *roles: str) -> float:
+        """The counts of roles that nothing objects to, added up."""
+        return float(sum(self.counts[role].value or 0 for role in roles))
 
 
 Measure = Callable[[tuple[str, ...]], Measurement]
 """Where roles couldn't all be counted at once: a measurement of the time in which these were."""
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """How a metric is made: the sum of the counts of some roles over the sum of those `per` which it is, or over the
-    time; in GB/s each count is a line."""
-
-    name: str
-    unit: str
-    over: tuple[str, ...]
-    per: tuple[str, ...] = ()
-    source: str
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """All that are counted for it."""
-        return (*self.over, *self.per)
-
-    @property
-    def formula(self) -> str:
-        """It in words."""
-        above, below = (" + ".join(roles) for roles in (self.over, self.per))
-        line = " x line size" if self.unit == "GB/s" else ""
-        return f"{f'({above})' if len(self.over) > 1 else above}{line} / ({below or 'time'})"
-
-    def of(self, measurement: Measurement) -> Metric:
-        """The metric that it makes of a measurement."""
-        reason = measurement.objection(*self.roles)
-        value = None
-        if not reason:
-            divisor = sum(map(measurement.value, self.per)) if self.per else measurement.seconds
-            factor = measurement.line_bytes / 1e9 if self.unit == "GB/s" else 1.0
-            empty = f"no {' or '.join(self.per)} was counted" if self.per else "no time passed"
-            reason = "" if divisor > 0 else empty
-            value = sum(map(measurement.value, self.over)) * factor / divisor if divisor > 0 else None
-        return Metric(definition=self.name, unit=self.unit, value=value, reason=reason, roles=self.roles)
-
-
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of one measurement: its definition's name, and a value, or None with the reason."""
+    """A metric of one measurement: a value, or None with the reason, and how it is made of which roles."""
 
-    definition: str
     unit: str
     value: float | None = None
     reason: str = ""
     roles: tuple[str, ...] = ()
+    method: str = ""
+
+
+class Definition(NamedTuple):
+    """The sum of the counts of some roles over the sum of those `per` which it is, or over the time; in GB/s each count
+    is a line."""
+
+    metric: str
+    unit: str
+    over: tuple[str, ...]
+    per: tuple[str, ...]
+    source: str
+
+    def of(self, measure: Measure) -> Metric:
+        """The metric that it makes of the time in which its roles were counted."""
+        roles, above, below = (*self.over, *self.per), " + ".join(self.over), " + ".join(self.per)
+        lines = self.unit == "GB/s"
+        method = f"({above}){' x line size' if lines else ''} / ({below or 'time'}); {self.source}"
+        known, measurement = Metric(unit=self.unit, roles=roles, method=method), measure(roles)
+        if reason := measurement.objection(*roles):
+            return msgspec.structs.replace(known, reason=reason)
+        divisor = measurement.sum(*self.per) if self.per else measurement.seconds
+        if divisor <= 0:
+            return msgspec.structs.replace(known, reason=f"{below or 'time'} is 0")
+        factor = measurement.line_bytes / 1e9 if lines else 1.0
+        return msgspec.structs.replace(known, value=measurement.sum(*self.over) * factor / divisor)
 
 
 _ALPHA, _BETA, _GAMMA = "l1d_inflight_sum", "load_l1_miss", "load_fb_hit"
@@ -109,38 +96,28 @@ _COMPLETED = "Intel perfmon metrics, Sapphire Rapids and later: load miss real l
 _HOME, _CORES = "Molka et al. 2017, Table 3, of all programs", "Helm and Taura 2019, section 5.2"
 _SHARING = "Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of 7 to 102 %"
 
-_TABLE = (
-    ("l1_miss_latency.alpha_over_beta", "cycles", (_ALPHA,), (_BETA,), _LATENCY),
-    ("load_miss_latency.alpha_over_beta_gamma", "cycles", (_ALPHA,), (_BETA, _GAMMA), _LATENCY),
-    ("load_miss_latency.alpha_over_completed", "cycles", (_ALPHA,), ("load_l1_miss_any",), _COMPLETED),
-    ("miss_parallelism", "misses", (_ALPHA,), ("l1d_inflight_cycles",), "Intel perfmon metrics: MLP"),
-    ("memory_read.controllers", "GB/s", ("mem_read",), (), _CONTROLLERS),
-    ("memory_write.controllers", "GB/s", ("mem_write",), (), _CONTROLLERS),
-    ("memory_read.home", "GB/s", ("home_read",), (), _HOME),
-    ("memory_write.home", "GB/s", ("home_write",), (), _HOME),
-    ("memory_read.offcore", "GB/s", ("offcore_mem_read",), (), _CORES),
-    ("false_sharing.local_and_remote", "lines/s", ("hitm_local", "hitm_remote"), (), _SHARING),
-    ("false_sharing.local", "lines/s", ("hitm_local",), (), _SHARING),
+DEFINITIONS = (
+    Definition("l1_miss_latency", "cycles", (_ALPHA,), (_BETA,), _LATENCY),
+    Definition("load_miss_latency", "cycles", (_ALPHA,), (_BETA, _GAMMA), _LATENCY),
+    Definition("load_miss_latency", "cycles", (_ALPHA,), ("load_l1_miss_any",), _COMPLETED),
+    Definition("miss_parallelism", "misses", (_ALPHA,), ("l1d_inflight_cycles",), "Intel perfmon metrics: MLP"),
+    Definition("memory_read", "GB/s", ("mem_read",), (), _CONTROLLERS),
+    Definition("memory_read", "GB/s", ("home_read",), (), _HOME),
+    Definition("memory_read", "GB/s", ("offcore_mem_read",), (), _CORES),
+    Definition("memory_write", "GB/s", ("mem_write",), (), _CONTROLLERS),
+    Definition("memory_write", "GB/s", ("home_write",), (), _HOME),
+    Definition("false_sharing", "lines/s", ("hitm_local", "hitm_remote"), (), _SHARING),
+    Definition("false_sharing", "lines/s", ("hitm_local",), (), _SHARING),
 )
-"""Name, unit, roles over roles (none: over the time), source."""
-
-DEFINITIONS = {
-    name: Definition(name=name, unit=unit, over=over, per=per, source=source)
-    for name, unit, over, per, source in _TABLE
-}
-"""Every definition by its name."""
 
 
 def best(metric: str, measure: Measure) -> Metric:
-    """By the first definition of this metric (the name before the point) that can be made; where none can, the first
-    one with its reason. Reads at the controllers hold prefetched lines and those of other programs; reads seen by cores
-    miss prefetched lines on some CPUs (Helm and Taura 2019, section 5.3)."""
-    definitions = [each for name, each in DEFINITIONS.items() if name.partition(".")[0] == metric]
-    found = [definition.of(measure(definition.roles)) for definition in definitions]
+    """By the first definition of this metric that can be made; where none can, the first one with its reason. Reads at
+    the controllers hold prefetched lines and those of other programs; reads seen by cores miss prefetched lines on some
+    CPUs (Helm and Taura 2019, section 5.3)."""
+    found = [definition.of(measure) for definition in DEFINITIONS if definition.metric == metric]
     return next((metric for metric in found if metric.value is not None), found[0])
 
-
-# -- where the cycles went --------------------------------------------------------------------------------------------
 
 PARTS_SOURCE = "Molka et al. 2017, Figure 10"
 PARTS_ROLES = ("no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full")
@@ -158,11 +135,10 @@ def cycles_by_cause(measure: Measure) -> dict[str, float] | str:
     loads and phases that wait for stores within one measurement as memory bound for the longer of the two only."""
     fraction: dict[str, float] = {}
     for role in PARTS_ROLES:
-        measurement = measure(("cycles", role))
-        objection = measurement.objection("cycles", role)
-        if objection or not measurement.value("cycles"):
-            return objection or "no cycle was counted"
-        fraction[role] = measurement.value(role) / measurement.value("cycles")
+        made = Definition(role, "", (role,), ("cycles",), PARTS_SOURCE).of(measure)
+        if made.value is None:
+            return made.reason
+        fraction[role] = made.value
     stalls = fraction["no_execute"]
     if stalls > 1 + CONTRADICTION:
         return f"no_execute is {stalls:.2f} of all cycles, so one of the two counts is wrong"
@@ -174,8 +150,6 @@ def cycles_by_cause(measure: Measure) -> dict[str, float] | str:
     values = (1 - stalls, stalls - memory, memory - bandwidth, bandwidth, store_buffer)
     return {name: 100 * value for name, value in zip(PARTS, values, strict=True)}
 
-
-# -- how much of a level's paths a program uses -----------------------------------------------------------------------
 
 LEVEL_ROLES = {
     "l1": ("load", "store"),
@@ -208,17 +182,16 @@ def utilization(level: str, measure: Measure, peaks: Mapping[str, Peak]) -> Metr
             reasons.append(objection)
         else:
             paths += [(percent, role) for percent in _percentages(role, measurement, peaks[role])]
-    known = Metric(definition=f"utilization.{level}", unit="%", roles=LEVEL_ROLES[level])
     if not paths:
-        return msgspec.structs.replace(known, reason=reasons[0] if reasons else "no time passed")
+        return Metric(unit="%", roles=LEVEL_ROLES[level], reason=reasons[0] if reasons else "no time passed")
     percent, role = max(paths)
-    return msgspec.structs.replace(known, value=percent, roles=(role,))
+    return Metric(unit="%", roles=(role,), value=percent, method=f"by {role} over its peak")
 
 
 def _percentages(role: str, measurement: Measurement, peak: Peak) -> Iterator[float]:
     """Of the peaks of one core and of all."""
-    count = measurement.value(role)
-    busy = 0.0 if measurement.objection("task_clock") else measurement.value("task_clock") / 1e9
+    count = measurement.sum(role)
+    busy = 0.0 if measurement.objection("task_clock") else measurement.sum("task_clock") / 1e9
     own = ROLES[role].scope is not Scope.SOCKET  # what a socket counts belongs to no core
     if own and peak.one_core and busy > 0:
         yield 100 * count / busy / peak.one_core

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     version: str
 
-    @property
-    def file_name(self) -> str:
-        """A file name of its own for each key."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16] + ".json"
-
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     """Verdicts of one machine, as stored in a file. `machine` is its name, for people."""
@@ -106,40 +101,36 @@ def of_findings(findings: Iterable[Finding]) -> dict[str, Verdict]:
         scenario, role, name = (*finding.parameter.split("."), "", "")[:3]
         if scenario == "counter":
             rows.setdefault(role, {})[name] = finding
-    return {role: _of_role(role, row) for role, row in rows.items() if "verdict" in row}
+    found = {}
+    for role, row in rows.items():
+        if verdict := row.get("verdict"):
+            values: dict[str, Any] = {name: finding.value for name, finding in row.items()}
+            scale = row.get("scale", verdict)
+            found[role] = Verdict(
+                role=role,
+                kinds=tuple(map(Kind, values["verdict"] or ())),
+                reason=verdict.reason or "",
+                scale=values.get("scale"),
+                scale_low=scale.low,
+                scale_high=scale.high,
+                level=values.get("level") or "",
+                includes_prefetch=values.get("includes_prefetch"),
+            )
+    return found
 
 
-def _of_role(role: str, row: Mapping[str, Finding]) -> Verdict:
-    values: dict[str, Any] = {name: finding.value for name, finding in row.items()}
-    return Verdict(
-        role=role,
-        kinds=tuple(map(Kind, values["verdict"] or ())),
-        reason=row["verdict"].reason or "",
-        scale=values.get("scale"),
-        scale_low=row["scale"].low if "scale" in row else None,
-        scale_high=row["scale"].high if "scale" in row else None,
-        level=values.get("level") or "",
-        includes_prefetch=values.get("includes_prefetch"),
-    )
-
-
-def unvalidated(key: Key, machine: str) -> Verdicts:
-    """No verdicts: nothing is trusted."""
-    return Verdicts(key=key, machine=machine, date="", verdicts={})
-
-
-def folder() -> Path:
-    """Where verdicts are stored: below the user's XDG data folder."""
+def place_of(key: Key) -> Path:
+    """Where the verdicts of this key are stored: below the user's XDG data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
-    return base / "setebench" / "verdicts"
+    return base / "setebench" / "verdicts" / (hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:16] + ".json")
 
 
 def save(verdicts: Verdicts, path: Path | None = None) -> Path:
-    """Write verdicts to their place in `folder`, or to `path`, replacing older ones; returns where.
+    """Write verdicts to their place, or to `path`, replacing older ones; returns where.
 
     Raises `UsageError` where it can't be written."""
-    target = path or folder() / verdicts.key.file_name
+    target = path or place_of(verdicts.key)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -152,12 +143,12 @@ def stored(key: Key, machine: str, path: Path | None = None) -> Verdicts:
     """The verdicts stored for this key, none where there are none; with `path` those of that file.
 
     Raises `SetebenchError` for a named file that can't be read or was made for another key: they expired."""
-    target = path or folder() / key.file_name
+    target = path or place_of(key)
     try:
         found = msgspec.json.decode(files.read_bytes(target), type=Verdicts)
     except (OSError, msgspec.MsgspecError) as error:
         if path is None and isinstance(error, FileNotFoundError):
-            return unvalidated(key, machine)
+            return Verdicts(key=key, machine=machine, date="", verdicts={})
         raise SetebenchError(f"verdicts can't be read from {str(target)!r}: {error}") from error
     changed = [name for name in key.__struct_fields__ if getattr(key, name) != getattr(found.key, name)]
     if changed:

@@ -80,7 +80,7 @@ def _bandwidth(values: Values, where: str) -> Said:
 
 
 def _latency(values: Values, where: str) -> Said:
-    """Several chains where few misses are in flight, else a prefetch distance by Little's law."""
+    """Several chains where few misses are in flight, else prefetches."""
     part, name = values.get("memory_latency", 0.0), "diagnose.memory_latency"
     if part < LIMITS.worth_percent:
         return
@@ -91,33 +91,21 @@ def _latency(values: Values, where: str) -> Said:
             "the one before: follow several chains at once, or store what is used in a row side by side"
         )
         yield head + text, name, "miss_parallelism"
-    elif "miss_cycles" not in values or "lines_per_cycle" not in values:
-        yield head + "prefetch what is needed later; how far ahead is memory latency over the time between lines", name
     else:
-        distance = max(1.0, values["miss_cycles"] * values["lines_per_cycle"])
-        text = (
-            f"a miss takes {values['miss_cycles']:.0f} cycles, in which a thread goes on by {distance:.2g} lines: "
-            f"prefetch at least {distance:.0f} to {2 * distance:.0f} lines ahead"
-        )
-        yield head + text, name, "diagnose.load_miss_latency", "diagnose.memory_read"
+        text = "prefetch what is needed later, as many lines ahead as are used while memory answers (advise-prefetch)"
+        yield head + text, name
 
 
 def _threads(values: Values) -> Said:
-    """Division of work (by the time on a CPU where useful work could not be counted), and lines that threads share."""
-    ratio, busiest = values.get("imbalance"), values.get("thread_time_imbalance", 0.0)
-    if ratio is not None and ratio >= LIMITS.uneven:
+    """Division of work, and lines that threads share."""
+    ratio = values.get("imbalance", 1.0)
+    if ratio >= LIMITS.uneven:
         text = (
-            f"the most loaded thread does {ratio:.3g} times the mean of useful work, so an even division would take "
-            f"{100 / ratio:.0f} % of the time where threads wait for each other: divide by work, not by count, or let "
-            "threads take small pieces as they come"
+            f"the busiest thread is on a CPU {ratio:.3g} times as long as the mean, so an even division would take "
+            f"{100 / ratio:.0f} % of the time where threads sleep while they wait for each other: divide by work, not "
+            "by count, or let threads take small pieces as they come"
         )
         yield text, "diagnose.imbalance"
-    elif ratio is None and busiest >= LIMITS.uneven:
-        text = (
-            f"the busiest thread is on a CPU {busiest:.3g} times as long as the mean: "
-            "where threads sleep while they wait for each other, their work is divided as unevenly"
-        )
-        yield text, "CPU time of threads, by samples"
     if values.get("false_sharing", 0.0) >= LIMITS.shared_lines_per_second:
         text = (
             f"threads take {values['false_sharing']:.2g} lines a second from each other: where they don't hand "

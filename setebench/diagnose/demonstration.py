@@ -16,7 +16,7 @@ import numpy as np
 from setebench.counters.counted import Interval
 from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import Count
-from setebench.diagnose.records import Hit, Place, Thread, Timeline
+from setebench.diagnose.records import Hit, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
 from setebench.kernels import array_spacing
 from setebench.machine import Machine, Ticks
@@ -52,12 +52,12 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
                 seconds = float(np.median([each.sum() for each in ticks])) / machine.facts.ticks_per_second
                 busy = round(1e9 * seconds)
                 clock = {"task_clock": Count(role="task_clock", value=busy, enabled=busy, running=busy)}
-                place = Place(function=name, object="demonstration")
-                hits.append(Hit(interval=len(intervals), thread=1, place=place, samples=1, seconds=seconds))
+                place = {"function": name, "object": "demonstration"}
+                hits.append(Hit(interval=len(intervals), thread=1, samples=1, seconds=seconds, **place))
                 intervals.append(Interval(begin=now, end=now + seconds, counts=counts | clock | lacking))
                 now += seconds
     return Timeline(
-        program=("demonstration:", ", ".join(dict.fromkeys(hit.place.function for hit in hits))),
+        program=("demonstration:", ", ".join(dict.fromkeys(hit.function for hit in hits))),
         source="simulated" if machine.facts.kind == "sim" else "counted",
         intervals=tuple(intervals),
         roles=roles | {"task_clock": ""},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -78,23 +78,9 @@ def _more(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str
     there = Figures([row for own in waits for row in own.intervals] or timeline.intervals, basis)
     found = {
         "miss_parallelism": there.value("miss_parallelism"),
-        "miss_cycles": there.value("load_miss_latency"),
-        "lines_per_cycle": _lines_per_cycle(there),
         "idle_latency": timeline.idle_ns,
     }
-    times = [thread.cpu_seconds for thread in timeline.threads]
-    if len(times) > 1 and sum(times) > 0:
-        found["thread_time_imbalance"] = max(times) * len(times) / sum(times)
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _lines_per_cycle(there: Figures) -> float | None:
-    """Lines that come from memory in a cycle of a thread."""
-    read = there.metric("memory_read")
-    own = there.measurement(("cycles", *read.roles))
-    if read.value is None or own.objection("cycles", *read.roles) or not own.value("cycles"):
-        return None
-    return own.value(read.roles[0]) / own.value("cycles")
 
 
 def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, Any]:
@@ -151,17 +137,15 @@ def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> 
     """Functions by the time that was spent in them, the longest first. With `weights` the time of an interval counts
     for so much (Helm and Taura 2019, section 7: counters say when, samples taken in these intervals say where). Empty
     where all weights are 0 or unknown."""
-    samples: Counter[tuple[str, str]] = Counter()
-    seconds: dict[tuple[str, str], float] = {}
-    lines: dict[tuple[str, str], Counter[str]] = {}
+    seconds, samples = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for hit in timeline.hits:
-        weight = 1.0 if weights is None else weights[hit.interval]
-        if weight:
-            key = (hit.place.function, hit.place.object)
+        if weight := 1.0 if weights is None else weights[hit.interval]:
+            key = (hit.function, hit.object)
             samples[key] += hit.samples
-            seconds[key] = seconds.get(key, 0.0) + hit.seconds * weight
-            lines.setdefault(key, Counter())[hit.place.line] += hit.samples if hit.place.line else 0
-    whole = sum(seconds.values())
+            seconds[key] += hit.seconds * weight  # type: ignore[assignment]  # a counter of any numbers
+            lines[key][hit.line] += hit.samples if hit.line else 0
+    whole = seconds.total()
     return [
         Spot(
             function=key[0],
@@ -171,7 +155,7 @@ def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> 
             samples=samples[key],
             seconds=own,
         )
-        for key, own in sorted(seconds.items(), key=lambda each: -each[1])
+        for key, own in seconds.most_common()
     ]
 
 
@@ -180,6 +164,5 @@ def _by_interval(timeline: Timeline, listed: Iterable[Spot]) -> dict[str, list[f
     named = {(spot.function, spot.object) for spot in listed}
     found = {name: [0.0] * len(timeline.intervals) for name in (*(function for function, _ in named), OTHER)}
     for hit in timeline.hits:
-        name = hit.place.function if (hit.place.function, hit.place.object) in named else OTHER
-        found[name][hit.interval] += hit.seconds
+        found[hit.function if (hit.function, hit.object) in named else OTHER][hit.interval] += hit.seconds
     return found

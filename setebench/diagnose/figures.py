@@ -19,7 +19,7 @@ import msgspec
 from setebench import store
 from setebench.counters import metrics
 from setebench.counters.counted import Interval
-from setebench.counters.metrics import DEFINITIONS, LEVEL_ROLES, PARTS, PARTS_ROLES, Measurement, Metric, Peak
+from setebench.counters.metrics import LEVEL_ROLES, PARTS, PARTS_ROLES, Measurement, Metric, Peak
 from setebench.counters.verdicts import Verdicts
 from setebench.diagnose.records import Timeline, summed, usable
 from setebench.errors import UsageError
@@ -39,10 +39,7 @@ THRESHOLD = "diagnose.saturated.threshold"
 PEAKS = {"peak": "one_core", "peak.all_cores": "all_cores"}
 """Which of a role's peaks a parameter `counter.ROLE.*` says."""
 HELPER = 0.01
-"""Part of the most loaded thread's work: who does less only starts others, waits or prints."""
-USEFUL_WORK = ("fp_op", "l1d_fill", "l2_fill")
-"""What a thread's useful work is counted by, the better role first: operations on data, then lines moved. Not by
-instructions, as a thread that waits in a loop executes many (Röhl et al. 2015, section 1.2)."""
+"""Part of the most loaded thread's time: who takes less only starts others, waits or prints."""
 SYSTEM = {
     "cpu_time": ("task_clock", "s", "CPU time of all threads"),
     "page_faults": ("page_fault", "faults", "first touches and others"),
@@ -104,15 +101,17 @@ class Figures:
         return metrics.cycles_by_cause(self.measurement)
 
     def metric(self, name: str) -> Metric:
-        """A metric of `METRICS`, or the utilization of a level."""
+        """A part of the cycles, a metric of `METRICS`, or the utilization of a level."""
+        if name in PARTS:
+            known = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=metrics.PARTS_SOURCE)
+            found = {"reason": self.parts} if isinstance(self.parts, str) else {"value": self.parts[name]}
+            return msgspec.structs.replace(known, **found)
         if name in METRICS:
             return metrics.best(name, self.measurement)
         return metrics.utilization(name.removeprefix(UTILIZATION), self.measurement, self.basis.calibration.peaks)
 
     def value(self, name: str) -> float | None:
-        """A metric, or a part of the cycles; None where it could not be made."""
-        if name in PARTS:
-            return None if isinstance(self.parts, str) else self.parts[name]
+        """A figure's value; None where it could not be made."""
         return self.metric(name).value
 
     def measurement(self, roles: Sequence[str]) -> Measurement:
@@ -144,49 +143,37 @@ def counting(intervals: Sequence[Interval], roles: Sequence[str]) -> list[Interv
 def findings(timeline: Timeline, basis: Basis) -> Iterator[Finding]:
     """Every finding about the run."""
     whole = Figures(timeline.intervals, basis)
-    for name in SYSTEM:
-        yield _system(timeline, name)
+    for name, (role, unit, meaning) in SYSTEM.items():
+        count = summed([each.counts for each in timeline.intervals], (role,))[role]
+        reason = "" if timeline.intervals else "the program ended before anything was counted"
+        if reason := reason or count.reason or ("" if usable(count) else f"{role} was counted for a part of the time"):
+            yield _without(name, unit, reason, timeline, (role,))
+        else:
+            value = count.value or 0
+            yield _with(name, value / 1e9 if unit == "s" else value, unit, meaning)
     for name in FIGURES:
         yield _figure(name, whole, timeline)
     yield _missing("sampled_latency", "cycles", "not measured since 0.2")
     yield _saturated(whole, timeline)
-    yield _imbalance(timeline, basis)
+    yield _imbalance(timeline)
     yield _probe_latency(timeline)
-
-
-def _system(timeline: Timeline, name: str) -> Finding:
-    role, unit, meaning = SYSTEM[name]
-    if not timeline.intervals:
-        return _without(name, unit, "the program ended before anything was counted", timeline, (role,))
-    count = summed([each.counts for each in timeline.intervals], (role,))[role]
-    if count.value is None or not usable(count):
-        reason = count.reason or f"{role} was counted for a part of the time only"
-        return _without(name, unit, reason, timeline, (role,))
-    return _with(name, count.value / 1e9 if unit == "s" else count.value, unit, meaning)
 
 
 def _figure(name: str, whole: Figures, timeline: Timeline) -> Finding:
     """A figure with its error from interval to interval."""
     from setebench.stats.jackknife import jackknife  # scipy, which takes longer to load than most of the rest
 
-    metric = None if name in PARTS else whole.metric(name)
-    unit = "%" if metric is None else metric.unit
+    metric = whole.metric(name)
     estimate = jackknife(whole.intervals, lambda part: Figures(part, whole.basis).value(name))
     if estimate is None:
-        roles = ("cycles", *PARTS_ROLES) if metric is None else metric.roles
-        return _without(name, unit, str(whole.parts) if metric is None else metric.reason, timeline, roles)
+        return _without(name, metric.unit, metric.reason, timeline, metric.roles)
     interval = {} if estimate.degrees < 1 else {"low": estimate.low, "high": estimate.high}
-    method = metrics.PARTS_SOURCE if metric is None else _method(metric, whole.intervals)
-    return _with(name, estimate.value, unit, method, **interval)
-
-
-def _method(metric: Metric, intervals: Sequence[Interval]) -> str:
-    definition = DEFINITIONS.get(metric.definition)
-    how = f"{definition.formula}; {definition.source}" if definition else f"by {', '.join(metric.roles)} over its peak"
-    seconds, all_seconds = (sum(e.seconds for e in each) for each in (counting(intervals, metric.roles), intervals))
-    if seconds > 0.999 * all_seconds:
-        return how
-    return f"{how}; counted for {100 * seconds / all_seconds:.0f} % of the time, by turns with others"
+    seconds, all_seconds = (
+        sum(e.seconds for e in each) for each in (counting(whole.intervals, metric.roles), whole.intervals)
+    )
+    turns = f"; counted for {100 * seconds / all_seconds:.0f} % of the time, by turns with others"
+    method = metric.method + (turns if seconds < 0.999 * all_seconds and name not in PARTS else "")
+    return _with(name, estimate.value, metric.unit, method, **interval)
 
 
 def _saturated(whole: Figures, timeline: Timeline) -> Finding:
@@ -198,21 +185,16 @@ def _saturated(whole: Figures, timeline: Timeline) -> Finding:
     return _with("saturated", decided, "", f"load-miss latency against {limit:.4g} cycles, calibrated on this machine")
 
 
-def _imbalance(timeline: Timeline, basis: Basis) -> Finding:
-    """The most loaded thread over the mean of those that do more than help: 1 where all do the same."""
-    reason = "" if len(timeline.threads) > 1 else "there are not two threads to compare"
-    for role in () if reason else USEFUL_WORK:
-        counts = {thread.number: thread.counts.get(role) for thread in timeline.threads}
-        work = {number: count.value or 0 for number, count in counts.items() if count is not None and usable(count)}
-        distrust = "" if basis.verdicts is None else basis.verdicts.of(role).objection()
-        objection = timeline.roles.get(role, "") or distrust
-        if len(work) == len(counts) and any(work.values()) and not objection:
-            work = {number: amount for number, amount in work.items() if amount >= HELPER * max(work.values())}
-            each = ", ".join(f"{number}: {amount:.4g}" for number, amount in work.items())
-            method = f"most loaded thread over the mean, by {role} ({each})"
-            return _with("imbalance", max(work.values()) * len(work) / sum(work.values()), "ratio", method)
-        reason = reason or objection or f"useful work is counted by {role}, which was not counted for each thread"
-    return _without("imbalance", "ratio", reason, timeline, USEFUL_WORK[:1])
+def _imbalance(timeline: Timeline) -> Finding:
+    """The most loaded thread over the mean of those that do more than help, by CPU time: at least so much, as the time
+    that a thread waits in a loop is no useful work (Röhl et al. 2015, section 1.2)."""
+    seconds = {thread.number: thread.cpu_seconds for thread in timeline.threads}
+    seconds = {number: own for number, own in seconds.items() if own >= HELPER * max(seconds.values())}
+    if len(seconds) < 2:
+        return _missing("imbalance", "ratio", timeline.unsampled or "there are not two threads to compare")
+    method = f"most loaded thread over the mean of {len(seconds)}, by CPU time of samples"
+    value = max(seconds.values()) * len(seconds) / sum(seconds.values())
+    return _with("imbalance", value, "ratio", method, outcome=Outcome.AT_LEAST)
 
 
 def _probe_latency(timeline: Timeline) -> Finding:
@@ -223,8 +205,8 @@ def _probe_latency(timeline: Timeline) -> Finding:
     return _with("probe_latency", mean, "ns", f"chase of a probing thread beside the program{idle}")
 
 
-def _with(name: str, value: float | bool, unit: str, method: str, **interval: Any) -> Finding:
-    return Finding(parameter=f"diagnose.{name}", value=value, unit=unit, method=method, evidence=EVIDENCE, **interval)
+def _with(name: str, value: float | bool, unit: str, method: str, **known: Any) -> Finding:
+    return Finding(parameter=f"diagnose.{name}", value=value, unit=unit, method=method, evidence=EVIDENCE, **known)
 
 
 def _without(name: str, unit: str, reason: str, timeline: Timeline, roles: Sequence[str]) -> Finding:

@@ -46,32 +46,27 @@ def idle_core(tree: Tree | None = None, seconds: float = PARAMS.idle_seconds) ->
 
     Raises `UnsupportedError` where there is none."""
     system = tree or Tree(Path("/"))
-    before = _idle_ticks(system)
+    before = _ticks(system)
     time.sleep(seconds)
-    after = _idle_ticks(system)
+    after = _ticks(system)
     siblings = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     cores = {system.value(siblings.format(cpu), parse_cpu_list) or (cpu,) for cpu in after}
-    idle = {cpu for cpu in after if _percent(before.get(cpu, (0, 0)), after[cpu]) >= PARAMS.idle_percent}
-    usable = sorted(cpu for core in cores for cpu in core if idle.issuperset(core) and cpu in allowed_cpus())
+    # a CPU that sleeps without ticks counts none
+    passed = {cpu: after[cpu] - before[cpu] for cpu in after.keys() & before.keys()}
+    idle = {cpu for cpu, (idle, every) in passed.items() if 100 * idle >= PARAMS.idle_percent * every}
+    usable = [cpu for core in cores for cpu in core if idle.issuperset(core) and cpu in allowed_cpus()]
     if len(cores) < 2:
         raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
     if not usable:
         raise UnsupportedError("--probe-latency needs an idle core, and every one has something to do; try it later")
-    return usable[-1]  # the first ones serve most interrupts
+    return max(usable)  # the first ones serve most interrupts
 
 
-def _idle_ticks(tree: Tree) -> dict[int, tuple[int, int]]:
+def _ticks(tree: Tree) -> dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """By CPU its idle ticks and all its ticks so far."""
-    found = {}
-    for match in re.finditer(r"^cpu(\d+)((?: \d+)+)", tree.text("proc/stat") or "", re.MULTILINE):
-        ticks = [int(word) for word in match[2].split()][:8]
-        found[int(match[1])] = (ticks[3] + ticks[4], sum(ticks))
-    return found
-
-
-def _percent(before: tuple[int, int], after: tuple[int, int]) -> float:
-    idle, total = (late - early for early, late in zip(before, after, strict=True))
-    return 100 * idle / total if total > 0 else 100.0  # a CPU that sleeps without ticks counts none
+    rows = re.findall(r"^cpu(\d+)((?: \d+){8})", tree.text("proc/stat") or "", re.MULTILINE)
+    ticks = {int(cpu): [int(word) for word in words.split()] for cpu, words in rows}
+    return {cpu: np.array([each[3] + each[4], sum(each)]) for cpu, each in ticks.items()}
 
 
 class LatencyProbe(threading.Thread):

@@ -11,35 +11,28 @@ from setebench.counters.counted import Interval, Region, total
 from setebench.counters.protocol import Count
 
 UNKNOWN = "[unknown]"
-"""A function or an object that no symbol table names."""
+"""A function or an object that nothing names."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an instruction stands: function, the file that holds its code, and the source line where that is known."""
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples of time that fell into one place, by one thread, in one interval: how many, and the seconds of CPU time
+    that they stand for. `object` is the file that holds the code of the function."""
 
+    interval: int
+    thread: int
+    samples: int
+    seconds: float
     function: str = UNKNOWN
     object: str = UNKNOWN
     line: str = ""
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples of time that fell into one place, by one thread, in one interval: how many, and the seconds of CPU time
-    that they stand for."""
-
-    interval: int
-    thread: int
-    place: Place
-    samples: int
-    seconds: float
-
-
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
-    """One thread of the program: its number, its name, its CPU time, and what was counted of it alone."""
+    """One thread of the program: its number, its name, and its CPU time."""
 
     number: int
     name: str
     cpu_seconds: float
-    counts: dict[str, Count] = msgspec.field(default_factory=dict)
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):

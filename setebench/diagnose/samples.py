@@ -3,198 +3,158 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from setebench.diagnose.records import UNKNOWN, Hit, Place
-from setebench.diagnose.symbols import At, source_lines, symbols, written_code
+from elftools.elf.elffile import ELFFile
+
+from setebench import files
+from setebench.diagnose.records import UNKNOWN, Hit
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
 from setebench.native.perf.opened import Counters
-from setebench.native.perf.program.run import threads_of
-from setebench.native.perf.sampling import ANY_CPU, Mapped, Record, Renamed, Sampler, SampleRecord, Started
+from setebench.native.perf.sampling import Kind, Record, Sampler
 
 KERNEL = "[kernel]"
-ANONYMOUS = "//anon"
-"""What the kernel's records call memory that is of no file; /proc has no name for it."""
-MOST_LINES = 400
-"""Hottest addresses whose source lines are looked up."""
-RECORDS = Flag.MMAP | Flag.MMAP2 | Flag.COMM | Flag.COMM_EXEC | Flag.TASK
-"""What a program maps, what its threads are called, and which it starts."""
+ADDR2LINE_SECONDS = 20.0
+"""For one file: large debug information takes seconds to be read."""
+OBSERVED = Flag.INHERIT | Flag.ENABLE_ON_EXEC | Flag.DISABLED | Flag.MMAP | Flag.COMM | Flag.COMM_EXEC | Flag.TASK
+"""From the program's exec on, with all that it starts; also what it maps, and what its threads are called."""
+
+At = tuple[str, int]
+"""Path of a file that a program has mapped, and an offset in it."""
 
 
 class TimeSampling(AbstractContextManager["TimeSampling"]):
-    """Samples of a program's time by the CPU clock, one buffer a CPU or thread. A context manager; `reason` says why
-    there are none, where there are none."""
+    """Samples of a program's time by the CPU clock, a buffer for each CPU. A context manager; `reason` says why there
+    are none, where there are none."""
 
-    def __init__(self, samples_hz: int, attached: bool = False) -> None:
-        self._hz, self._attached = samples_hz, attached
-        self._samplers: list[Sampler] = []
+    def __init__(self, samples_hz: int) -> None:
+        self._hz = samples_hz
+        self._sampler: Sampler | None = None
         self._records: list[Record] = []
-        self._mapped: list[Mapped] = []
-        self._begin_ns = 0
+        self._begin_ns = time.monotonic_ns()
         self.reason = "" if samples_hz else "no samples were wanted"
 
     def __exit__(self, *_: object) -> None:
-        for sampler in self._samplers:
-            sampler.close()
+        if self._sampler is not None:
+            self._sampler.close()
 
-    def open(self, process: int, counters: Counters) -> None:
-        """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
-        threads that it has now."""
-        if self._attached:
-            self.open_threads(process, threads_of(process))
-        else:
-            flags = Flag.INHERIT | Flag.ENABLE_ON_EXEC
-            self._unless_refused(lambda: self._samplers.append(Sampler(self._event(flags), process, online())))
-
-    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
-        """Sample these threads of a process, and what those among `parents` start from now on."""
-
-        def opening() -> None:
-            self._mapped = mapped_now(process)
-            for thread in threads:
-                inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
-                event, cpus = self._event(Flag.INHERIT * inherit), online() if inherit else ANY_CPU
-                self._samplers.append(Sampler(event, thread, cpus))
-            for sampler in self._samplers:
-                sampler.switch(True)
-
-        self._unless_refused(opening)
-
-    def _event(self, flags: int) -> Attributes:
-        """A sample of where a thread is, so many times in a second on a CPU, at rest."""
-        period = round(1e9 / self._hz)
-        flags |= RECORDS | Flag.DISABLED
-        return Attributes(type=Type.SOFTWARE, config=Software.CPU_CLOCK, sample_period=period, flags=flags)
-
-    def _unless_refused(self, opening: Callable[[], None]) -> None:
-        """Where the kernel refuses there are no samples."""
-        if self._hz:
-            try:
-                opening()
-            except UnsupportedError as error:
-                self.reason = str(error)
-                self.__exit__()
+    def open(self, process: int, _counters: Counters) -> None:
+        """Sample a program that waits for its exec. Where the kernel refuses there are no samples."""
+        online = Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
+        period = round(1e9 / (self._hz or 1))
+        event = Attributes(type=Type.SOFTWARE, config=Software.CPU_CLOCK, sample_period=period, flags=OBSERVED)
+        try:
+            self._sampler = Sampler(event, process, online) if self._hz else None
+        except UnsupportedError as error:
+            self.reason = str(error)
         self._begin_ns = time.monotonic_ns()
 
-    def tick(self, now: float) -> None:
+    def tick(self) -> None:
         """Empty the buffers."""
-        for sampler in self._samplers:
-            self._records += sampler.drain()
+        self._records += self._sampler.drain() if self._sampler is not None else ()
 
     @property
     def lost(self) -> int:
-        """Samples that found no room."""
-        return sum(sampler.lost for sampler in self._samplers)
+        """Records that found no room."""
+        return 0 if self._sampler is None else self._sampler.lost
 
-    def profile(self) -> Profile:
-        """All samples so far."""
-        self.tick(0.0)
-        found = Profile(self._begin_ns, 1 / self._hz if self._hz else 0.0, self._mapped)
-        found.add_all(self._records)
-        return found
+    def profile(self, ends: Sequence[float]) -> tuple[tuple[Hit, ...], dict[int, str]]:
+        """Samples of time so far by interval, thread and place, and the names of threads by number, as far as records
+        said. `ends` are the ends of the intervals, seconds."""
+        self.tick()
+        samples, names = placed(self._records)
+        begun = time.time() - (time.monotonic_ns() - self._begin_ns) / 1e9
+        named = places({at for _, _, at in samples if at is not None}, begun)
+        counts: Counter[tuple[int, int, str, str, str]] = Counter()
+        for sample, file, at in samples if ends else ():
+            interval = min(bisect_right(ends, (sample.time - self._begin_ns) / 1e9), len(ends) - 1)
+            function, line = (KERNEL, "") if sample.flag else named.get(at, (UNKNOWN, "")) if at else (UNKNOWN, "")
+            counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
+        hits = tuple(
+            Hit(
+                interval=interval,
+                thread=thread,
+                samples=number,
+                seconds=number / self._hz,
+                function=function,
+                object=file,
+                line=line,
+            )
+            for (interval, thread, function, file, line), number in sorted(counts.items())
+        )
+        return hits, names
 
 
-def online() -> tuple[int, ...]:
-    """CPUs that are online: a thread may move to any of them."""
-    return Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
+def placed(records: Iterable[Record]) -> tuple[list[tuple[Record, str, At | None]], dict[int, str]]:
+    """Samples, each with the file that its code was mapped from and its place there (None: in no file), and names of
+    threads. Records of all buffers come in any order; a later mapping hides what it overlaps of earlier ones."""
+    memories: dict[int, list[Record]] = defaultdict(list)
+    names: dict[int, str] = {}
+    samples: list[tuple[Record, str, At | None]] = []
+    for record in sorted(records, key=lambda each: each.time):
+        if record.kind is Kind.SAMPLE:
+            found = next(
+                (each for each in reversed(memories[record.pid]) if each.start <= record.start < each.end), None
+            )
+            file = UNKNOWN if found is None else found.name
+            in_file = found is not None and not record.flag and file.startswith("/") and not file.startswith("//")
+            at = (file, record.start - found.start + found.offset) if found is not None and in_file else None
+            samples.append((record, file, at))
+        elif record.kind is Kind.MAPPED:
+            memories[record.pid].append(record)
+        elif record.kind is Kind.NAMED:
+            names[record.tid] = record.name
+            if record.flag:
+                memories[record.pid] = []
+        elif record.kind is Kind.BEGAN:
+            names.setdefault(record.tid, names.get(record.end, ""))
+            if record.pid != record.start:
+                memories[record.pid] = list(memories[record.start])
+    return samples, names
 
 
-def mapped_now(process: int) -> list[Mapped]:
-    """What a running process has mapped, as /proc says; nothing where it has ended."""
-    found = []
-    with suppress(OSError, ValueError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            span, _, offset, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
-            start, end = (int(part, 16) for part in span.split("-"))
-            found.append(Mapped(0, process, start, end, int(offset, 16), "".join(path), int(inode)))
+def places(wanted: Iterable[At], begun: float = float("inf")) -> dict[At, tuple[str, str]]:
+    """Function and line ("file.c:12", "" where it is not known) of code in files, by binutils' `addr2line`; those that
+    it can't name are left out, and so are files that have changed since `begun` (seconds since the epoch)."""
+    offsets: dict[str, list[int]] = defaultdict(list)
+    for path, offset in wanted:
+        offsets[path].append(offset)
+    tool, found = shutil.which("addr2line"), {}
+    for path, known in offsets.items() if tool else ():
+        addresses = _addresses(path, known, begun)
+        command, text = [str(tool), "-fCe", path], "".join(f"{address:#x}\n" for address in addresses.values())
+        try:
+            done = subprocess.run(
+                command, input=text, capture_output=True, text=True, timeout=ADDR2LINE_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+            continue
+        said = done.stdout.splitlines()
+        for offset, function, line in zip(addresses, said[::2], said[1::2], strict=False):
+            if function != "??":
+                file, _, number = line.partition(" (")[0].rpartition(":")
+                in_source = number.isdigit() and number != "0" and not file.startswith("??")
+                found[path, offset] = function, f"{Path(file).name}:{number}" if in_source else ""
     return found
 
 
-class Profile:
-    """Samples of a program and of what it started, put together from records in the order of time."""
-
-    def __init__(self, begin_ns: int, seconds_each: float, mapped: Iterable[Mapped] = ()) -> None:
-        """`begin_ns`: when the program began, on the clock of the records; `seconds_each`: what a sample stands for;
-        `mapped`: what processes had mapped by then."""
-        self._begin_ns, self._seconds_each = begin_ns, seconds_each
-        self._memories: dict[int, list[Mapped]] = defaultdict(list)
-        for each in mapped:
-            self._memories[each.pid].append(each)
-        self.names: dict[int, str] = {}
-        """Names of threads by number, as far as records said."""
-        self._samples: list[tuple[SampleRecord, Mapped | None]] = []
-
-    def add_all(self, records: Iterable[Record]) -> None:
-        """Records of all buffers, in any order. A later mapping hides what it overlaps of earlier ones."""
-        for record in sorted(records, key=lambda each: each.time):
-            if isinstance(record, SampleRecord):
-                memory = () if record.in_kernel else reversed(self._memories[record.pid])
-                place = next((each for each in memory if each.start <= record.ip < each.end), None)
-                self._samples.append((record, place))
-            elif isinstance(record, Mapped):
-                self._memories[record.pid].append(record)
-            elif isinstance(record, Renamed):
-                self.names[record.tid] = record.name
-                if record.of_exec:
-                    self._memories[record.pid] = []
-            elif isinstance(record, Started):
-                self.names.setdefault(record.tid, self.names.get(record.parent_tid, ""))
-                if record.pid != record.parent_pid:
-                    self._memories[record.pid] = list(self._memories[record.parent_pid])
-
-    def hits(self, ends: Sequence[float]) -> tuple[Hit, ...]:
-        """Samples of time by interval, thread and place; `ends` are the ends of the intervals, seconds."""
-        if not ends:
-            return ()
-        written = {process: written_code(process) for process in {sample.pid for sample, _ in self._samples}}
-        begun = time.time() - (time.monotonic_ns() - self._begin_ns) / 1e9
-        at = [_in_file(sample, mapping, begun) for sample, mapping in self._samples]
-        lines = source_lines(each for each, _ in Counter(filter(None, at)).most_common(MOST_LINES))
-        counts: Counter[tuple[int, int, Place]] = Counter()
-        for (sample, mapping), where in zip(self._samples, at, strict=True):
-            interval = min(bisect_right(ends, (sample.time - self._begin_ns) / 1e9), len(ends) - 1)
-            place = Place(function=KERNEL, object=KERNEL)
-            if not sample.in_kernel:
-                # generated code may lie in a file (memfd) too
-                name = (where and _function_at(where)) or written[sample.pid].at(sample.ip) or UNKNOWN
-                file = UNKNOWN if mapping is None else mapping.path or ANONYMOUS
-                place = Place(function=name, object=file, line=lines.get(where, "") if where else "")
-            counts[interval, sample.tid, place] += 1
-        return tuple(
-            Hit(interval=interval, thread=thread, place=place, samples=number, seconds=number * self._seconds_each)
-            for (interval, thread, place), number in sorted(counts.items(), key=lambda each: each[0][:2])
-        )
-
-
-@lru_cache(maxsize=256)
-def _replaced(path: str, inode: int, begun: float) -> bool:
-    """Whether another file has the path than the program mapped. One that has not changed since then was not replaced,
-    whatever its inode is: file systems that lie over others have two numbers for a file."""
+def _addresses(path: str, offsets: Iterable[int], begun: float) -> dict[int, int]:
+    """The addresses that an ELF file gives to bytes at offsets; none of a file that can't be read."""
     try:
-        found = os.stat(path)
-    except OSError:  # a file that is gone has no symbols
-        return False
-    return inode not in (0, found.st_ino) and found.st_ctime > begun
-
-
-def _in_file(sample: SampleRecord, mapping: Mapped | None, begun: float) -> At | None:
-    """Where in a file the code of a sample lies; None of code in no file, or in one that was replaced meanwhile."""
-    if sample.in_kernel or mapping is None or not mapping.path.startswith("/") or mapping.path.startswith("//"):
-        return None
-    if _replaced(mapping.path, mapping.inode, begun):
-        return None
-    return mapping.path, sample.ip - mapping.start + mapping.offset
-
-
-def _function_at(at: At) -> str | None:
-    path, offset = at
-    table = symbols(path)
-    return None if table is None else table.name(offset)
+        with files.opened(path) as file:
+            if os.fstat(file.fileno()).st_ctime > begun:
+                return {}
+            segments = ELFFile(file).iter_segments("PT_LOAD")
+            loaded = [(each["p_offset"], each["p_filesz"], each["p_vaddr"]) for each in segments]
+    except Exception:  # whatever a parser stumbles over in a damaged file of a stranger: it has no names
+        return {}
+    return {o: o - begin + at for o in offsets for begin, size, at in loaded if 0 <= o - begin < size}

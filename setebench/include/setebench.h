@@ -6,7 +6,7 @@
  *     solve();
  *     setebench_region_end("solve");
  *
- * There is nothing to link. A program that is not run under `setebench counters stat` pays one branch per mark. Under
+ * There is nothing to link (with glibc before 2.34: -pthread). A program that is not run under `setebench counters stat` pays one branch per mark. Under
  * it, every thread opens counters of its own when it first comes to a mark, and adds what they counted between the
  * outermost begin and its end to a record of its own (thread, region) in memory that it shares with setebench.
  *
@@ -32,15 +32,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* To close counters when a thread ends. With glibc before 2.34 a program without threads need not have the library. */
-#if defined(__GLIBC__) && (__GLIBC__ < 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 34))
-#pragma weak pthread_key_create
-#pragma weak pthread_setspecific
-#define SETEBENCH_HAS_KEYS_ (pthread_key_create && pthread_setspecific)
-#else
-#define SETEBENCH_HAS_KEYS_ 1
-#endif
-
 /* Names that end in _ are private. One instance of each variable serves all source files of a program. */
 #define SETEBENCH_ONE_ __attribute__((weak, visibility("default")))
 #define SETEBENCH_FUNCTION_ static __attribute__((unused))
@@ -53,6 +44,7 @@ enum {
     SETEBENCH_UNKNOWN_ = 0, /* whether events are to be counted */
     SETEBENCH_OFF_ = 1,
     SETEBENCH_ON_ = 2,
+    SETEBENCH_BUSY_ = 3, /* one thread finds out */
     SETEBENCH_NOTHING_READ_ = -1, /* the kernel gave no bytes: no counter was free */
     SETEBENCH_HIGH_ = 512         /* descriptors are moved above those that a program opens and closes in rows */
 };
@@ -102,7 +94,6 @@ struct setebench_thread_ {
 
 SETEBENCH_ONE_ int setebench_state_;
 SETEBENCH_ONE_ struct setebench_head_ *setebench_file_;
-SETEBENCH_ONE_ uint32_t setebench_mapped_by_; /* the process whose page tables hold the file */
 SETEBENCH_ONE_ int setebench_has_key_;
 SETEBENCH_ONE_ pthread_key_t setebench_key_;
 SETEBENCH_ONE_ __thread struct setebench_thread_ setebench_self_;
@@ -127,7 +118,6 @@ enum {
     SETEBENCH_LSEEK_ = 8,
     SETEBENCH_MMAP_ = 9,
     SETEBENCH_MUNMAP_ = 11,
-    SETEBENCH_MADVISE_ = 28,
     SETEBENCH_GETPID_ = 39,
     SETEBENCH_FCNTL_ = 72,
     SETEBENCH_GETTID_ = 186,
@@ -148,28 +138,18 @@ SETEBENCH_FUNCTION_ uint64_t setebench_now_(void)
     return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1];
 }
 
-SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_shared_(void)
-{
-    return __atomic_load_n(&setebench_file_, __ATOMIC_RELAXED);
-}
-
 SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_record_at_(uint32_t index)
 {
-    return (struct setebench_record_ *)(void *)((char *)setebench_shared_() + 4096) + index;
+    return (struct setebench_record_ *)(void *)((char *)setebench_file_ + 4096) + index;
 }
 
 /* -- the shared file ------------------------------------------------------------------------------------------- */
-
-SETEBENCH_FUNCTION_ int setebench_is_valid_(const struct setebench_head_ *head, long bytes)
-{
-    return memcmp(head->magic, "SETEBRG1", 8) == 0 && head->events <= SETEBENCH_EVENTS_ &&
-           4096 + (long)head->records * (long)sizeof(struct setebench_record_) <= bytes;
-}
 
 /* All of the file, its pages in place already: a fault of ours would be counted in the region around it. */
 SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_map_(const char *path)
 {
     const long writable = 3, shared_and_populated = 0x8001, read_write_close_on_exec = 02000002;
+    struct setebench_head_ *head;
     long bytes, memory, fd;
 
     fd = setebench_call_(SETEBENCH_OPENAT_, -100, (long)path, read_write_close_on_exec, 0, 0, 0);
@@ -180,17 +160,19 @@ SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_map_(const char *path)
     setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
     if (memory < 0 && memory > -4096)
         return NULL;
-    if (!setebench_is_valid_((struct setebench_head_ *)memory, bytes)) {
+    head = (struct setebench_head_ *)memory;
+    if (memcmp(head->magic, "SETEBRG1", 8) != 0 || head->events > SETEBENCH_EVENTS_ ||
+        4096 + (long)head->records * (long)sizeof(struct setebench_record_) > bytes) {
         setebench_call3_(SETEBENCH_MUNMAP_, memory, bytes, 0);
         return NULL;
     }
-    return (struct setebench_head_ *)memory;
+    return head;
 }
 
 SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
 {
     struct setebench_thread_ *self = (struct setebench_thread_ *)thread;
-    uint32_t i, events = self->process ? setebench_shared_()->events : 0;
+    uint32_t i, events = self->process ? setebench_file_->events : 0;
 
     for (i = 0; i < events; i++)
         if (self->fd[i] >= 0)
@@ -199,35 +181,28 @@ SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
     self->first = 0;
 }
 
-/* Find out whether events are to be counted. Of several threads that come here at once, one file stays mapped. */
+/* Find out whether events are to be counted: one thread does, others wait for it. */
 SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
 {
     const char *path = getauxval(23 /* AT_SECURE */) ? NULL : getenv("SETEBENCH_REGIONS");
-    struct setebench_head_ *none = NULL, *file = path ? setebench_map_(path) : NULL;
-    int unknown = SETEBENCH_UNKNOWN_;
+    int state = SETEBENCH_UNKNOWN_;
 
-    if (!file) {
-        __atomic_compare_exchange_n(&setebench_state_, &unknown, SETEBENCH_OFF_, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    if (!__atomic_compare_exchange_n(&setebench_state_, &state, SETEBENCH_BUSY_, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_BUSY_)
+            __asm__ volatile("pause");
         return;
     }
-    if (__atomic_compare_exchange_n(&setebench_file_, &none, file, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        setebench_mapped_by_ = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
-        if (SETEBENCH_HAS_KEYS_)
-            setebench_has_key_ = pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
-        __atomic_store_n(&setebench_state_, SETEBENCH_ON_, __ATOMIC_RELEASE);
-        return;
-    }
-    setebench_call3_(SETEBENCH_MUNMAP_, (long)file,
-                     4096 + (long)file->records * (long)sizeof(struct setebench_record_), 0);
-    while (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_UNKNOWN_)
-        __asm__ volatile("pause");
+    setebench_file_ = path ? setebench_map_(path) : NULL;
+    if (setebench_file_)
+        setebench_has_key_ = pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
+    __atomic_store_n(&setebench_state_, setebench_file_ ? SETEBENCH_ON_ : SETEBENCH_OFF_, __ATOMIC_RELEASE);
 }
 
 /* -- counters of one thread ------------------------------------------------------------------------------------ */
 
 SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i)
 {
-    const unsigned char *attributes = setebench_shared_()->event[i].attributes;
+    const unsigned char *attributes = setebench_file_->event[i].attributes;
     long fd = setebench_call_(SETEBENCH_PERF_EVENT_OPEN_, (long)attributes, 0, -1, -1, 8 /* close on exec */, 0);
     long high = fd < 0 ? fd : setebench_call3_(SETEBENCH_FCNTL_, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
 
@@ -239,21 +214,14 @@ SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_
 
 SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint32_t process)
 {
-    const long populate_for_writing = 23;
     uint32_t i;
 
     if (self->process) /* a fork's child: these descriptors count its parent */
         setebench_close_counters_(self);
-    if (__atomic_load_n(&setebench_mapped_by_, __ATOMIC_RELAXED) != process) { /* a fork copies no page tables of it */
-        setebench_call3_(SETEBENCH_MADVISE_, (long)setebench_shared_(),
-                         4096 + (long)setebench_shared_()->records * (long)sizeof(struct setebench_record_),
-                         populate_for_writing);
-        __atomic_store_n(&setebench_mapped_by_, process, __ATOMIC_RELAXED);
-    }
     memset(self, 0, sizeof *self);
     self->process = process;
     self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
-    for (i = 0; i < setebench_shared_()->events; i++)
+    for (i = 0; i < setebench_file_->events; i++)
         setebench_open_(self, i);
     if (setebench_has_key_)
         pthread_setspecific(setebench_key_, self);
@@ -262,9 +230,10 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
 /* The calling thread's state, or NULL where nothing is counted. */
 SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 {
+    int state = __atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE);
     uint32_t process;
 
-    if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_UNKNOWN_)
+    if (state == SETEBENCH_UNKNOWN_ || state == SETEBENCH_BUSY_)
         setebench_find_out_();
     if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) != SETEBENCH_ON_)
         return NULL;
@@ -280,7 +249,7 @@ SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
     uint64_t words[4] = {0, 0, 0, 0}; /* the number of events, times enabled and running, the count */
     uint32_t i;
 
-    for (i = 0; i < setebench_shared_()->events; i++) {
+    for (i = 0; i < setebench_file_->events; i++) {
         long got = self->fd[i] < 0 ? 0 : setebench_call3_(SETEBENCH_READ_, self->fd[i], (long)words, sizeof words);
         if (self->fd[i] < 0)
             continue;
@@ -327,7 +296,7 @@ SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct
     if (--record->depth)
         return;
     record->nanoseconds += setebench_now_() - record->begun;
-    for (i = 0; i < setebench_shared_()->events; i++) {
+    for (i = 0; i < setebench_file_->events; i++) {
         record->error[i] = self->error[i];
         record->sum[i].value += self->now[i].value - record->start[i].value;
         record->sum[i].enabled += self->now[i].enabled - record->start[i].enabled;
@@ -338,10 +307,10 @@ SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct
 SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench_thread_ *self, const char *name)
 {
     struct setebench_record_ *record;
-    uint32_t index = __atomic_fetch_add(&setebench_shared_()->next, 1, __ATOMIC_RELAXED);
+    uint32_t index = __atomic_fetch_add(&setebench_file_->next, 1, __ATOMIC_RELAXED);
 
-    if (index >= setebench_shared_()->records) {
-        __atomic_fetch_sub(&setebench_shared_()->next, 1, __ATOMIC_RELAXED);
+    if (index >= setebench_file_->records) {
+        __atomic_fetch_sub(&setebench_file_->next, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     record = setebench_record_at_(index);
@@ -372,7 +341,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_begin_(const char *name)
     if (record)
         setebench_enter_(self, record);
     else
-        __atomic_fetch_add(&setebench_shared_()->lost, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&setebench_file_->lost, 1, __ATOMIC_RELAXED);
 }
 
 SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
@@ -387,7 +356,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
     if (record && record->depth)
         setebench_leave_(self, record);
     else
-        __atomic_fetch_add(&setebench_shared_()->unmatched, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&setebench_file_->unmatched, 1, __ATOMIC_RELAXED);
 }
 
 /* From here to the end of the same name, on this thread, events are counted for region NAME. */

@@ -45,7 +45,7 @@ def as_json(counted: Counted) -> str:
         "kind": KIND,
         "tool": store.this_tool(),
         "program": counted.command,
-        "process": counted.process,
+        "process": None,  # since 0.2 only programs that are started are counted
         "started": counted.started,
         "events": counted.events,
         "runs": [_run(run) for run in counted.runs],
@@ -142,17 +142,14 @@ def table(counted: Counted) -> str:
 
 
 def _title(counted: Counted) -> str:
-    name = shlex.join(counted.command) if counted.command else f"process {counted.process}"
     ended = ", ".join(dict.fromkeys(how_it_ended(run) for run in counted.runs))
     times = f"{len(counted.runs)} runs" if len(counted.runs) > 1 else f"{counted.runs[0].elapsed:.3f} s"
-    return visible(f"{name}: {times}{', ' if ended else ''}{ended}") + "\n"
+    return visible(f"{shlex.join(counted.command)}: {times}{', ' if ended else ''}{ended}") + "\n"
 
 
 def how_it_ended(run: Run) -> str:
-    """Exit status or signal in words; empty for a process that was counted only for a time."""
-    if run.signal is not None:
-        return f"killed by {signal_name(run.signal)}"
-    return "" if run.status is None else f"exit status {run.status}"
+    """Exit status or signal in words."""
+    return f"exit status {run.status}" if run.signal is None else f"killed by {signal_name(run.signal)}"
 
 
 def _totals(counted: Counted) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib import colors
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
 from setebench.diagnose.document import evidence, spots
 from setebench.diagnose.figures import Basis, Calibration, Figures
-from setebench.diagnose.records import Hit, Place, Timeline
-from setebench.diagnose.samples import Profile
-from setebench.diagnose.symbols import symbols
-from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
+from setebench.diagnose.records import Hit, Timeline
+from setebench.diagnose.samples import placed, places
+from setebench.native.perf.sampling import Kind, Record
 from setebench.report.plots.plot import alt_text, encode
 from setebench.report.plots.timeline import timeline_figure
 
@@ -43,100 +39,51 @@ def starts(program: Path) -> dict[str, int]:
     return {words[2]: int(words[0], 16) for line in listed.splitlines() if len(words := line.split()) == 3}
 
 
-def test_names_are_those_that_binutils_list(program: Path) -> None:
-    table, known = symbols(str(program)), starts(program)
-    assert table is not None
-    for name in ("inner", "outer", "main"):
-        assert [table.name(known[name] + byte) for byte in (0, 5)] == [name, name]
-        assert table.address(known[name]) == known[name]
-    assert table.name(known["inner"] - 1) != "inner" and table.name(1 << 40) is None
+def test_functions_and_lines_are_those_of_the_source(program: Path) -> None:
+    known, path = starts(program), str(program)
+    wanted = {(path, known[name] + byte): name for name in ("inner", "outer", "main") for byte in (0, 5)}
+    found = places([*wanted, (path, 1 << 40), ("/no/such/file", 0)])
+    assert {at: function for at, (function, _) in found.items()} == wanted
+    assert found[path, known["outer"]][1] == "small.c:2"
+    assert places(wanted, program.stat().st_ctime - 1) == {}  # it changed since then: names of other code
 
 
-@settings(max_examples=60)
-@given(data=st.data())
-def test_damaged_files_have_no_names_and_break_nothing(
-    program: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    raw = bytearray(program.read_bytes())
-    for _ in range(data.draw(st.integers(1, 12))):
-        raw[data.draw(st.integers(0, 200) | st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    damaged = tmp_path_factory.mktemp("damaged") / "file"
-    damaged.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
-    table = symbols(str(damaged))
-    assert table is None or isinstance(table.name(4200), str | None)
+def test_a_damaged_file_names_nothing(program: Path, tmp_path: Path) -> None:
+    raw = program.read_bytes()
+    for content in (raw[:100], raw[:-200], b"", b"\x7fELF" + b"\xff" * 200):
+        (tmp_path / "damaged").write_bytes(content)
+        assert len(places([(str(tmp_path / "damaged"), starts(program)["main"])])) <= 1
 
 
-# -- profiles -----------------------------------------------------------------------------------------------------
+def sample(ip: int, time: int, pid: int = 5, tid: int = 5) -> Record:
+    return Record(Kind.SAMPLE, time, pid, tid, ip)
 
 
-def sample(ip: int, time: int, pid: int = 5, tid: int = 5) -> SampleRecord:
-    return SampleRecord(pid=pid, tid=tid, time=time, ip=ip)
-
-
-def mapped(program: Path, pid: int = 5, time: int = 0, start: int = 0x10000) -> Mapped:
-    end = start + program.stat().st_size
-    return Mapped(time=time, pid=pid, start=start, end=end, offset=0, path=str(program))
-
-
-def test_samples_are_named_by_thread_function_and_interval(program: Path) -> None:
-    known = {name: 0x10000 + address for name, address in starts(program).items()}
-    records: list[Record] = [
-        sample(known["outer"], 2_000_000_100),
-        sample(known["inner"], 1_000_000_000, tid=7),
-        sample(known["inner"], 30, pid=6, tid=6),
-        Started(pid=6, parent_pid=5, tid=6, parent_tid=5, time=20),
-        mapped(program, time=1),
-        Renamed(pid=5, tid=7, name="helper", of_exec=False, time=2),
-        sample(7, 40),
+def test_samples_are_placed_by_what_their_process_had_mapped_then() -> None:
+    records = [
+        sample(0x10040, 40),
+        sample(0x10040, 45, pid=6, tid=6),
+        Record(Kind.MAPPED, 1, 5, 5, 0x10000, 0x12000, 0x1000, "/bin/small"),
+        Record(Kind.NAMED, 2, 5, 7, name="helper"),
+        Record(Kind.BEGAN, 20, 6, 6, 5, 7),
+        sample(7, 50),
+        Record(Kind.MAPPED, 60, 5, 5, 0x10000, 0x11000, 0, "//anon"),
+        sample(0x10040, 70),
+        Record(Kind.NAMED, 80, 6, 6, name="other", flag=True),
+        sample(0x10040, 90, pid=6, tid=6),
     ]
-    profile = Profile(begin_ns=0, seconds_each=0.01)
-    profile.add_all(records)
-    hits = {(hit.interval, hit.thread, hit.place.function): hit.seconds for hit in profile.hits([1.5, 2.0])}
-    assert hits == {
-        (0, 5, "[unknown]"): 0.01,
-        (0, 6, "inner"): 0.01,
-        (0, 7, "inner"): 0.01,
-        (1, 5, "outer"): 0.01,
-    }
-    assert profile.names[7] == "helper"
-
-
-def test_a_file_that_was_replaced_while_the_program_ran_names_nothing(program: Path) -> None:
-    """The program goes on in the old file: the new one's symbols would be those of other code."""
-    ran = mapped(program)._replace(inode=program.stat().st_ino)
-    rebuilt = program.with_name("rebuilt")
-    rebuilt.write_bytes(program.read_bytes())
-
-    def named() -> str:
-        profile = Profile(begin_ns=0, seconds_each=0.01)
-        profile.add_all([ran, sample(0x10000 + starts(program)["outer"], 10)])
-        (hit,) = profile.hits([1.0])
-        return hit.place.function
-
-    assert named() == "outer"
-    rebuilt.replace(program)
-    assert named() == "[unknown]"
-
-
-@pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils' addr2line is not installed")
-def test_lines_come_from_debug_information(program: Path) -> None:
-    profile = Profile(begin_ns=0, seconds_each=0.01)
-    profile.add_all([mapped(program), sample(0x10000 + starts(program)["outer"], 10)])
-    (hit,) = profile.hits([1.0])
-    assert hit.place.line == "small.c:2"
-
-
-# -- the hybrid ---------------------------------------------------------------------------------------------------
+    found, names = placed(records)
+    assert [at for _, _, at in found] == [("/bin/small", 0x1040)] * 2 + [None] * 3
+    assert [file for _, file, _ in found][2:] == ["[unknown]", "//anon", "[unknown]"]
+    assert names == {7: "helper", 6: "other"}
 
 
 def two_phases() -> Timeline:
     """Ten intervals of `solve`, which waits for memory, then ten of `write`, which does not."""
-    places = [
-        Place(function=name, object="/bin/p", line=f"p.c:{number}") for number, name in enumerate(("solve", "write"))
-    ]
     whole = timeline(BANDWIDTH_BOUND, wobble=0)
     hits = tuple(
-        Hit(interval=number, thread=1, place=places[number // 10], samples=20, seconds=0.1) for number in range(20)
+        Hit(interval=number, thread=1, samples=20, seconds=0.1, function=("solve", "write")[number // 10], object="p")
+        for number in range(20)
     )
     return msgspec.structs.replace(whole, hits=hits)
 
@@ -147,9 +94,6 @@ def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
     assert [(spot.function, spot.fraction) for spot in listed] == [("write", 0.9), ("solve", pytest.approx(0.1))]
     assert [spot.function for spot in spots(observed, [1.0] * 10 + [0.0] * 10)] == ["solve"]
     assert spots(observed, [None] * 20) == []
-
-
-# -- the plot -----------------------------------------------------------------------------------------------------
 
 
 def shown(observed: Timeline) -> dict[str, object]:

@@ -104,8 +104,6 @@ def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     [
         (("--", "/nonexistent/program"), 1, "there is no such file"),
         ((), 2, "name a program"),
-        (("--pid", "1", "--", "true"), 2, "exclude each other"),
-        (("--pid", "999999999"), 1, "there is no process"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
@@ -124,64 +122,6 @@ def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp
         )
         assert done.returncode == 0 and "diagnose.cpu_time" in done.stdout, done.stderr
     assert "data:image/svg+xml" in done.stdout and "What limits the program" in done.stdout
-
-
-def test_a_process_that_runs_is_diagnosed_and_goes_on(folder: Path, tmp_path: Path) -> None:
-    with subprocess.Popen([built("pointer_chase", folder), "1000000000", "8"], stdout=subprocess.DEVNULL) as process:
-        time.sleep(0.3)
-        done = diagnose("--pid", str(process.pid), "--duration", "0.6", "-o", str(tmp_path / "d.json"))
-        running = process.poll() is None
-        process.kill()
-    assert done.returncode == 0 and running, done.stderr
-    found = evidence(tmp_path / "d.json")
-    assert "pointer_chase" in found["program"][0] and sum(found["counts"]["task_clock"]) > 0
-    sampled(found)
-    assert found["functions"][0]["function"] in ("chase", "link_lines")
-
-
-GENERATED = """
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-    const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
-    int file = count > 2 ? memfd_create("generated", 0) : -1;
-    int share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
-    if (file >= 0 && ftruncate(file, 8192))
-        return 1;
-    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, share, file, 0);
-    memcpy(code, loop, sizeof loop);
-    if (mprotect(code, 8192, PROT_READ | PROT_EXEC))
-        return 1;
-    char name[64];
-    sprintf(name, "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(name, "w");
-    fprintf(map, "a line that is no entry\\n\\n%lx 10 an_earlier_loop\\n", (long)code);
-    fprintf(map, words[1], (long)code, 16);
-    fclose(map);
-    printf("%d\\n", getpid());
-    fflush(stdout);
-    for (int i = 0; i < 10; i++)
-        ((void (*)(long))code)(100000000);
-    return 0;
-}
-"""
-
-
-@pytest.mark.parametrize("arguments", [("%lx %x a loop\n",), ("%#lx %#x a loop\n",), ("%lx %x a loop", "memfd")])
-def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    (tmp_path / "generated.c").write_text(GENERATED)
-    subprocess.run(["gcc", "-o", tmp_path / "generated", tmp_path / "generated.c"], check=True)
-    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"), *arguments)
-    Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
-    sampled(evidence(tmp_path / "d.json"))
-    assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"
-
-
-# -- functions of Python, and the probing thread ------------------------------------------------------------------
 
 
 def cpus(root: Path, text: str, siblings: dict[int, str]) -> Tree:
@@ -233,42 +173,3 @@ def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> Non
         assert row.counts["page_fault" if number % 2 == 0 else "context_switch"].value is not None
         assert row.counts["task_clock"].value is not None
     assert len(rows) >= 4
-
-
-FAULTS = """
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sys/mman.h>
-static void *touch(void *pages)
-{
-    char *memory = mmap(0, (long)pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    madvise(memory, (long)pages * 4096, MADV_NOHUGEPAGE);
-    for (long page = 0; page < (long)pages; page++)
-        *(volatile char *)(memory + page * 4096) = 1;
-    return 0;
-}
-int main(void)
-{
-    pthread_t threads[2];
-    for (long number = 0; number < 2; number++)
-        pthread_create(&threads[number], 0, touch, (void *)(number ? 10000L : 30000L));
-    for (int number = 0; number < 2; number++)
-        pthread_join(threads[number], 0);
-    return 0;
-}
-"""
-
-
-def test_the_work_of_each_thread_is_counted_apart(tmp_path: Path) -> None:
-    """By page faults, which every kernel counts: three to one, and next to none of the thread that only waits."""
-    (tmp_path / "faults.c").write_text(FAULTS)
-    subprocess.run(["gcc", "-pthread", "-o", tmp_path / "faults", tmp_path / "faults.c"], check=True)
-    kit = native_kit()
-    faults = next(each for each in kit.wanted if each.name == "page_fault")
-    alone = msgspec.structs.replace(kit, wanted=(faults,), sets=(), work=faults)
-    timeline, _ = observe_program(alone, Options(samples_hz=0), (str(tmp_path / "faults"),))
-    counts = {thread.number: thread.counts["page_fault"].value or 0 for thread in timeline.threads}
-    second, first = sorted(counts.values())[-2:]
-    assert not any(thread.counts["page_fault"].shared for thread in timeline.threads)
-    assert len(counts) == 3 and 30000 <= first < 30100 and 10000 <= second < 10100
-    assert sum(counts.values()) == sum(row.counts["page_fault"].value or 0 for row in timeline.intervals)

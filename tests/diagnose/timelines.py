@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
-from setebench.diagnose.records import Hit, Place, Thread, Timeline
+from setebench.diagnose.records import Hit, Thread, Timeline
 
 CYCLES = 300_000_000
 """Of a thread in an interval of 0.1 s at 3 GHz."""
@@ -47,7 +47,7 @@ CHASE = BANDWIDTH_BOUND | {
 }
 """95 % waiting for the latency of single loads, one miss in flight."""
 
-TRIAD = Place(function="triad", object="/bin/stream", line="stream.c:12")
+TRIAD = {"function": "triad", "object": "/bin/stream", "line": "stream.c:12"}
 
 
 def counted(values: dict[str, int]) -> dict[str, Count]:
@@ -61,7 +61,7 @@ def timeline(values: dict[str, int], intervals: int = 20, wobble: int = 3) -> Ti
         factor = 1 + (number % 5 - 2) * wobble / 100
         counts = counted({role: round(value * factor) for role, value in values.items()})
         found.append(Interval(begin=number / 10, end=(number + 1) / 10, counts=counts))
-    hits = tuple(Hit(interval=n, thread=7, place=TRIAD, samples=20, seconds=0.1) for n in range(intervals))
+    hits = tuple(Hit(interval=n, thread=7, samples=20, seconds=0.1, **TRIAD) for n in range(intervals))
     return Timeline(
         program=("stream",),
         intervals=tuple(found),

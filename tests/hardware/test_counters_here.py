@@ -4,9 +4,7 @@ or not."""
 from __future__ import annotations
 
 import errno
-import mmap
 import os
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,6 @@ from setebench.native.perf import _perf
 from setebench.native.perf._perf import PerfError
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
-from setebench.native.perf.sampling import Sampler, SampleRecord
 from setebench.native.perf.sysfs import core_pmus, read_pmus
 from setebench.probe import Base, Probe
 
@@ -116,37 +113,6 @@ def test_where_the_kernel_allows_no_rdpmc_its_page_says_so_and_reading_works() -
     finally:
         page.close()
         _perf.close(fd)
-
-
-# -- samples of page faults on this kernel ---------------------------------------------------------------------------
-
-
-EVERY_FAULT = Attributes(
-    type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=Flag.EXCLUDE_KERNEL | Flag.DISABLED, sample_period=1
-)
-
-
-def samples(sampler: Sampler) -> int:
-    records = [record for record in sampler.drain() if isinstance(record, SampleRecord)]
-    assert all(record.tid == threading.get_native_id() and not record.in_kernel for record in records)
-    assert [record.time for record in records] == sorted(record.time for record in records)
-    return len(records)
-
-
-def test_every_fault_is_sampled_and_a_buffer_too_small_says_what_it_lost(untouched: tuple[mmap.mmap, int]) -> None:
-    memory, _ = untouched
-    with Sampler(EVERY_FAULT, data_pages=1) as sampler:  # 4096 bytes hold 128 records of 32
-        sampler.switch(True)
-        for page in range(50):
-            memory[page * PAGE] = 1
-        assert 50 <= samples(sampler) < 60 and not sampler.lost
-        for page in range(50, PAGES - 1):
-            memory[page * PAGE] = 1
-        found = samples(sampler)
-        memory[(PAGES - 1) * PAGE] = 1  # the kernel reports what was lost with the next record
-        sampler.switch(False)
-        found += samples(sampler)
-    assert 0 < found < PAGES - 50 and found + sampler.lost >= PAGES - 50
 
 
 # -- what this kernel refuses to count, to root, to ordinary users and in containers ---------------------------------

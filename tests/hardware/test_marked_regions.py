@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -86,20 +85,6 @@ def test_a_program_that_closes_our_files_is_not_disturbed(program: str) -> None:
     (region,) = faults(program, "closed").run["regions"]
     count = region["counts"]["page_fault"]
     assert count["value"] is None and "closed the descriptors" in count["reason"]
-
-
-def test_regions_may_have_the_counters_for_themselves(program: str) -> None:
-    """The time-stamp counter's PMU stands in for the CPU's: what it counts is left to regions, page faults aren't."""
-    if not Path("/sys/bus/event_source/devices/msr/events/tsc").exists():
-        pytest.skip("the kernel shows no PMU of the time-stamp counter")
-    ended = stat("-e", "page_fault,msr/tsc/", "--regions-only", "--format", "json", "--", program, "regions")
-    if ended.run["counts"]["msr/tsc/"]["reason"] and os.geteuid() != 0:
-        pytest.skip("this user may not count the time-stamp counter's PMU")
-    counts = ended.run["counts"]
-    assert counts["msr/tsc/"]["value"] is None and "regions" in counts["msr/tsc/"]["reason"]
-    assert counts["page_fault"]["value"] >= 300
-    assert all(region["counts"]["msr/tsc/"]["value"] > 0 for region in ended.run["regions"])
-    assert [_faults(region) for region in ended.run["regions"]] == [200, 100]
 
 
 def test_marks_of_a_program_that_runs_by_itself_do_nothing(program: str) -> None:

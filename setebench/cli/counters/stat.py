@@ -1,4 +1,4 @@
-"""`setebench counters stat`: run a program, or watch a process, and count its events."""
+"""`setebench counters stat`: run a program and count its events."""
 
 from __future__ import annotations
 
@@ -31,13 +31,7 @@ USUAL = "task_clock,page_fault,context_switch,cpu_migration"
 @click.option(
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
-@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a running process instead of a program.")
 @duration_option
-@click.option(
-    "--regions-only",
-    is_flag=True,
-    help="Use the CPU's counters only for the regions that PROGRAM marks, not for all of it.",
-)
 @child_status_option
 @click.option(
     "--format", "form", type=click.Choice(FORMS), help="Form of the counts.  [default: table, or by FILE's extension]"
@@ -56,7 +50,8 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     interrupted.
     """
     target = _target(options)
-    _check(options)
+    if not options["command"]:
+        raise UsageError("name a program to run")
     target.check()
     counted = _counted(options, ctx)
     target.deliver_beside(render(counted, target.form))
@@ -72,39 +67,27 @@ def _target(options: dict[str, Any]) -> Output:
     return target
 
 
-def _check(options: dict[str, Any]) -> None:
-    """Raises `UsageError` for options that contradict each other."""
-    process, command = options["pid"], options["command"]
-    if (process is None) == (not command):
-        raise UsageError(
-            "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
-        )
-    if process is not None and (options["repeat"] > 1 or options["child_status"] or options["regions_only"]):
-        raise UsageError("--repeat, --child-status and --regions-only are for programs that are run, not for --pid")
-
-
 def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
     """Count all runs, or fewer where the user ends one."""
     from setebench.native.perf.encode import Resolver, split_names
-    from setebench.native.perf.program.run import Job, Programs
+    from setebench.native.perf.program.run import Job, run_program
     from setebench.native.perf.program.start import NotStarted
 
-    resolver, process, command = Resolver(), options["pid"], tuple(options["command"])
+    resolver, command = Resolver(), tuple(options["command"])
     job = Job(
         wanted=resolver.named([name for text in options["events"] or (USUAL,) for name in split_names(text)]),
         interval=None if options["interval"] is None else options["interval"] / 1e3,
         limit=options["duration"],
-        regions_only=options["regions_only"],
     )
-    programs, started = Programs(resolver.situation), datetime.now(UTC).isoformat(timespec="seconds")
+    started = datetime.now(UTC).isoformat(timespec="seconds")
     runs: list[Run] = []
     try:
         while len(runs) < options["repeat"] and not any(run.ended_by for run in runs):
-            run, events = programs.run(job, command) if process is None else programs.attach(job, process)
+            run, events = run_program(resolver.situation, job, command)
             runs.append(run)
     except NotStarted as error:
         if not options["child_status"]:
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
-    return Counted(command=list(command), process=process, started=started, events=events, runs=runs)
+    return Counted(command=list(command), started=started, events=events, runs=runs)

@@ -11,11 +11,8 @@ from enum import IntEnum, IntFlag
 
 import msgspec
 
-THIS_THREAD = 0
-"""`pid` for events of the calling thread."""
 EVERYBODY = -1
-"""`pid` for events of whatever runs on a CPU."""
-
+"""`pid` for events of whatever runs on a CPU; 0 is the calling thread."""
 USUAL_BYTES, LARGEST_BYTES = 112, 136
 """Size of the structure that kernels since 4.8 know (PERF_ATTR_SIZE_VER5), and with `config3` (VER8, Linux 6.3)."""
 _LAYOUT = struct.Struct("=II QQQQQ II QQQQ Ii QI HH II QQ")
@@ -28,10 +25,7 @@ class Type(IntEnum):
 
     HARDWARE = 0
     SOFTWARE = 1
-    TRACEPOINT = 2
-    HW_CACHE = 3
     RAW = 4
-    BREAKPOINT = 5
 
 
 class Software(IntEnum):
@@ -46,19 +40,8 @@ class Software(IntEnum):
     PAGE_FAULTS_MAJ = 6
 
 
-class Hardware(IntEnum):
-    """`config` of generic hardware events, which the kernel translates for the CPU it knows."""
-
-    CPU_CYCLES = 0
-    INSTRUCTIONS = 1
-    CACHE_REFERENCES = 2
-    CACHE_MISSES = 3
-    BRANCH_INSTRUCTIONS = 4
-    BRANCH_MISSES = 5
-
-
 class Flag(IntFlag):
-    """Bits of the word of flags. `PRECISE` is one level of precise samples, of which there are up to three."""
+    """Bits of the word of flags."""
 
     DISABLED = 1 << 0
     INHERIT = 1 << 1
@@ -68,14 +51,9 @@ class Flag(IntFlag):
     EXCLUDE_HV = 1 << 6
     MMAP = 1 << 8
     COMM = 1 << 9
-    INHERIT_STAT = 1 << 11
     ENABLE_ON_EXEC = 1 << 12
     TASK = 1 << 13
-    PRECISE = 1 << 15
     SAMPLE_ID_ALL = 1 << 18
-    EXCLUDE_HOST = 1 << 19
-    EXCLUDE_GUEST = 1 << 20
-    MMAP2 = 1 << 23
     COMM_EXEC = 1 << 24
     USE_CLOCKID = 1 << 25
 
@@ -84,8 +62,7 @@ USER_ONLY = Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """One event to be opened. Fields have the kernel's names and meanings (perf_event_open(2)). `config1` and `config2`
-    of a breakpoint are its address and length."""
+    """One event to be opened. Fields have the kernel's names and meanings (perf_event_open(2))."""
 
     type: int
     config: int = 0
@@ -94,13 +71,12 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     config3: int = 0
     sample_period: int = 0
     sample_type: int = 0
-    bp_type: int = 0
     clockid: int = 0
     flags: int = 0
 
-    def with_flags(self, flags: int, unless: int = 0) -> Attributes:
-        """The event with these flags too, and without those of `unless`."""
-        return msgspec.structs.replace(self, flags=self.flags & ~unless | flags)
+    def with_flags(self, flags: int) -> Attributes:
+        """The event with these flags too."""
+        return msgspec.structs.replace(self, flags=self.flags | flags)
 
     def packed(self) -> bytes:
         """The structure with its size in it: 112 bytes, or 136 where `config3` is used.
@@ -108,7 +84,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
         Raises ValueError for a number that its field can't hold."""
         size = LARGEST_BYTES if self.config3 else USUAL_BYTES
         head = (self.type, size, self.config, self.sample_period, self.sample_type, _READ_FORMAT, self.flags, 0)
-        rest = (self.bp_type, self.config1, self.config2, 0, 0, 0, self.clockid, *(0,) * 7, self.config3)
+        rest = (0, self.config1, self.config2, 0, 0, 0, self.clockid, *(0,) * 7, self.config3)
         try:
             return _LAYOUT.pack(*head, *rest)[:size]
         except struct.error as error:

@@ -8,7 +8,6 @@ ordinary users.
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import msgspec
@@ -27,7 +26,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     paranoid: int | None = None
     privileged: bool | None = None
-    seccomp: bool | None = None
+    seccomp: bool = False
     hypervisor: Hypervisor = Hypervisor()
     nmi_watchdog: bool | None = None
     pmus: dict[str, Pmu] = {}
@@ -44,12 +43,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def read_situation(tree: Tree | None = None) -> Situation:
     """The situation of this process, or of the recorded one below the tree's root. Raises nothing."""
     tree = Tree(Path("/")) if tree is None else tree
-    seccomp = parse_fields(tree.text("proc/self/status") or "").get("Seccomp")
     events = read_event_sources(tree)
     return Situation(
         paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
         privileged=events.privileged,
-        seccomp=None if seccomp is None else seccomp == SECCOMP_FILTER,
+        seccomp=parse_fields(tree.text("proc/self/status") or "").get("Seccomp") == SECCOMP_FILTER,
         hypervisor=read_environment(tree.root).hypervisor,
         nmi_watchdog=events.nmi_watchdog,
         pmus=read_pmus(tree),
@@ -64,32 +62,19 @@ def explain(number: int, request: Request, situation: Situation) -> str:
         return _absent(request, situation)
     name = errno.errorcode.get(number, f"error {number}")
     unknown = f"the kernel refused the event with {name}, which it does not explain; see the end of dmesg"
-    return _EXPLANATIONS.get(number, unknown).format(request.cpu, request.pid, _pmu(request.attributes, situation))
+    return _EXPLANATIONS.get(number, unknown).format(cpu=request.cpu, thread=request.pid)
 
 
 def no_counter(situation: Situation) -> str:
     """Why a pinned group was never scheduled: it found no free counter."""
-    if situation.nmi_watchdog:
-        return (
-            "no counter is free: the kernel's NMI watchdog holds one; stop it (as root: sysctl kernel.nmi_watchdog=0), "
-            "end other profilers, or count fewer events at once"
-        )
-    return "no counter is free: another profiler or virtual machine holds them; end it, or count fewer events at once"
+    watchdog = "stop the kernel's NMI watchdog, which holds one (as root: sysctl kernel.nmi_watchdog=0), "
+    others = "end other profilers and virtual machines, or count fewer events at once"
+    return f"no counter is free: {watchdog if situation.nmi_watchdog else ''}{others}"
 
 
 def user_only(situation: Situation) -> str:
     """Why an event of the kernel's own doings can't be counted: the only form that may be opened counts nothing."""
     return f"it happens inside the kernel, and without the right to count there it reads 0; {_grant(1, situation)}"
-
-
-def no_buffer(number: int, pages: int) -> str:
-    """Why a ring buffer of so many pages can't be mapped, by errno of mmap(2) on an event."""
-    if number == errno.EPERM:
-        return (
-            f"a ring buffer of {pages} pages is more locked memory than this user may have: end other profilers, or "
-            "raise kernel.perf_event_mlock_kb (as root) or ulimit -l"
-        )
-    return f"the ring buffer of {pages} pages can't be mapped ({os.strerror(number)}): free some memory"
 
 
 def no_pmu(situation: Situation) -> str:
@@ -111,12 +96,10 @@ def _grant(level: int, situation: Situation) -> str:
 
 def _refused(request: Request, situation: Situation) -> str:
     """The widest of the limits that this request is beyond; the first number is the level that forbids it."""
-    event = request.attributes
     limits = (
         (3, True, "all events to ordinary users"),
-        (0, event.type == Type.TRACEPOINT, "tracepoints"),
         (1, request.pid == EVERYBODY, "events of a whole CPU or socket"),
-        (2, not event.flags & Flag.EXCLUDE_KERNEL, "counting in the kernel"),
+        (2, not request.attributes.flags & Flag.EXCLUDE_KERNEL, "counting in the kernel"),
     )
     level = -1 if situation.privileged or situation.paranoid is None else situation.paranoid
     for limit, concerned, what in limits:
@@ -127,17 +110,11 @@ def _refused(request: Request, situation: Situation) -> str:
             "the container's seccomp filter forbids perf_event_open: start the container with --cap-add PERFMON, "
             "or with a seccomp profile that allows it"
         )
-    if request.pid > 0:
-        return f"thread {request.pid} belongs to another user: count it as that user or with CAP_PERFMON"
     return "the system refuses events to this process (a security module, or kernel lockdown): try it as root"
 
 
-def _pmu(attributes: Attributes, situation: Situation) -> str:
-    return next((f"PMU {pmu.name}" for pmu in situation.pmus.values() if pmu.type == attributes.type), "the PMU")
-
-
 def _absent(request: Request, situation: Situation) -> str:
-    own = {Type.HARDWARE, Type.HW_CACHE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
+    own = {Type.HARDWARE, Type.RAW, *(pmu.type for pmu in core_pmus(situation.pmus))}
     if request.attributes.type not in own:
         return f"this kernel has no PMU of type {request.attributes.type} or no such event of it; see `counters list`"
     if not core_pmus(situation.pmus):
@@ -145,19 +122,19 @@ def _absent(request: Request, situation: Situation) -> str:
     return "the PMU of this CPU has no such event, or its hypervisor hides it; name another one"
 
 
-_TAKEN = "another profiler, the NMI watchdog or a debugger has the counters or breakpoints for itself: end it"
+_TAKEN = "another profiler or the NMI watchdog has the counters for itself: end it"
 _EXPLANATIONS = {
-    errno.EINVAL: "{2} does not know these bits, this combination or one thread's part; see its 'format' folder",
-    errno.EOPNOTSUPP: "{2} does not support what was requested (precise samples, interrupts): leave options out",
+    errno.EINVAL: "the PMU does not know these bits, this combination or one thread's part; see its 'format' folder",
+    errno.EOPNOTSUPP: "the PMU does not support what was requested (interrupts, one thread's part)",
     errno.EBUSY: _TAKEN,
     errno.ENOSPC: _TAKEN,
-    errno.ENODEV: "CPU {0} is offline or its PMU lacks what the event needs; see lscpu",
-    errno.ENXIO: "CPU {0} has no such PMU; choose another CPU",
+    errno.ENODEV: "CPU {cpu} is offline or its PMU lacks what the event needs; see lscpu",
+    errno.ENXIO: "CPU {cpu} has no such PMU; choose another CPU",
     errno.EMFILE: "too many open files for so many events and threads; raise the limit (ulimit -n)",
     errno.ENFILE: "the system has too many open files; raise fs.file-max (as root) or end programs",
-    errno.ENOMEM: "the kernel has no memory for the event; free some, or use smaller buffers",
+    errno.ENOMEM: "the kernel has no memory for the event; free some",
     errno.E2BIG: "this kernel is older than what the event needs (config3: Linux 6.3); use a newer one",
     errno.ENOSYS: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
-    errno.ESRCH: "thread {1} has ended; name one that runs",
+    errno.ESRCH: "thread {thread} has ended; name one that runs",
 }
-"""What an errno means: a line, in which 0 is the CPU, 1 the thread and 2 the PMU."""
+"""What an errno means."""

@@ -14,9 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,34 +25,39 @@ from setebench.doctor import CounterReport
 from setebench.errors import UsageError
 from setebench.host.tree import Tree
 from setebench.native.perf import _perf
-from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Hardware, Software, Type
+from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Term, Wanted, countable
 from setebench.native.perf.messages import Request, Situation, explain, no_counter, read_situation
 from setebench.native.perf.opened import OpenEvents
 from setebench.native.perf.tables import CYCLES_COUNTER, grouped, why_none
 
 Counts = dict[str, Count]
+Placed = tuple[str, Term, int | None]
+"""A role, one of its terms, and a CPU where it is counted (None: it follows the thread)."""
 
 
-class Placed(NamedTuple):
-    """One term of a role on one CPU (None: of the thread)."""
-
-    role: str
-    term: Term
-    cpu: int | None
-
-    @property
-    def place(self) -> tuple[str, int, int]:
-        """Events of one place may be in one group. Each of the kernel's clocks is alone: as members of a group they
-        stand still from the second time on that it is enabled (seen on Linux 6.18)."""
-        clock = self.term.is_software(Software.CPU_CLOCK, Software.TASK_CLOCK)
-        return self.term.pmu, -1 if self.cpu is None else self.cpu, self.term.attributes.config if clock else -1
+def _group_of(placed: Placed) -> tuple[str, int, int]:
+    """Events of one PMU and CPU may be in one group. Each of the kernel's clocks is alone: as members of a group they
+    stand still from the second time on that it is enabled (seen on Linux 6.18)."""
+    _, term, cpu = placed
+    clock = term.is_software(Software.CPU_CLOCK, Software.TASK_CLOCK)
+    return term.pmu, -1 if cpu is None else cpu, term.attributes.config if clock else -1
 
 
-def placed(wanted: Iterable[Wanted]) -> list[Placed]:
-    """Every term of these roles on every CPU where it is counted."""
-    terms = ((each.name, term) for each in wanted for term in each.terms)
-    return [Placed(role, term, cpu) for role, term in terms for cpu in ((None,) if term.cpus is None else term.cpus)]
+def open_groups(sets: Iterable[Sequence[Wanted]], situation: Situation, of_cpus: bool) -> OpenEvents:
+    """Open the events of whole CPUs, or those of the calling thread, that may be counted at once, set by set, one group
+    for each PMU and CPU, at rest. What the kernel doesn't take into a group counts in one of its own."""
+    opened = OpenEvents(situation)
+    for wanted in sets:
+        terms = ((each.name, term) for each in wanted for term in each.terms if (term.cpus is not None) == of_cpus)
+        placed: list[Placed] = [(role, term, cpu) for role, term in terms for cpu in term.cpus or (None,)]
+        for _, same in groupby(sorted(placed, key=_group_of), key=_group_of):
+            joins = False
+            for role, term, cpu in same:
+                # only a leader is pinned, and its members with it
+                request = (term if joins else term.only(Flag.PINNED)).request(cpu)
+                joins = opened.add(role, term.factor, request, joins) or joins
+    return opened
 
 
 def merged(*parts: Counts) -> Counts:
@@ -63,48 +66,25 @@ def merged(*parts: Counts) -> Counts:
     return {role: total(part[role] for part in parts if role in part) for role in roles}
 
 
-def open_groups(sets: Iterable[Sequence[Placed]], situation: Situation) -> OpenEvents:
-    """Open events that may be counted at once, set by set, one group for each PMU and CPU, at rest. What the kernel
-    doesn't take into a group counts in one of its own; what can't be opened fails its role."""
-    opened = OpenEvents(situation)
-    for events in sets:
-        for _, same in groupby(sorted(events, key=lambda event: event.place), key=lambda event: event.place):
-            joins = False
-            for role, term, cpu in same:
-                request = term.request(cpu)
-                if joins and not opened.add(role, term.factor, request, joins):
-                    continue
-                pinned = request.attributes.with_flags(Flag.DISABLED | Flag.PINNED)
-                request = msgspec.structs.replace(request, attributes=pinned)
-                number = opened.add(role, term.factor, request)
-                joins = not number
-                if number:
-                    opened.fail(role, explain(number, request, situation))
-    return opened
-
-
 class NativeCounting:
     """Events of some roles, open in as many threads as run probes. See `setebench.counters.protocol.Counting`."""
 
     def __init__(self, situation: Situation, groups: Sequence[Sequence[Wanted]]) -> None:
-        self._situation = situation
-        self._roles = [each for group in groups for each in group]
+        self._situation, self._sets = situation, groups
         self._done: Counts = {}
-        self._events = [placed(group) for group in groups]
         self._threads: dict[threading.Thread, OpenEvents] = {}
         self._lock = threading.Lock()
-        self._shared = self._opened(of_cpus=True)
+        self._shared = open_groups(groups, situation, of_cpus=True)
 
     def leaders(self, *, joint: bool = False) -> NDArray[np.int32]:
         """Descriptors to be enabled around what the calling thread runs; its events are opened by the first call.
         In a joint run those of whole CPUs are left to `around_joint_run`."""
         thread = threading.current_thread()
-        own = self._threads.get(thread)
-        if own is None:
-            own = self._opened(of_cpus=False)
+        if thread not in self._threads:
+            own = open_groups(self._sets, self._situation, of_cpus=False)
             with self._lock:
                 self._threads[thread] = own
-        return np.array([*([] if joint else self._shared.leaders), *own.leaders], dtype=np.int32)
+        return np.array([*([] if joint else self._shared.leaders), *self._threads[thread].leaders], dtype=np.int32)
 
     @contextmanager
     def around_joint_run(self) -> Iterator[None]:
@@ -124,11 +104,8 @@ class NativeCounting:
         """See `Counting.read`."""
         with self._lock:
             found = merged(self._done, *(groups.read() for groups in (self._shared, *self._threads.values())))
-        none = {
-            each.name: Count(role=each.name, value=None if each.reason else 0, reason=each.reason)
-            for each in self._roles
-        }
-        return none | found
+        each = (wanted for group in self._sets for wanted in group)
+        return {w.name: Count(role=w.name, value=None if w.reason else 0, reason=w.reason) for w in each} | found
 
     def close(self) -> None:
         """Add what was counted and close every event."""
@@ -142,11 +119,6 @@ class NativeCounting:
             self._done = merged(self._done, groups.read())
             groups.close()
 
-    def _opened(self, *, of_cpus: bool) -> OpenEvents:
-        """The events of whole CPUs, or those of the calling thread."""
-        sets = ([event for event in events if (event.cpu is not None) == of_cpus] for events in self._events)
-        return open_groups(sets, self._situation)
-
 
 class NativeCounters:
     """What of this CPU's events can be counted, and counting them."""
@@ -154,7 +126,6 @@ class NativeCounters:
     def __init__(self, tree: Tree | None = None) -> None:
         """Reads the system's files and the event table of this processor; opens nothing."""
         self._resolver = Resolver(tree)
-        self._situation = self._resolver.situation
         self._forms: dict[str, Wanted] = {}
 
     def event_roles(self) -> dict[str, str]:
@@ -170,17 +141,15 @@ class NativeCounters:
                 why = why_none(self._resolver.processor, role) if role in ROLES else f"there is no role {role!r}"
                 known = ", ".join((*specs, *SYSTEM_ROLES))
                 raise UsageError(f"this machine knows no event for {role!r}: {why}; it knows {known}")
-        free = [role for role in dict.fromkeys(roles) if role not in specs]
-        taken = {CYCLES_COUNTER} if self._situation.nmi_watchdog else set()
-        groups = list(grouped({role: specs[role] for role in roles if role in specs}, taken))
-        if free:
-            groups[:1] = [(*(groups[0] if groups else ()), *free)]
-        return tuple(groups)
+        taken = {CYCLES_COUNTER} if self._resolver.situation.nmi_watchdog else set()
+        first, *others = grouped({role: specs[role] for role in roles if role in specs}, taken) or ((),)
+        free = dict.fromkeys(role for role in roles if role not in specs)
+        return ((*first, *free), *others) if roles else ()
 
     def count(self, roles: Sequence[str]) -> NativeCounting:
         """Open what is needed to count these roles. The caller closes it."""
         groups = self.event_groups(roles)
-        return NativeCounting(self._situation, [[self._countable(role) for role in group] for group in groups])
+        return NativeCounting(self._resolver.situation, [[self._countable(role) for role in each] for each in groups])
 
     def _countable(self, role: str) -> Wanted:
         """The role in its form that opens here. One that did is stored; one that did not may another time. Probes run
@@ -188,10 +157,8 @@ class NativeCounters:
         if role in self._forms:
             return self._forms[role]
         wanted = self._resolver.of_role(role)
-        if role not in SYSTEM_ROLES and wanted.of_threads:
-            terms = [msgspec.structs.replace(t, attributes=t.attributes.with_flags(USER_ONLY)) for t in wanted.terms]
-            wanted = msgspec.structs.replace(wanted, terms=tuple(terms))
-        found = countable(wanted, self._situation)
+        own = role not in SYSTEM_ROLES and wanted.of_threads
+        found = countable(wanted.only(USER_ONLY) if own else wanted, self._resolver.situation)
         if not found.reason:
             self._forms[role] = found
         return found
@@ -199,20 +166,17 @@ class NativeCounters:
 
 MOST_COUNTERS = 32
 """More than any core has."""
-ANYWHERE = Attributes(
-    type=Type.HARDWARE, config=Hardware.BRANCH_INSTRUCTIONS, flags=USER_ONLY | Flag.PINNED | Flag.DISABLED
-)
+BRANCHES = Attributes(type=Type.HARDWARE, config=4, flags=USER_ONLY | Flag.PINNED | Flag.DISABLED)
 """Every core has this event and none a fixed counter for it, so that it shows the counters that any event can use."""
 
 
 def counter_report() -> CounterReport:
     """How many of a core's counters are free: pinned events are opened until one finds none. Raises nothing."""
-    situation = read_situation()
+    situation, reason = read_situation(), f"at least {MOST_COUNTERS}"
     fds: list[int] = []
-    reason = f"at least {MOST_COUNTERS}"
     try:
         while len(fds) < MOST_COUNTERS:
-            fds.append(_perf.open_event(ANYWHERE))
+            fds.append(_perf.open_event(BRANCHES))
             _perf.enable(fds[-1])
             sum(range(100))  # some hundred branches
             reading = _perf.read_values(fds[-1], 1)
@@ -222,7 +186,7 @@ def counter_report() -> CounterReport:
                 _perf.close(fds.pop())
                 break
     except _perf.PerfError as error:
-        reason = explain(error.errno or 0, Request(attributes=ANYWHERE), situation)
+        reason = explain(error.errno or 0, Request(attributes=BRANCHES), situation)
     finally:
         for fd in fds:
             _perf.close(fd)

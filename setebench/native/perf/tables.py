@@ -8,7 +8,7 @@ something else there. docs/events.md describes the format; what a role means sta
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -199,20 +199,17 @@ def this_key(tree: Tree | None = None) -> Key:
 
 # -- what fits at once: each event needs a counter that it may use, and no counter serves two -------------------------
 
-Way = tuple[int, ...]
-"""Counters that an event takes at once."""
-
 
 def grouped(
     specs: Mapping[str, EventSpec], taken: Collection[int] = (), always: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], ...]:
     """The roles in few sets that can each be counted at once, in the order of `specs` within a set. Each role goes into
-    the first set that it fits, those with the fewest ways first; a role that no set holds has one of its own. `taken`:
-    counters of a core that others use. `always`: roles that every set has, so that sets can be compared."""
+    the first set that it fits, those that few counters can hold first; a role that no set holds has one of its own.
+    `taken`: counters of a core that others use. `always`: roles that every set has, so that sets can be compared."""
     common = [role for role in always if role in specs]
     groups: list[list[str]] = []
-    for role in sorted((role for role in specs if role not in common), key=lambda role: _freedom(specs[role], taken)):
-        place = next((group for group in groups if fits((specs[each] for each in (*group, role)), taken)), None)
+    for role in sorted((role for role in specs if role not in common), key=lambda role: len(_ways(specs[role], taken))):
+        place = next((group for group in groups if fits([specs[each] for each in (*group, role)], taken)), None)
         if place is None:
             groups.append([*common, role])
         else:
@@ -220,31 +217,24 @@ def grouped(
     return tuple(tuple(role for role in specs if role in group) for group in groups or ([common] if common else []))
 
 
-def fits(specs: Iterable[EventSpec], taken: Collection[int] = ()) -> bool:
-    """Whether these events can be counted at once. Boxes of other PMUs have counters of their own."""
-    events = [(spec, code) for spec in specs for code in spec.codes]
-    if len({code.offcore_rsp for _, code in events if code.offcore_rsp}) > OFFCORE_REGISTERS:
+def fits(specs: Sequence[EventSpec], taken: Collection[int] = ()) -> bool:
+    """Whether these events can be counted at once: those that few counters can hold choose first. Boxes of other PMUs
+    have counters of their own; an event without numbers takes any."""
+    if len({code.offcore_rsp for spec in specs for code in spec.codes if code.offcore_rsp}) > OFFCORE_REGISTERS:
         return False
-    limited = [spec for spec, _ in events if spec.counters or spec.fixed is not None]
-    return all(_placed([_ways(spec, taken) for spec in limited if spec.pmu == pmu]) for pmu in {s.pmu for s in limited})
+    used: set[tuple[str, int]] = {("cpu", counter) for counter in taken}
+    limited = [spec for spec in specs for _ in spec.codes if spec.counters or spec.fixed is not None]
+    for spec in sorted(limited, key=lambda spec: len(_ways(spec, taken))):
+        ways = ({(spec.pmu, counter) for counter in way} for way in _ways(spec, taken))
+        way = next((way for way in ways if not way & used), None)
+        if way is None:
+            return False
+        used |= way
+    return True
 
 
-def _ways(spec: EventSpec, taken: Collection[int]) -> list[Way]:
-    ways = [tuple(range(first, first + spec.width)) for first in spec.counters]
-    ways += [] if spec.fixed is None else [(FIRST_FIXED + spec.fixed,)]
+def _ways(spec: EventSpec, taken: Collection[int]) -> list[tuple[int, ...]]:
+    """Counters that the event may take at once, the fixed one first, which fewer others can use."""
+    ways: list[tuple[int, ...]] = [] if spec.fixed is None else [(FIRST_FIXED + spec.fixed,)]
+    ways += [tuple(range(first, first + spec.width)) for first in spec.counters]
     return [way for way in ways if spec.pmu != "cpu" or not set(way) & set(taken)]
-
-
-def _freedom(spec: EventSpec, taken: Collection[int]) -> tuple[int, int]:
-    return len(_ways(spec, taken)) or FIRST_FIXED, -len(spec.codes)
-
-
-def _placed(events: Sequence[Sequence[Way]]) -> bool:
-    """Whether each event gets counters of its own: the one with the fewest ways is tried in each of them."""
-    if not events:
-        return True
-    if len(events) > len({counter for ways in events for way in ways for counter in way}):
-        return False
-    at = min(range(len(events)), key=lambda number: len(events[number]))
-    others = [*events[:at], *events[at + 1 :]]
-    return any(_placed([[way for way in ways if not set(way) & set(own)] for ways in others]) for own in events[at])

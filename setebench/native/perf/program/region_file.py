@@ -35,9 +35,6 @@ _HEAD_BYTES = 4096
 _BYTES = _HEAD_BYTES + RECORDS * _RECORD.size
 _MAGIC = b"SETEBRG1"
 _NOTHING_READ = -1
-_PLACES = ("/dev/shm", None)
-"""Memory first: pages of a file on a disk are made read-only again when they are written back, and the next write to
-one is a page fault of the program's."""
 
 
 class RegionFile:
@@ -66,10 +63,12 @@ class RegionFile:
 
     def offer(self, counters: Counters) -> None:
         """Say what is counted, before the program begins: the events that follow threads and were opened for the
-        program, in the same form, for threads to open for themselves. At most `MOST_EVENTS`."""
+        program, in the same form, for threads to open for themselves, as far as there is room."""
         self._wanted, self._failed = counters.wanted, counters.failed
-        follows = [each for each in self._wanted if each.name not in self._failed and each.of_threads]
-        self._events = [(each.name, term) for each in follows for term in each.terms][:MOST_EVENTS]
+        for each in self._wanted:
+            room = len(self._events) + len(each.terms) <= MOST_EVENTS
+            if room and each.of_threads and each.name not in self._failed:
+                self._events += [(each.name, term) for term in each.terms]
         for place, (_, term) in enumerate(self._events):
             _EVENT.pack_into(self._memory, _HEAD.size + place * _EVENT.size, term.attributes.packed())
         _HEAD.pack_into(self._memory, 0, _MAGIC, len(self._events), RECORDS, 0, 0, 0)
@@ -82,13 +81,12 @@ class RegionFile:
 
     def notes(self) -> list[str]:
         """What went wrong with marks, a line each."""
-        lost, unmatched = _HEAD.unpack_from(self._memory)[4:6]
-        notes = []
-        if lost:
-            notes.append(f"{lost} begins of regions were not counted: more than {RECORDS:,} pairs of thread and region")
-        if unmatched:
-            notes.append(f"{unmatched} ends of regions without a begin on the same thread")
-        return notes
+        wrong = (
+            f"begins of regions were not counted: more than {RECORDS:,} pairs of thread and region",
+            "ends of regions without a begin on the same thread",
+        )
+        counts = _HEAD.unpack_from(self._memory)[4:6]
+        return [f"{number} {what}" for number, what in zip(counts, wrong, strict=True) if number]
 
     def _region(self, name: bytes, calls: int, nanoseconds: int, _begun: int, *rest: int) -> RegionCounts:
         process, thread, unended, _next, *numbers = rest
@@ -107,7 +105,7 @@ class RegionFile:
         if name in self._failed:
             return self._failed[name]
         terms = [(place, term) for place, (of, term) in enumerate(self._events) if of == name]
-        reason = "" if terms else "it is counted for CPUs, not for threads, so not for regions either"
+        reason = "" if terms else f"only events of threads are counted for regions, {MOST_EVENTS} at most"
         for place, term in terms:
             reason = reason or (self._why(errors[place], term) if errors[place] else "")
         if reason:
@@ -124,20 +122,18 @@ class RegionFile:
 
 
 def _new_file(size: int) -> tuple[str, int]:
-    """A file with all its room taken already: a write to a page for which there is none would kill the program."""
+    """A file with all its room taken already: a write to a page for which there is none would kill the program. In
+    memory where that has room: pages of a file on a disk are made read-only again when they are written back."""
     failure = ""
-    for folder in _PLACES:
+    for folder in ("/dev/shm", None):
+        descriptor, path = -1, ""
         try:
             descriptor, path = tempfile.mkstemp(prefix="setebench-regions-", dir=folder)
-        except OSError as error:
-            failure = str(error)
-            continue
-        try:
             os.posix_fallocate(descriptor, 0, size)
+            return path, descriptor
         except OSError as error:
             failure = str(error)
-            os.close(descriptor)
-            os.unlink(path)
-        else:
-            return path, descriptor
+            if path:
+                os.close(descriptor)
+                os.unlink(path)
     raise SetebenchError(f"no room for {size >> 20} MiB that programs mark their regions in ({failure}); set TMPDIR")

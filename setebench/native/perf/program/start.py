@@ -15,6 +15,7 @@ import signal
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from setebench.errors import SetebenchError
 
@@ -38,18 +39,11 @@ class Held:
     released."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> None:
-        """A child that becomes `command` when it is released, with these blocked signals.
-
-        Raises `SetebenchError` where the system has no room for one more process."""
+        """A child that becomes `command` when it is released, with these blocked signals."""
         self._program = command[0]
         waits, self._go = os.pipe()
         self._failure, failure = os.pipe()
-        try:
-            self.process = os.fork()
-        except OSError as error:
-            for fd in (waits, self._go, self._failure, failure):
-                os.close(fd)
-            raise SetebenchError(f"no process can be started: {error.strerror}") from error
+        self.process = os.fork()
         if self.process == 0:
             os.close(self._go)
             _become(command, environment, mask, (waits, failure))
@@ -69,10 +63,12 @@ class Held:
         """Let the program begin. Raises `NotStarted`; then the process is gone."""
         with suppress(BrokenPipeError):
             os.write(self._go, b"x")
-        failure = self._ended()
-        if failure:
+        if failure := self._ended():
             os.waitpid(self.process, 0)
-            raise _not_started(self._program, int(failure))
+            known, number = repr(self._program), int(failure)
+            if number in (errno.ENOENT, errno.ENOTDIR):
+                raise NotStarted(f"the program {known} was not found: there is no such file, or not in PATH", NOT_FOUND)
+            raise NotStarted(f"{known} can't be executed: {os.strerror(number)}", NOT_EXECUTABLE)
 
     def _ended(self) -> bytes:
         """What the child says before it is gone, nothing at an exec; one that still waits ends without."""
@@ -83,25 +79,21 @@ class Held:
 
 
 def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
-    """Whether `program` runs with another user's or group's rights, with capabilities of its own, or may not be read:
-    at its exec the kernel removes all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was
-    counted in the microseconds before. False for what can't be found."""
+    """Whether `program` runs with another user's or group's rights, or may not be read: at its exec the kernel removes
+    all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was counted in the microseconds
+    before. False for what can't be found."""
     path = shutil.which(program, path=environment.get("PATH"))
     if path is None:
         return False
     file = os.stat(path)
-    if not os.access(path, os.R_OK):
-        return True
     user = file.st_mode & stat.S_ISUID and file.st_uid != os.geteuid()
     group = file.st_mode & stat.S_ISGID and file.st_gid != os.getegid()
-    with suppress(OSError):
-        return bool(user or group or (os.geteuid() and os.getxattr(path, "security.capability")))
-    return bool(user or group)
+    return bool(user or group or not os.access(path, os.R_OK))
 
 
-def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> None:
-    """Never returns. Nothing that runs here may write to what the parent has buffered, or run its exit handlers.
-    Signals are as they were before Python changed some; a handler of ours would run in place of the program's end."""
+def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> NoReturn:
+    """Nothing that runs here may write to what the parent has buffered, or run its exit handlers. Signals are as they
+    were before Python changed some; a handler of ours would run in place of the program's end."""
     waits, failure = pipes
     number = errno.EINVAL
     try:
@@ -111,21 +103,9 @@ def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[in
                     signal.signal(each, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.execvpe(command[0], list(command), dict(environment))
-    except OSError as error:
-        number = error.errno or errno.EINVAL
-    except ValueError:
-        number = errno.EINVAL
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None) or number
     finally:
         with suppress(OSError):
             os.write(failure, str(number).encode())
         os._exit(NOT_FOUND)
-
-
-def _not_started(program: str, number: int) -> NotStarted:
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        where = "there is no such file, or no interpreter that it names" if os.sep in program else "it is not in PATH"
-        return NotStarted(f"the program {program!r} was not found: {where}", NOT_FOUND)
-    if number == errno.ENOEXEC:
-        what = "neither machine code for this system nor a script that begins with #!"
-        return NotStarted(f"{program!r} is no program: {what}", NOT_EXECUTABLE)
-    return NotStarted(f"{program!r} can't be executed: {os.strerror(number)}", NOT_EXECUTABLE)
