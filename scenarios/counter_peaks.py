@@ -18,7 +18,6 @@ from setebench.counters.counting import countable, counted, hardware_roles, numb
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
 from setebench.kernels import KERNELS, stream_bytes
-from setebench.machine import Machine
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -83,24 +82,19 @@ def _rates(
         for epoch, name, size in product(range(params.epochs), params.kernels, params.sizes_bytes):
             context.progress(f"peaks on {len(cpus)} CPUs, epoch {epoch + 1} of {params.epochs}")
             array_bytes, probes = max(256, size // KERNELS[name].arrays // 256 * 256), {}
-            for cpu in cpus:
-                stream = Probe().stream(Base(f"array{cpu}"), name, array_bytes, width)
+            for cpu, base in zip(cpus, placements, strict=True):
+                stream = Probe().stream(base, name, array_bytes, width)
                 passes = Probe().repeat(max(1, params.bytes_passed // size), stream)
                 probes[cpu] = (Probe().start(dither=False) + passes).fence().stop()
             run = partial(machine.run_together, probes, placements)
             run()
-            for group in _groups(machine, roles):
-                counts, (ticks,) = counted(machine, group, run)
-                seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
-                for role in group:
-                    if (events := number(counts[role])) is not None:
-                        rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
+            counts, ticks = counted(machine, roles, run)
+            slowest = [max(float(each.max()) for each in found.values()) for found in ticks]
+            seconds = float(np.median(slowest)) / machine.facts.ticks_per_second
+            for role in roles:
+                if (events := number(counts[role])) is not None:
+                    rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(events / seconds)
     return rates
-
-
-def _groups(machine: Machine, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    assert isinstance(machine, CountsEvents)
-    return machine.event_groups(roles)
 
 
 def _finding(parameter: str, found: dict[str, list[float]]) -> Finding:

@@ -15,9 +15,9 @@ from contextlib import ContextDecorator
 
 from setebench.counters.counted import total
 from setebench.counters.protocol import Count
-from setebench.errors import UsageError
+from setebench.native.perf.attributes import Flag
 from setebench.native.perf.encode import Resolver
-from setebench.native.perf.opened import Counters, Target
+from setebench.native.perf.opened import Counters
 from setebench.native.perf.program import _regions
 
 NOTHING_YET = "nothing was counted yet"
@@ -27,25 +27,23 @@ class counting(ContextDecorator):
     """Count events of the calling thread while a block, or a function, runs.
 
     `names`: roles (`setebench counters list`) and events as the kernel writes them. `threads`: also the threads and
-    processes that the calling thread starts within, and what these start. `cpu`: whatever runs on that CPU.
+    processes that the calling thread starts within, and what these start.
 
     What can't be counted has a `Count` without a value and with a reason; nothing is ever scaled. The counts of an
     object, which is for one thread at a time, add up over all blocks that it is used for; a block within a block of the
     same object counts once. Raises `UsageError` for names that are neither roles nor events."""
 
-    def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
-        if cpu is not None and (threads or cpu < 0):
-            raise UsageError(f"cpu={cpu} counts whatever runs on a CPU, by its number and without threads=True")
+    def __init__(self, *names: str, threads: bool = False) -> None:
         resolver = Resolver()
         self._wanted, self._situation = resolver.named(names), resolver.situation
-        self._target = Target(cpu=cpu, inherit=threads)
+        self._flags = Flag.INHERIT * threads
         self._done = {each.name: Count(role=each.name, reason=NOTHING_YET) for each in self._wanted}
         self._counters: Counters | None = None
         self._depth = 0
 
     def __enter__(self) -> counting:
         if not self._depth:
-            self._counters = Counters(self._wanted, self._target, self._situation)
+            self._counters = Counters(self._wanted, self._situation, flags=self._flags)
             self._counters.begin()
         self._depth += 1
         return self

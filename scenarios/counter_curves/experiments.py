@@ -1,5 +1,5 @@
-"""What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), of a triad whose volume is
-known (5.3), and of working sets of growing size (Molka et al. 2017, 4.1 and 4.3).
+"""What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), and of working sets of
+growing size (Molka et al. 2017, 4.1 and 4.3).
 
 Every experiment yields points: what was set, and under each other name the values of its repeats, of which those are
 missing that could not be counted."""
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,22 +18,20 @@ import numpy as np
 from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
-from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.lines.layout import lay, span_bytes
-from setebench.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
-from setebench.machine import Region, SwitchesPrefetchers, Ticks, run_on
+from setebench.kernels import BLOCK_BYTES, array_spacing
+from setebench.machine import Region, Ticks, run_on
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 
 READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
-MEMORY_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
 STALL_ROLES = ("no_execute", "stall_l1d_miss", "stall_load_any", "stall_store_buffer", "fb_full", "sq_full")
 STREAM_ROLES = (
-    *("load", "store", "load_l1_miss", "load_fb_hit", "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill"),
-    *("l1d_writeback", "l2_writeback", *MEMORY_ROLES, *STALL_ROLES),
+    *("l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "l1d_writeback", "l2_writeback"),
+    *("mem_read", "offcore_mem_read", "mem_write", *STALL_ROLES),
 )
 ARRAY = Base("array")
 LATENCIES = ("l1_miss_latency", "load_miss_latency")
@@ -56,7 +54,6 @@ class Params:
     least_lines: int = 1 << 12  # passed over all the same: fewer are lost beside what surrounds them
     little_more: float = 1.03  # a rate that one thread more raises by less than this is the highest
     most_threads: int = 16  # more than this add load points that differ by little
-    triad_bytes: int = 1 << 20  # of each array of the triad whose volume is known: its ends are nothing
 
     def quicker(self) -> Params:
         """With --fast."""
@@ -81,43 +78,45 @@ def _per(counts: dict[str, Count], divisor: float) -> Point:
     return {role: [] if (value := number(count)) is None else [value / divisor] for role, count in counts.items()}
 
 
-# -- the throttled reader ---------------------------------------------------------------------------------------------
-
-
 def reader(context: Context, params: Params) -> Iterator[Point]:
-    """Bandwidth and latencies by threads, delay, and prefetchers on or off."""
-    roles, cpus = countable(context.machine, READER_ROLES), _cpus(context, params)
+    """Bandwidth and latencies of the throttled reader by threads and delay."""
+    roles, facts = countable(context.machine, READER_ROLES), context.machine.facts
+    cores = {min({cpu, *(each for group in facts.siblings if cpu in group for each in group)}) for cpu in facts.cpus}
+    cpus = sorted(cores)[: params.most_threads]
     # streams at one place of a page each would meet in the same sets of caches
     stride = (params.rounds + 5) * context.line_size
     counts = sorted({1, len(cpus), *(some for some in (len(cpus) // 4, len(cpus) // 2, len(cpus) - 1) if some > 1)})
     with ExitStack() as stack:
         regions = {cpu: stack.enter_context(context.memory(4 * stride)) for cpu in cpus}
-        for prefetchers, switched in _switches(context, cpus):
-            with switched:
-                for threads, delay in itertools.product(counts, params.delays):
-                    context.progress(f"{threads} reading, {delay} no-operations")
-                    used = {cpu: regions[cpu] for cpu in cpus[:threads]}
-                    probes = {cpu: _reading(context, params, cpu, delay, len(used) > 1) for cpu in used}
-                    known = {"threads": threads, "delay": delay, "prefetchers": prefetchers}
-                    yield known | _read(context, params, roles, (probes, used))
+        for threads, delay in itertools.product(counts, params.delays):
+            context.progress(f"{threads} reading, {delay} no-operations")
+            used = {cpu: regions[cpu] for cpu in cpus[:threads]}
+            yield {"threads": threads, "delay": delay, **_read(context, params, roles, used, delay)}
 
 
-def _read(
-    context: Context, params: Params, roles: Sequence[str], work: tuple[dict[int, Probe], dict[int, Region]]
-) -> Point:
-    (probes, regions), machine, line = work, context.machine, context.line_size
-    placements = {Base(f"read{cpu}"): np.full(1, region.address) for cpu, region in regions.items()}
+def _read(context: Context, params: Params, roles: Sequence[str], regions: dict[int, Region], delay: int) -> Point:
+    """Rate and latencies while each of these CPUs reads four lines at once, one of each of its streams, and then waits
+    for `delay` no-operations. Lines are flushed before they are read, so every one comes from memory."""
+    machine, line = context.machine, context.line_size
+    probes, placements = {}, {}
+    for cpu, region in regions.items():
+        base, away, body = Base(f"read{cpu}"), Probe(), Probe()
+        for stream in (base + each * (params.rounds + 5) * line for each in range(4)):
+            away, body = away.repeat(params.rounds, Probe().flush(stream), advance=line), body.load(stream)
+        probe = away.fence().barrier() if len(regions) > 1 else away.fence()
+        body = body.nop(delay) if delay else body
+        probes[cpu] = probe.start(0, dither=False).repeat(params.rounds, body, advance=line).stop(0)
+        placements[base] = np.full(1, region.address)
 
-    def run() -> Ticks:
-        """Ticks of each thread, shape (threads,)."""
-        found = run_on(machine, probes, placements)
-        return np.array([found[cpu][0, 0] for cpu in regions], dtype=np.int64)
+    def run() -> float:
+        """Ticks of the slowest thread."""
+        return float(max(found[0, 0] for found in run_on(machine, probes, placements).values()))
 
     rows: dict[str, list[float]] = {"gb_per_s": [], **{name: [] for name in LATENCIES}}
     run()  # stitches the code, and warms up what is not memory
     for _ in range(params.repeats):
         counts, ticks = counted(machine, roles, run)
-        seconds = float(np.median([each.max() for each in ticks])) / machine.facts.ticks_per_second
+        seconds = float(np.median(ticks)) / machine.facts.ticks_per_second
         rows["gb_per_s"].append(len(regions) * 4 * params.rounds * line / seconds / 1e9)
         measured = Measurement(counts=counts, seconds=seconds, line_bytes=line)
         for name in LATENCIES:
@@ -126,56 +125,13 @@ def _read(
     return dict(rows)
 
 
-def _reading(context: Context, params: Params, cpu: int, delay: int, together: bool) -> Probe:
-    """A reader's probe: four lines at once, one of each stream, as Helm and Taura 2019 did. Its lines are flushed
-    before they are read, so every one comes from memory."""
-    line = context.line_size
-    streams = [Base(f"read{cpu}") + each * (params.rounds + 5) * line for each in range(4)]
-    probe, body = Probe(), Probe()
-    for stream in streams:
-        probe, body = probe.repeat(params.rounds, Probe().flush(stream), advance=line), body.load(stream)
-    body = body.nop(delay) if delay else body
-    probe = probe.fence() + (Probe().barrier() if together else Probe())
-    return probe.start(0, dither=False).repeat(params.rounds, body, advance=line).stop(0)
-
-
-def _cpus(context: Context, params: Params) -> list[int]:
-    """One CPU of each core, the chosen one first."""
-    facts = context.machine.facts
-    found, taken = list[int](), set[int]()
-    for cpu in (context.own_cpu, *facts.cpus):
-        if cpu not in taken:
-            found.append(cpu)
-            taken |= {cpu, *(sibling for group in facts.siblings if cpu in group for sibling in group)}
-    return found[: params.most_threads]
-
-
-def _switches(context: Context, cpus: Sequence[int]) -> Iterator[tuple[bool, AbstractContextManager[None]]]:
-    """Prefetchers as they are, and off where the machine has switches for them."""
-    yield True, nullcontext()
-    machine = context.machine
-    if isinstance(machine, SwitchesPrefetchers):
-        try:
-            names = [switch.name for switch in machine.prefetcher_switches()]
-        except UnsupportedError as error:
-            context.progress(str(error))
-            return
-        if names:
-            yield False, machine.prefetchers_off(names, cpus)
-
-
 def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, str]:
     """Load-miss latency in cycles above which memory is saturated, or None and why: between what is read of it while
     less load brings less bandwidth, and while more load brings no more (Helm and Taura 2019, sections 6.3 and 7)."""
     loads = [
-        Load(
-            point["threads"],
-            point["delay"],
-            float(np.mean(point["gb_per_s"])),
-            float(np.mean(point["load_miss_latency"])),
-        )
+        Load(point["threads"], point["delay"], *(float(np.mean(point[name])) for name in ("gb_per_s", LATENCIES[1])))
         for point in points
-        if point["prefetchers"] and point["load_miss_latency"]
+        if point[LATENCIES[1]]
     ]
     if not loads:
         return None, "the load-miss latency can't be counted here"
@@ -193,28 +149,6 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
     return float(np.sqrt(max(free) * min(full))), ""
 
 
-# -- volumes ----------------------------------------------------------------------------------------------------------
-
-
-def volumes(context: Context, params: Params) -> Iterator[Point]:
-    """What a triad over flushed arrays reads and writes by each role that counts lines of memory, and by the code (Helm
-    and Taura 2019, 5.3)."""
-    roles, machine, array = countable(context.machine, MEMORY_ROLES), context.machine, params.triad_bytes
-    line = context.line_size
-    with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
-        away = Probe().repeat(region.size // line, Probe().flush(ARRAY), advance=line).fence()
-        probe = away.stream(ARRAY, "triad", array, max(machine.facts.access_sizes)).fence() + away
-        run = partial(machine.run, probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
-        for prefetchers, switched in _switches(context, _cpus(context, params)[:1]):
-            with switched:
-                values = _per(counted(machine, roles, run)[0], 1e6 / line)
-            values |= {"read by the code": [3e-6 * array], "written by the code": [1e-6 * array]}
-            yield from ({"role": role, "prefetchers": prefetchers, "mbytes": each} for role, each in values.items())
-
-
-# -- working sets -----------------------------------------------------------------------------------------------------
-
-
 def _sizes(params: Params) -> list[int]:
     """Working sets, each twice as large as the one before."""
     count = (params.largest_bytes // params.smallest_bytes).bit_length()
@@ -222,28 +156,18 @@ def _sizes(params: Params) -> list[int]:
 
 
 def streams(context: Context, params: Params) -> Iterator[Point]:
-    """Events per line that a load or a store stream uses, by working set."""
+    """Events per line that a load or a store stream uses, by working set, once all of it was used before."""
     machine, roles = context.machine, countable(context.machine, STREAM_ROLES)
     line, width = context.line_size, max(machine.facts.access_sizes)
     with context.memory(array_spacing(params.largest_bytes)) as region:
-
-        def passes(kernel: str, size: int, count: int) -> Ticks:
-            """So many passes over the first `size` bytes."""
-            body = Probe().stream(ARRAY, kernel, size // BLOCK_BYTES * BLOCK_BYTES, width)
-            probe = Probe().start(0, dither=False).repeat(count, body).fence().stop(0)
-            return machine.run(probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
-
+        placements = {ARRAY: np.full(1, region.address)}
         for kernel, size in itertools.product(("load", "store"), _sizes(params)):
             context.progress(f"{kernel} stream over {size >> 10} KiB")
             count = int(np.clip(params.lines * line // size, 1, 64))
-            passes(kernel, size, 1)
-            # twice as many passes less as many: neither what the first one brings in nor the loop around is left
-            few, many = (
-                _per(counted(machine, roles, partial(passes, kernel, size, times * count))[0], count * size / line)
-                for times in (1, 2)
-            )
-            each = {role: [many[role][0] - few[role][0]] if few[role] and many[role] else [] for role in roles}
-            yield {"kernel": kernel, "bytes": size, **each}
+            body = Probe().stream(ARRAY, kernel, size // BLOCK_BYTES * BLOCK_BYTES, width)
+            run = partial(machine.run, Probe().repeat(count, body).fence(), placements, cpu=context.cpu)
+            run()
+            yield {"kernel": kernel, "bytes": size, **_per(counted(machine, roles, run)[0], count * size / line)}
 
 
 def chases(context: Context, params: Params) -> Iterator[Point]:

@@ -11,7 +11,7 @@ scale of its own. What none explains is untrusted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ from setebench.stats.candidates import compare
 from setebench.stats.estimate import Estimate, over_epochs
 
 from .observe import Evidence, Numbers
-from .workloads import BESIDE, BURSTS, FULL_LINES, IDLE_CYCLES, Workload
+from .workloads import BESIDE, BURSTS, FULL_LINES, IDLE_CYCLES
 
 FAMILIES = (
     ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"),
@@ -35,7 +35,7 @@ FAMILIES = (
 
 PRIMARY = {
     **{"load_fb_hit": "far_pair", "hitm_local": "handed_over", "instructions": "nops", "cycles": "additions"},
-    **{"load": "hot_load", "store": "hot_store"},
+    **{"load": "hot_load", "store": "hot_store", "fp_op": "arithmetic"},
     **dict.fromkeys(("l2_rfo", "l2_rfo_miss", "mem_write", "home_write"), "far_store"),
     **dict.fromkeys(("l1d_writeback", "l2_writeback"), "beyond_store"),
 }
@@ -47,7 +47,6 @@ PURE = ("stall_l1d_miss", "stall_load_any")
 """Events that should not count cycles in which arithmetic waits for arithmetic."""
 OTHER_STALLS, FLOOR = Kind.INCLUDES_OTHER_STALLS.value, Kind.FLOOR_PER_CYCLE.value
 """Explanations of cycles beside the role: with those cycles too, and a quarter of what is in flight, rounded down."""
-UNFOUND = "no workload of known volume could be run on this machine"
 
 
 class Row(NamedTuple):
@@ -70,74 +69,69 @@ class Row(NamedTuple):
         return max(*self.expected.values(), 1.0)
 
 
-def minus(first: Numbers, second: Numbers) -> Numbers:
-    """Difference of two series of epochs; of equally many, as an epoch with a wrapped reading may be missing."""
-    count = min(len(first), len(second))
-    return first[:count] - second[:count]
-
-
 def judge(role: str, evidence: Evidence) -> Verdict:
-    """The verdict on the event of a role: by readings alone where there were none, none was whole, or all are zero."""
+    """The verdict on the event of a role: by readings alone where there were none, or all are zero."""
     observed = evidence.roles[role]
-    values = [series.counts.ravel() for series in observed.series.values()]
-    readings = np.concatenate(values) if values else np.empty(0)
+    readings = np.concatenate([np.empty(0), *(counts.ravel() for counts in observed.counts.values())])
     if observed.missing and np.isnan(readings).all():
-        return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=observed.missing)
-    if observed.shared and np.nansum(readings) == 0:
-        return Verdict(role=role, kinds=(Kind.ZERO,))
+        return _verdict(role, Kind.UNAVAILABLE, reason=observed.missing)
+    if observed.shared and observed.silent:
+        return _verdict(role, Kind.ZERO)
     if observed.shared:
         of = f"{observed.shared} of {observed.readings} readings"
-        return Verdict(role=role, kinds=(Kind.MULTIPLEXED,), reason=f"the counter ran for a part of the time in {of}")
+        return _verdict(role, Kind.MULTIPLEXED, reason=f"the counter ran for a part of the time in {of}")
     cycles = ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY) and role != "cycles"
     rows = [row for row in (_of_cycles if cycles else _of_work)(role, evidence) if len(row.counted)]
     if not any(row.expected.get(role) for row in rows):
-        return Verdict(role=role, reason=UNFOUND)
-    if evidence.roles[role].silent:
-        why = "counted nothing, but no workload is known to fill its queue on this machine"
-        return Verdict(role=role, reason=why) if role in QUEUES else _found(role, evidence, {Kind.ZERO})
-    return _explained(role, rows, evidence)
+        return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+    if observed.silent and role in QUEUES:
+        return Verdict(role=role, reason="counted nothing, but no workload is known to fill its queue on this machine")
+    return _verdict(role, Kind.ZERO) if observed.silent else _explained(role, rows, evidence)
 
 
-def _of_work(role: str, evidence: Evidence) -> Iterable[Row]:
+def _of_work(role: str, evidence: Evidence) -> Iterator[Row]:
     """A row for each workload that an explanation must fit; the one with prefetched lines is judged apart, and in steps
     that a level serves, lines that prefetchers bring beside those in use come on top: that there are some counts."""
     steps = evidence.step_cycles
     # a core that serves one load at a time never has a load that waits for a line on its way
-    if role == "load_fb_hit" and steps.get("burst_8", 0.0) >= 4 * steps.get("burst_1", np.inf):
+    if role == "load_fb_hit" and steps.get("burst_8", 0.0) >= 2 * steps.get("burst_2", np.inf):
         return
+    line = evidence.events(role, "far_load")
     for work in evidence.workloads.values():
         if role in work.expected and work.name != "far_ascending" and not work.name.endswith(BESIDE):
-            counted, line = evidence.events(role, work.name), evidence.events(role, "far_load")
+            counted = evidence.events(role, work.name)
             if role in work.tolerance and ROLES[role].prefetch and len(line) and line.mean() > 0:
                 counted = np.minimum(counted, line.mean())
-            yield _row(work, counted, evidence)
+            if work.name == "idle":  # the events of as long as a line from memory takes
+                counted = counted * evidence.params.line_cycles / IDLE_CYCLES
+            yield Row(work.name, counted, work.expected, work.tolerance)
 
 
-def _row(work: Workload, counted: Numbers, evidence: Evidence) -> Row:
-    """In idle time the events of as long as a line from memory takes."""
-    if work.name == "idle":
-        params = evidence.params
-        expected = {**work.expected, OTHER_STALLS: 0.0, FLOOR: 0.0}
-        return Row(work.name, counted * params.line_cycles / IDLE_CYCLES, expected, {})
-    return Row(work.name, counted, work.expected, work.tolerance)
-
-
-def _of_cycles(role: str, evidence: Evidence) -> Iterable[Row]:
+def _of_cycles(role: str, evidence: Evidence) -> Iterator[Row]:
     """Counts over the cycles that a perfect event would count, and in which it should count none."""
-    counts, cycles = _growth(role, evidence)
+    larger, smaller = "far_chase", "l2_chase"
+    if role in QUEUES:
+        larger, smaller = QUEUES[role], f"{QUEUES[role]}_half"
+    if role == "no_execute":
+        larger, smaller = "l2_chase_chained", "l2_chase"
+    counts, cycles = _growth(role, evidence, larger, smaller)
     if not len(counts):  # no two levels were found whose latencies could be compared
         return
+    if role == "no_execute":  # dependent multiplications begin one a cycle
+        cycles = cycles - CHASE_WORK
+    if role == "stall_store_buffer":  # while a store enters, the buffer isn't full
+        cycles = cycles - FULL_LINES * evidence.step_cycles.get("nops", 0.0)
     yield Row("growth", counts / cycles, {role: 1.0, OTHER_STALLS: 1.0, FLOOR: 0.0}, {})
-    if role in evidence.workloads["idle"].expected:
-        yield _row(evidence.workloads["idle"], evidence.events(role, "idle"), evidence)
+    idle, params = evidence.workloads["idle"].expected, evidence.params
+    if role in idle:
+        counted = evidence.events(role, "idle") * params.line_cycles / IDLE_CYCLES
+        yield Row("idle", counted, {**idle, OTHER_STALLS: 0.0, FLOOR: 0.0}, {})
     if role == "no_execute":  # an instruction begins in each cycle of a chain of additions
         counted = evidence.events(role, "additions") / evidence.cycles(role, "additions")
-        yield Row("additions", counted, {role: 0.0}, {role: evidence.params.background})
+        yield Row("additions", counted, {role: 0.0}, {role: params.background})
     if role in PURE:
-        counts, cycles = (
-            minus(of(role, "far_chase_chained"), of(role, "far_chase")) for of in (evidence.events, evidence.cycles)
-        )
-        tolerance = {role: 0.1, OTHER_STALLS: evidence.params.stall_fraction}
+        counts, cycles = _growth(role, evidence, "far_chase_chained", "far_chase")
+        tolerance = {role: 0.1, OTHER_STALLS: params.stall_fraction}
         yield Row("far_chase_chained", counts / cycles, {role: 0.0, OTHER_STALLS: 1.0}, tolerance)
     for number in BURSTS if role == "l1d_inflight_sum" else ():
         counted = evidence.events(role, f"burst_{number}") / evidence.step_cycles["far_chase"]
@@ -145,62 +139,64 @@ def _of_cycles(role: str, evidence: Evidence) -> Iterable[Row]:
         yield Row(f"burst_{number}", counted, expected, dict.fromkeys(expected, 0.1 * BURSTS[-1]))
 
 
-def _growth(role: str, evidence: Evidence, suffix: str = "") -> tuple[Numbers, Numbers]:
-    """What one workload causes beyond another, in events and in the cycles that a perfect event would count."""
-    larger, smaller = "far_chase", "l2_chase"
-    if role in QUEUES:
-        larger, smaller = QUEUES[role], f"{QUEUES[role]}_half"
-    if role == "no_execute":
-        larger, smaller = "l2_chase_chained", "l2_chase"
-    counts, cycles = evidence.events(role, larger + suffix), evidence.cycles(role, larger + suffix)
-    counts = minus(counts, evidence.events(role, smaller + suffix))
-    cycles = minus(cycles, evidence.cycles(role, smaller + suffix))
-    if role == "no_execute":  # dependent multiplications begin one a cycle
-        cycles = cycles - CHASE_WORK
-    if role == "stall_store_buffer":  # while a store enters, the buffer isn't full
-        cycles = cycles - FULL_LINES * evidence.step_cycles.get("nops", 0.0)
-    return counts, cycles
+def _growth(role: str, evidence: Evidence, larger: str, smaller: str) -> tuple[Numbers, Numbers]:
+    """What one workload causes beyond another, in events and cycles, by epoch."""
+    counts, fewer = evidence.events(role, larger), evidence.events(role, smaller)
+    count = min(len(counts), len(fewer))
+    cycles = evidence.cycles(role, larger)[:count] - evidence.cycles(role, smaller)[:count]
+    return counts[:count] - fewer[:count], cycles
 
 
 def _explained(role: str, rows: Sequence[Row], evidence: Evidence) -> Verdict:
     """The verdict of the explanation that fits best."""
     chosen, others, fits = _best(role, rows, evidence)
-    scale = _scale(chosen, rows, evidence)
     if not fits:
-        return _untrusted(role, evidence, "no explanation fits its counts: they grow with time, or lack some lines")
-    if all(_bent(role, evidence, _primary(each, rows)) for each in (chosen, *others)):
-        return _untrusted(role, evidence, "twice the work doesn't bring twice the events")
+        why = "no explanation fits its counts: they grow with time, or lack some lines"
+        return _verdict(role, Kind.UNTRUSTED, reason=why)
     if chosen == FLOOR:  # the unit of such a count is no scale that could be distinguished from it
-        return _found(role, evidence, {Kind.FLOOR_PER_CYCLE})
+        return _verdict(role, Kind.FLOOR_PER_CYCLE)
+    scale = _scale(chosen, rows, evidence)
     if chosen == OTHER_STALLS:
         return _scaled(role, evidence, scale, {Kind.INCLUDES_OTHER_STALLS})
     if chosen != role and (chosen == "load_l1_miss" or evidence.level(chosen) == evidence.level(role)):
-        if chosen != "load_l1_miss" and not (evidence.sure_level(chosen) and evidence.sure_level(role)):
-            return Verdict(role=role, reason=f"it counts what {chosen} should; no cache was found between the two")
-        why = "lines of stores are not counted" if chosen == "load_l1_miss" else f"it counts what {chosen} should"
-        return _untrusted(role, evidence, why)
+        return _verdict(role, Kind.UNTRUSTED, reason=f"it counts what {chosen} should")
     if any(other not in ROLES or evidence.level(other) != evidence.level(chosen) for other in others):
         return Verdict(role=role, reason=f"it may as well count {' or '.join(others)}")
-    if role in QUEUES and role != "stall_store_buffer" and scale.high < 1 - evidence.params.trust:
-        why = f"counts {scale.value:.3f} a cycle: its queue may not be full all the time"
-        return _per_count(Verdict(role=role, reason=why), scale)
-    includes = _includes_prefetch(role, evidence, scale, chosen)
-    kinds = {Kind.OTHER_LEVEL} if chosen != role else set()
-    kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
-    verdict = _scaled(role, evidence, scale, kinds, _primary(chosen, rows))
-    if not verdict.kinds:
-        return verdict
-    levels = {evidence.sure_level(name) for name in (chosen, *others) if rows[0].name != "growth"}
-    level = levels.pop() if len(levels) == 1 else ""
-    return msgspec.structs.replace(verdict, level=level, includes_prefetch=includes)
-
-
-def _primary(role: str, rows: Sequence[Row]) -> str:
-    """The workload that a role is about, of those that were counted."""
+    if role in QUEUES and scale.outside(1 - evidence.params.trust, 1 + evidence.params.trust):
+        return _per_count(Verdict(role=role, reason="its queue may not be full all the time"), scale)
+    kinds = set() if chosen == role else {Kind.OTHER_LEVEL}
     if rows[0].name == "growth":
-        return QUEUES.get(role, {"no_execute": "l2_chase_chained", FLOOR: "burst_8"}.get(role, "far_chase"))
-    usual = PRIMARY.get(role, "far_load")
-    return usual if any(row.name == usual for row in rows) else next(r.name for r in rows if r.expected.get(role))
+        return _scaled(role, evidence, scale, kinds)
+    includes = _includes_prefetch(role, evidence, scale, chosen)
+    kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
+    if _undercounts(role, evidence, PRIMARY.get(chosen, "far_load")):
+        kinds.add(Kind.UNDERCOUNTS_SMT)
+    verdict = _scaled(role, evidence, scale, kinds)
+    known = {"level": evidence.level(chosen), "includes_prefetch": includes} if verdict.kinds else {}
+    return msgspec.structs.replace(verdict, **known)
+
+
+def _scaled(role: str, evidence: Evidence, scale: Estimate, kinds: set[Kind]) -> Verdict:
+    """The verdict of these kinds on an event of this scale (counts per event), trusted where it is 1 and nothing else
+    holds; undecided where its interval is too wide, as more epochs may narrow it."""
+    trust = evidence.params.trust
+    if scale.outside(1 - trust, 1 + trust) and scale.low > 0:
+        kinds = {*kinds, Kind.SCALED}
+    elif not scale.within(1 - trust, 1 + trust):
+        interval = f"[{scale.low:.3f}, {scale.high:.3f}]"
+        why = f"counts {scale.value:.3f} per event, {interval}: neither within {trust:.0%} of one nor off it"
+        verdict = Verdict(role=role, reason=why)
+        return _per_count(verdict, scale) if scale.low > 0 else verdict
+    return _per_count(_verdict(role, *kinds), scale)
+
+
+def _undercounts(role: str, evidence: Evidence, primary: str) -> bool:
+    """Whether events are lost beside a busy sibling thread."""
+    alone, crowded = (evidence.events(role, primary + suffix) for suffix in ("", BESIDE))
+    count = min(len(alone), len(crowded))
+    if not count or not alone[:count].all():
+        return False
+    return over_epochs(crowded[:count] / alone[:count]).high < 1 - evidence.params.loss
 
 
 def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tuple[str, ...], bool]:
@@ -252,44 +248,9 @@ def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: s
     return True if np.isfinite(counted.value) and evidence.prefetched(ROLES[chosen].level) else None
 
 
-def _bent(role: str, evidence: Evidence, name: str) -> bool:
-    """Whether twice the work doesn't bring twice the events."""
-    series = evidence.roles[role].series.get(name)
-    values = np.empty(0) if series is None else series.bends()
-    return over_epochs(values[~np.isnan(values)]).outside(-2 * evidence.params.trust, 2 * evidence.params.trust)
-
-
-def _scaled(role: str, evidence: Evidence, scale: Estimate, kinds: set[Kind], primary: str = "far_chase") -> Verdict:
-    """The verdict of these kinds on an event of this scale (counts per event), trusted where it is 1 and nothing else
-    holds, also beside a busy sibling; undecided where its interval is too wide, as more epochs may narrow it."""
-    params = evidence.params
-    if scale.outside(1 - params.trust, 1 + params.trust) and scale.low > 0:
-        kinds = kinds | {Kind.SCALED}
-    elif not scale.within(1 - params.trust, 1 + params.trust):
-        interval = f"[{scale.low:.3f}, {scale.high:.3f}]"
-        why = f"counts {scale.value:.3f} per event, {interval}: neither within {params.trust:.0%} of one nor off it"
-        verdict = Verdict(role=role, reason=why)
-        return _per_count(verdict, scale) if scale.low > 0 else verdict
-    alone, crowded = (evidence.events(role, primary + suffix) for suffix in ("", BESIDE))
-    if ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY) and role != "cycles":
-        # what a busy sibling adds to every step (a load that waits for its turn) is in both workloads of a growth
-        alone, crowded = (
-            counts / cycles for counts, cycles in (_growth(role, evidence, each) for each in ("", BESIDE))
-        )
-    count = min(len(alone), len(crowded))
-    if count and alone[:count].all() and over_epochs(crowded[:count] / alone[:count]).high < 1 - params.loss:
-        kinds = kinds | {Kind.UNDERCOUNTS_SMT}
-    return _per_count(_found(role, evidence, kinds), scale)
-
-
-def _untrusted(role: str, evidence: Evidence, reason: str) -> Verdict:
-    return _found(role, evidence, {Kind.UNTRUSTED}, reason)
-
-
-def _found(role: str, evidence: Evidence, kinds: Iterable[Kind], reason: str = "") -> Verdict:
-    """The verdict of these kinds in their order, and whether readings wrapped; trusted where there is none."""
-    own = {*kinds, *({Kind.WRAPS} if evidence.roles[role].wrapped else ())}
-    return Verdict(role=role, kinds=tuple(kind for kind in Kind if kind in own) or (Kind.TRUSTED,), reason=reason)
+def _verdict(role: str, *kinds: Kind, reason: str = "") -> Verdict:
+    """The verdict of these kinds in their order; trusted where there is none."""
+    return Verdict(role=role, kinds=tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,), reason=reason)
 
 
 def _per_count(verdict: Verdict, scale: Estimate) -> Verdict:

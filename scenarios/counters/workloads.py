@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import MEMORY
 from setebench.counters.roles import ROLES, Scope
-from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.levels import find_levels
 from setebench.experiments.lines.layout import lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.machine import Region
-from setebench.probe import Base, Kind, Placements, Probe
+from setebench.probe import Base, Placements, Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 
@@ -56,7 +57,7 @@ WHILE_LOADING = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "s
 HOT, CHASE, RING_STEPS, STREAM_LINES = 24, 8, 256, 512
 """Repetitions of work that touches no memory; lines of the shortest flushed chase; steps of one around a working set;
 lines of a stream, beside which a prefetcher's overshoot is nothing."""
-BURSTS = (1, 2, 3, 4, 6, 8)
+BURSTS = (2, 4, 8)
 """Misses at once, around the 4 where a floor of quarters begins."""
 FULL_LINES, FULL_PAGES = 480, 8
 """Misses at once, four times the largest queue known, and pages of these in turn: half of what the smallest first TLB
@@ -64,7 +65,6 @@ holds."""
 IDLE_CYCLES = 2000
 
 Runs = tuple[tuple[Probe, Placements], ...]
-Make = Callable[[int], tuple[Probe, Placements]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Workload:
     `warm` is run once an epoch: others have evicted its lines."""
 
     name: str
-    make: Make
+    make: Callable[[int], tuple[Probe, Placements]]
     unit: int
     expected: Mapping[str, float] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=dict)
@@ -93,114 +93,56 @@ class Workload:
         return {*self.expected, *self.timed}
 
 
-def sized(
-    name: str,
-    probe: Callable[[int], Probe],
-    size: int,
-    placements: Callable[[int], Placements],
-    repetitions: int,
-    **known: Any,
-) -> Workload:
-    """A probe of so much work, repeated: nothing of the loop around it is in the slope over amounts."""
-    return Workload(
-        name=name,
-        make=lambda amount: (probe(amount * size), placements(repetitions)),
-        unit=size * repetitions,
-        **known,
-    )
+def sized(name: str, probe: Callable[[int], Probe], size: int, placements: Placements, **known: Any) -> Workload:
+    """A probe of so much work, repeated `HOT` times: nothing of the loop around it is in the slope over amounts."""
+    return Workload(name=name, make=lambda amount: (probe(amount * size), placements), unit=size * HOT, **known)
 
 
-def repeated(
-    name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, pieces: int = 1, **known: Any
-) -> Workload:
-    """A probe of so many pieces of work, repeated so often for each unit of amount."""
+def repeated(name: str, probe: Probe, placements: Callable[[int], Placements], unit: int, **known: Any) -> Workload:
+    """A probe of so many `pieces` of work (1), repeated so often for each unit of amount."""
+    pieces = known.pop("pieces", 1)
     return Workload(name=name, make=lambda amount: (probe, placements(amount * unit)), unit=unit * pieces, **known)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """Lines of a region in an order of their own."""
+@dataclass
+class Lines:
+    """Lines of a working set in a cyclic order. Runs go on where the last one ended: else the first lines would come
+    again too soon."""
 
-    region: Region
-    lines: NDArray[np.int64]
-    rng: np.random.Generator
-
-    def drawn(self, count: int) -> Placements:
-        """So many of the lines in random order, each as often as the others: what a prefetcher brings along beside a
-        line comes with its first use, so all of them must have been used before anything is counted."""
-        order = [self.rng.permutation(self.lines) for _ in range(-(-count // len(self.lines)))]
-        return {TARGET: np.concatenate(order)[:count]}
-
-    def first(self, count: int) -> Placements:
-        """The first line, `count` times."""
-        return {TARGET: np.full(count, self.lines[0])}
-
-    def each(self, count: int, operation: Callable[[Probe, int], Probe], probe: Probe) -> Probe:
-        """An operation at the offset of each of so many lines from the first one, one after the other."""
-        for offset in (self.lines[:count] - self.lines[0]).tolist():
-            probe = operation(probe, offset)
-        return probe
-
-    def flushed(self, count: int) -> Probe:
-        """So many lines flushed."""
-        return self.each(count, lambda probe, offset: probe.flush(TARGET + offset), Probe()).fence()
-
-    def burst(self, count: int, *, stores: bool = False) -> Probe:
-        """So many flushed lines loaded, or stored to, at once."""
-
-        def access(probe: Probe, offset: int) -> Probe:
-            return probe.store(TARGET + 8 + offset) if stores else probe.load(TARGET + offset)
-
-        return self.each(count, access, self.flushed(count).start()).stop()
-
-
-class Ring:
-    """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
-    soon."""
-
-    def __init__(self, order: NDArray[np.int64]) -> None:
-        self.order = order
-        self._next = 0
+    order: NDArray[np.int64]
+    next: int = 0
 
     def placed(self, steps: int, count: int) -> Placements:
         """Where `count` pieces of so many steps begin, one behind the other."""
-        at = (self._next + np.arange(count) * steps) % len(self.order)
-        self._next = int(self._next + count * steps) % len(self.order)
+        at = (self.next + np.arange(count) * steps) % len(self.order)
+        self.next = int(self.next + count * steps) % len(self.order)
         return {TARGET: self.order[at]}
+
+    def first(self, count: int) -> Placements:
+        """The first line, `count` times."""
+        return {TARGET: np.full(count, self.order[0])}
+
+    def flushed(self, count: int) -> Probe:
+        """So many of the lines flushed, by their offsets from the first one."""
+        probe = Probe()
+        for offset in (self.order[:count] - self.order[0]).tolist():
+            probe = probe.flush(TARGET + offset)
+        return probe.fence()
+
+    def burst(self, count: int, how: str) -> Probe:
+        """So many flushed lines loaded, or stored to, at once."""
+        probe = self.flushed(count).start()
+        for offset in (self.order[:count] - self.order[0]).tolist():
+            probe = probe.store(TARGET + 8 + offset) if how == "store" else probe.load(TARGET + offset)
+        return probe.stop()
 
     def chased(self) -> Runs:
         """A chase around all of it, twice, from where the next run begins: each line was last used a round ago then."""
-        return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self._next]]}),)
+        return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[[self.next]]}),)
 
     def stored(self) -> Runs:
         """A store to each line, so that each is modified when it leaves a cache."""
         return ((STORE, self.placed(1, len(self.order))),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Levels:
-    """What timing says of the caches: bytes of a working set that the second level serves, and where it ends (None
-    where none was found), whether it is known that there is a third one, or none (`numbered`), and ticks of a step that
-    the first level, the second, the third (0 for none) and memory serves."""
-
-    near_ticks: float
-    second_ticks: float
-    memory_ticks: float
-    second: float | None = None
-    second_bytes: float | None = None
-    third_ticks: float = 0.0
-    numbered: bool = False
-
-
-def _count(repetitions: int) -> Placements:
-    """Of probes that touch no memory."""
-    return repetitions
-
-
-def _timed(operation: str, count: int) -> Probe:
-    """So many operations of a kind, one behind the other."""
-    found: Probe = getattr(Probe().start(), operation)(count)
-    return found.stop()
 
 
 class Battery:
@@ -212,7 +154,7 @@ class Battery:
         try:
             context.progress("where the levels are")
             self._chased = self._targets(17)
-            self.levels = self._find_levels()
+            self.levels = find_levels(context)
             parts = (self._lines(), self._hot(), self._misses(), self._streams(), self._served(), self._handed_over())
             own = [workload for part in parts for workload in part]
             self.workloads = {workload.name: workload for workload in (*own, *self._beside(own))}
@@ -227,7 +169,7 @@ class Battery:
     def _allocate(self, size: int) -> Region:
         return self._stack.enter_context(self._context.memory(size))
 
-    def _targets(self, seed: int) -> Targets:
+    def _targets(self, seed: int) -> Lines:
         """Irregular lines, linked: one in each of some pages, at random places and in random order. No other line of
         these pages is ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush
         translates its address, so that the TLB entry is warm without."""
@@ -236,174 +178,131 @@ class Battery:
         at = rng.integers(lines // 4, lines * 3 // 4, PAGES)  # away from the edges, which neighbours could reach
         order = region.address + rng.permutation(PAGES) * PAGE_BYTES + at * region.line_size
         self._context.machine.link(region, order)
-        return Targets(region, order, rng)
+        return Lines(order)
 
-    def _find_levels(self) -> Levels:
-        """The second level is the nearest that answers behind the first."""
-        context = self._context
-        found, per_tick = find_levels(context), quick_cycles_per_tick(context)
-        few, many = (self._ticks(self._chase(count), self._chased.first(64)) for count in (CHASE, 2 * CHASE))
-        before = found.ends_bytes.get("l1", 0.0)
-        behind = []
-        for name in found.caches[1:]:
-            ends = found.ends_bytes.get(name)
-            behind.append((found.cycles[name], (before * ends) ** 0.5 if ends else 2 * before, ends))
-            before = ends or 2 * before
-        nearest = min(behind, key=lambda each: each[0], default=None)
-        memory = (many - few) / CHASE
-        cycles, second, ends = nearest or (memory * per_tick, None, None)
-        levels = Levels(
-            near_ticks=found.cycles["l1"] / per_tick,
-            second_ticks=cycles / per_tick,
-            memory_ticks=memory,
-            second=second,
-            second_bytes=ends or second,
-            numbered=bool(behind),
-        )
-        if levels.numbered and len(behind) > 1:
-            levels = replace(levels, third_ticks=behind[1][0] / per_tick)
-        context.evidence["working_sets"] = asdict(levels)
-        return levels
-
-    def _ticks(self, probe: Probe, placements: Placements) -> float:
-        context = self._context
-        ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=4)
-        return mean_ticks(ticks[:, 0], step_ticks(context))
+    def _cycles(self, probe: Probe, placements: Placements) -> float:
+        ticks = self._context.machine.run(probe, placements, cpu=self._context.cpu, warmup=4)
+        return mean_ticks(ticks[:, 0], step_ticks(self._context)) * cycles_per_tick(self._context)
 
     # -- the workloads ----------------------------------------------------------------------------------------------
 
     def _lines(self) -> Iterator[Workload]:
         """Single lines from memory: loaded, loaded twice at once, or stored to."""
-        ready, unit = Probe().flush(TARGET).fence(), self._params.repetitions
+        ready, lines = Probe().flush(TARGET).fence(), partial(self._targets(18).placed, 1)
         read = QUIET | dict.fromkeys(READS, 1.0)
         # a flush is no write-back of one level to the next, but a core may count it as one
         owned = {role: read[role] for role in read if role not in GIVEN_AWAY}
         owned |= {"load_l1_miss": 0.0} | dict.fromkeys((*OWNED, *IN_MEMORY), 1.0)
-        drawn = self._targets(18).drawn
-        pair = ready.load(TARGET).load(TARGET + 8)
-        yield repeated("far_load", ready.load(TARGET).fence(), drawn, unit, expected=read, beside=True)
-        yield repeated("far_pair", pair.fence(), drawn, unit, expected=read | {"load_fb_hit": 1.0}, beside=True)
-        yield repeated("far_store", (ready + STORE).fence(), drawn, unit, expected=owned, beside=True)
+        load = ready.load(TARGET)
+        for name, probe, expected in (
+            ("far_load", load, read),
+            ("far_pair", load.load(TARGET + 8), read | {"load_fb_hit": 1.0}),
+            ("far_store", ready + STORE, owned),
+        ):
+            yield repeated(name, probe.fence(), lines, self._params.repetitions, expected=expected, beside=True)
 
     def _hot(self) -> Iterator[Workload]:
         """What touches no memory, or one line that stays in L1."""
         none = QUIET | dict.fromkeys(("load", "store", "fp_op", "stall_store_buffer", *WHILE_LOADING), 0.0)
-        yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), _count, HOT, expected=none)
+        yield repeated("idle", Probe().start().wait(IDLE_CYCLES).stop(), int, HOT, expected=none)
+        line = self._targets(19).first(HOT)
         for kind, access in (("load", Probe().load(TARGET)), ("store", STORE)):
-            probe, line = partial(Probe().repeat, body=access), self._targets(19).first
-            yield sized(f"hot_{kind}", probe, 64, line, HOT, expected={kind: 1.0}, beside=True)
-        for name, operation, expected in (
-            ("nops", "nop", {"instructions": 1.0}),
-            ("multiplications", "multiply", {"instructions": 1.0}),
-            ("additions", "add", {"cycles": 1.0, "no_execute": 0.0}),
-        ):
-            yield sized(name, partial(_timed, operation), 640, _count, HOT, expected=expected, beside=True)
+            repeat = partial(Probe().repeat, body=access)
+            yield sized(f"hot_{kind}", repeat, 64, line, expected={kind: 1.0}, beside=True)
+        nops, adds = (lambda count: Probe().start().nop(count).stop(), lambda count: Probe().start().add(count).stop())
+        yield sized("nops", nops, 640, HOT, expected={"instructions": 1.0})
+        yield sized("additions", adds, 640, HOT, expected={"cycles": 1.0, "no_execute": 0.0})
 
     def _chase(self, count: int, work: str = "") -> Probe:
         return self._chased.flushed(count).start().chase(TARGET, count, work=work).stop()
 
     def _misses(self) -> Iterator[Workload]:
-        """Chases and bursts over flushed lines."""
-        first, chained = self._chased.first, partial(self._chase, work="chained")
-        yield sized("far_chase", self._chase, CHASE, first, HOT, timed=STALLS, beside=True)
-        yield sized("far_chase_chained", chained, CHASE, first, HOT, timed=STALLS)
+        """Chases and bursts over flushed lines; and over more than any queue holds: every second line of some pages in
+        turn, then of some others, so that no prefetcher brings a line that is still to come, none sees two lines of a
+        page in a row, and few loads wait for a TLB entry instead of a line."""
+        chained = partial(self._chase, work="chained")
+        yield sized("far_chase", self._chase, CHASE, self._chased.first(HOT), timed=STALLS)
+        yield sized("far_chase_chained", chained, CHASE, self._chased.first(HOT), timed=STALLS)
         for count in BURSTS:
-            yield repeated(f"burst_{count}", self._chased.burst(count), first, 8, timed=("l1d_inflight_sum",))
-        full = self._full()
-        for name, timed in (("full_load", ("fb_full", "sq_full")), ("full_store", ("stall_store_buffer",))):
-            for end, lines in (("", 2 * FULL_LINES), ("_half", FULL_LINES)):
-                burst = full.burst(lines, stores="store" in name)
-                yield repeated(f"{name}{end}", burst, full.first, 8, timed=timed, beside=True)
-
-    def _full(self) -> Targets:
-        """Every second line of some pages in turn, then of some others: no prefetcher brings a line that is still to
-        come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
-        rng, most = self._context.rng(23), 2 * FULL_LINES
-        stride = 2 * self._context.line_size
-        turns = -(-most // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
+            burst = self._chased.burst(count, "load")
+            yield repeated(f"burst_{count}", burst, self._chased.first, 8, timed=("l1d_inflight_sum",))
+        rng, stride = self._context.rng(23), 2 * self._context.line_size
+        turns = -(-2 * FULL_LINES // (FULL_PAGES * (PAGE_BYTES // stride - 1)))
         region = self._allocate(turns * FULL_PAGES * PAGE_BYTES)
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, FULL_PAGES, 1)
-        lines = rng.permuted(np.tile(np.arange(stride, PAGE_BYTES, stride), (*pages.shape[:2], 1)), axis=2)
-        order = (lines + pages).transpose(0, 2, 1).ravel()[:most]
-        return Targets(region, region.address + order, rng)
+        offsets = rng.permuted(np.tile(np.arange(stride, PAGE_BYTES, stride), (*pages.shape[:2], 1)), axis=2)
+        full = Lines(region.address + (offsets + pages).transpose(0, 2, 1).ravel()[: 2 * FULL_LINES])
+        for how, timed in (("load", ("fb_full", "sq_full")), ("store", ("stall_store_buffer",))):
+            for end, count in (("", 2 * FULL_LINES), ("_half", FULL_LINES)):
+                yield repeated(f"full_{how}{end}", full.burst(count, how), full.first, 8, timed=timed)
 
     def _streams(self) -> Iterator[Workload]:
-        """Consecutive flushed lines, chased and written past the caches; floating-point work on arrays that stay in L1,
-        in two widths (Röhl et al. 2015, Fig. 1.2)."""
+        """Consecutive flushed lines, chased and written past the caches; floating-point work on arrays that stay in L1
+        (Röhl et al. 2015, Fig. 1.2)."""
         machine, facts, line = self._context.machine, self._context.machine.facts, self._context.line_size
-        size = STREAM_LINES * line
+        size, width = STREAM_LINES * line, max(self._context.machine.facts.access_sizes)
         region = self._allocate(stream_bytes(KERNELS["store_nt"], size))
-        machine.link(region, region.address + np.arange(STREAM_LINES) * line)
+        lines = Lines(region.address + np.arange(STREAM_LINES) * line)
+        machine.link(region, lines.order)
         away = Probe().repeat(STREAM_LINES, Probe().flush(TARGET), advance=line).fence()
-
-        def at(count: int) -> Placements:
-            return {TARGET: np.full(count, region.address)}
-
         # how long a step takes says how near prefetchers bring its lines
         chase, expected = away.start().chase(TARGET, STREAM_LINES).stop(), dict.fromkeys(FILLS, 1.0)
-        yield repeated("far_ascending", chase, at, 2, STREAM_LINES, expected=expected)
+        yield repeated("far_ascending", chase, lines.first, 2, pieces=STREAM_LINES, expected=expected)
         if "store_nt" in facts.kernels:
-            probe = away.stream(TARGET, "store_nt", size, max(facts.access_sizes)).fence()
+            probe = away.stream(TARGET, "store_nt", size, width).fence()
             expected = dict.fromkeys(IN_MEMORY, 1.0) | dict.fromkeys(GIVEN_AWAY, 0.0)
-            yield repeated("stream_store_nt", probe, at, 1, STREAM_LINES, expected=expected)
-        small, kernel = 1024, KERNELS["triad"]
-        widths = {min(facts.access_sizes), max(facts.access_sizes)} if "triad" in facts.kernels else set()
-        for width in sorted(widths):
+            yield repeated("stream_store_nt", probe, lines.first, 1, pieces=STREAM_LINES, expected=expected)
+        if "triad" in facts.kernels:
+            small, kernel = 1024, KERNELS["triad"]
             probe = Probe().repeat(8, Probe().stream(TARGET, kernel.name, small, width))
             pieces = int(8 * small / BLOCK_BYTES * kernel.block_flops)
-            yield repeated(f"arithmetic_{width}", probe, at, 8, pieces, expected={"fp_op": 1.0}, beside=True)
+            yield repeated("arithmetic", probe, lines.first, 8, pieces=pieces, expected={"fp_op": 1.0})
 
     def _served(self) -> Iterator[Workload]:
         """Chases around a working set that the second level serves and around one that it can't hold, and stores to
         both: each line of the latter leaves both levels modified, once a round. Which part of the former the first
         level lacks, and of the latter the third, is what a step takes between what it takes in either level."""
-        levels, params = self.levels, self._params
-        if levels.second is None or levels.second_bytes is None:
+        if len(self.levels.caches) < 2 or self.levels.caches[0] not in self.levels.ends_bytes:
             return
-        near, beyond = self._ring(levels.second), self._ring(params.beyond * levels.second_bytes)
-        part = self._part(near, levels.near_ticks, levels.second_ticks)
-        expected = dict.fromkeys(("load_l1_miss", "l1d_fill"), part) | dict.fromkeys(("l2_fill", *MEMORY_READS), 0.0)
-        yield from self._around("l2", near, expected)
+        first, second, *third = self.levels.caches
+        cycles, ends, loose = self.levels.cycles, self.levels.ends_bytes, self._params.looseness
+        inside = (ends.get(first, 0.0) * ends[second]) ** 0.5 if second in ends else 2 * ends.get(first, 0.0)
+        near, beyond = self._ring(inside), self._ring(self._params.beyond * ends.get(second, inside))
+        part = self._part(near, cycles[first], cycles[second])
+        read = {"load_fb_hit": 0.0, "hitm_local": 0.0}
+        expected = read | dict.fromkeys(("load_l1_miss", "l1d_fill"), part)
+        expected |= dict.fromkeys(("l2_fill", *MEMORY_READS), 0.0)
+        for name, work, own in (("l2_chase", "", expected), ("l2_chase_chained", "chained", {})):
+            yield self._chased_around(name, near, work=work, expected=own, timed=STALLS)
         expected = {"l2_rfo": part, "l2_rfo_miss": 0.0, "l1d_writeback": part, "l2_writeback": 0.0}
-        expected |= dict.fromkeys(IN_MEMORY, 0.0)
-        tolerance = dict.fromkeys(expected, params.looseness)
-        yield self._stored("l2", near, expected, tolerance | dict.fromkeys(("l2_rfo", "l1d_writeback"), 0.3))
-        expected = dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_fill"), 1.0)
-        if levels.third_ticks:
-            part = self._part(beyond, levels.third_ticks, levels.memory_ticks)
+        tolerance = dict.fromkeys((*expected, *IN_MEMORY), loose) | {"l2_rfo": 0.3, "l1d_writeback": 0.3}
+        known: dict[str, Any] = {"expected": expected | dict.fromkeys(IN_MEMORY, 0.0), "tolerance": tolerance}
+        yield repeated("l2_store", STORE, partial(near.placed, 1), 1024, warm=near.stored, **known)
+        expected = read | dict.fromkeys(("load_l1_miss", "l1d_fill", "l2_fill"), 1.0)
+        if third:
+            part = self._part(beyond, cycles[third[0]], cycles[MEMORY])
             expected |= dict.fromkeys(MEMORY_READS, part)
-        yield from self._around("beyond", beyond, expected)
-        yield self._stored("beyond", beyond, dict.fromkeys(GIVEN_AWAY, 1.0), {})
+        yield self._chased_around("beyond_chase", beyond, expected=expected)
+        known = {"expected": dict.fromkeys(GIVEN_AWAY, 1.0), "beside": True}
+        yield repeated("beyond_store", STORE, partial(beyond.placed, 1), 1024, warm=beyond.stored, **known)
 
-    def _part(self, ring: Ring, before: float, own: float) -> float:
-        """The part of a step's lines that a level serves; none or all of them where that is as good."""
-        part, loose = (self._step_ticks(ring) - before) / (own - before), self._params.looseness
+    def _part(self, ring: Lines, before: float, own: float) -> float:
+        """The part of a step's lines that a level serves, once all were gone around twice; none or all of them where
+        that is as good."""
+        for probe, placements in ring.chased():
+            self._context.machine.run(probe, placements, cpu=self._context.cpu)
+        step = self._cycles(Probe().start().chase(TARGET, RING_STEPS).stop(), ring.placed(RING_STEPS, 32)) / RING_STEPS
+        part, loose = (step - before) / (own - before), self._params.looseness
         return part if loose < part < 1 - loose else float(part >= 0.5)
 
-    def _around(self, level: str, ring: Ring, expected: Mapping[str, float]) -> Iterator[Workload]:
-        """A chase around a working set; around the one in the second level with multiplications, too."""
-        expected = {"load_fb_hit": 0.0, "hitm_local": 0.0, **expected}
-        tolerance = {role: max(self._params.looseness, min(n, 1 - n)) for role, n in expected.items()}
-        near, starts = level == "l2", partial(ring.placed, RING_STEPS)
-        known: dict[str, Any] = {"timed": STALLS if near else (), "warm": ring.chased, "beside": near}
-        chase = partial(Probe().start().chase, TARGET, RING_STEPS)
-        yield repeated(
-            f"{level}_chase", chase().stop(), starts, 12, RING_STEPS, expected=expected, tolerance=tolerance, **known
-        )
-        if near:
-            yield repeated("l2_chase_chained", chase(work="chained").stop(), starts, 12, RING_STEPS, **known)
+    def _chased_around(self, name: str, ring: Lines, work: str = "", **known: Any) -> Workload:
+        loose = self._params.looseness
+        tolerance = {role: max(loose, min(n, 1 - n)) for role, n in known["expected"].items()}
+        chase = Probe().start().chase(TARGET, RING_STEPS, work=work).stop()
+        known |= {"tolerance": tolerance, "warm": ring.chased, "pieces": RING_STEPS}
+        return repeated(name, chase, partial(ring.placed, RING_STEPS), 12, **known)
 
-    @staticmethod
-    def _stored(level: str, ring: Ring, expected: Mapping[str, float], tolerance: Mapping[str, float]) -> Workload:
-        known: dict[str, Any] = {
-            "expected": expected,
-            "tolerance": tolerance,
-            "warm": ring.stored,
-            "beside": not tolerance,
-        }
-        return repeated(f"{level}_store", STORE, partial(ring.placed, 1), 1024, **known)
-
-    def _ring(self, size_bytes: float) -> Ring:
+    def _ring(self, size_bytes: float) -> Lines:
         context = self._context
         rng = context.rng(int(size_bytes))
         region = self._allocate(span_bytes(size_bytes, context.line_size))
@@ -411,60 +310,36 @@ class Battery:
         context.machine.link(region, order)
         # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
-        return Ring(order)
-
-    def _step_ticks(self, ring: Ring) -> float:
-        """Ticks of a step over a working set, once it has been gone around twice."""
-        for probe, placements in ring.chased():
-            self._context.machine.run(probe, placements, cpu=self._context.cpu)
-        chase = Probe().start().chase(TARGET, RING_STEPS).stop()
-        return self._ticks(chase, ring.placed(RING_STEPS, 32)) / RING_STEPS
-
-    def _handed_over(self) -> Iterator[Workload]:
-        """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
-        facts, own = self._context.machine.facts, self._context.own_cpu
-        elsewhere = set(facts.cpus) - {own, *self._siblings()}
-        if elsewhere:
-            probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
-            known: dict[str, Any] = {
-                "partners": {min(elsewhere): writes},
-                "expected": {"hitm_local": 1.0},
-                "beside": True,
-            }
-            yield repeated("handed_over", probe, self._targets(20).drawn, self._params.repetitions, **known)
-
-    # -- beside others ------------------------------------------------------------------------------------------------
+        return Lines(order)
 
     def _siblings(self) -> list[int]:
         """Other threads of the core."""
         own = self._context.own_cpu
         return [cpu for group in self._context.machine.facts.siblings if own in group for cpu in group if cpu != own]
 
+    def _handed_over(self) -> Iterator[Workload]:
+        """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
+        elsewhere = {*self._context.machine.facts.cpus} - {self._context.own_cpu, *self._siblings()}
+        if elsewhere:
+            probe, writes = Probe().barrier().load(TARGET).fence().barrier(), STORE.fence().barrier().barrier()
+            known: dict[str, Any] = {"partners": {min(elsewhere): writes}, "expected": {"hitm_local": 1.0}}
+            yield repeated(
+                "handed_over", probe, partial(self._targets(20).placed, 1), self._params.repetitions, **known
+            )
+
     def _beside(self, own: list[Workload]) -> Iterator[Workload]:
         """The same work while another thread of the core is busy with a line and with arithmetic, for events of a
         thread: no others can lose what one does beside another."""
-        siblings = self._siblings()
-        spare = self._allocate(PAGE_BYTES).address
-        for workload in own if siblings else ():
-            if workload.beside:
-                barriers = int((workload.make(1)[0].rows[:, 0] == Kind.BARRIER).sum())
-                busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
-                for _ in range(barriers):  # or the others would wait for ever
-                    busy = busy.barrier()
-                expected = {role: n for role, n in workload.expected.items() if ROLES[role].scope is Scope.THREAD}
-                yield replace(
-                    workload,
-                    name=workload.name + BESIDE,
-                    make=_with_busy(workload.make, spare),
-                    partners={**workload.partners, siblings[0]: busy},
-                    expected=expected,
-                )
+        siblings, spare = self._siblings(), self._allocate(PAGE_BYTES).address
+        busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
 
+        def with_busy(work: Workload, amount: int) -> tuple[Probe, Placements]:
+            probe, placed = work.make(amount)
+            assert not isinstance(placed, int)
+            return probe, {**placed, BUSY: np.full(len(np.asarray(placed[TARGET])), spare)}
 
-def _with_busy(make: Make, spare: int) -> Make:
-    def made(amount: int) -> tuple[Probe, Placements]:
-        probe, placed = make(amount)
-        count = placed if isinstance(placed, int) else len(np.asarray(next(iter(placed.values()))))
-        return probe, {**({} if isinstance(placed, int) else placed), BUSY: np.full(count, spare)}
-
-    return made
+        for work in own if siblings else ():
+            if work.beside:
+                expected = {role: n for role, n in work.expected.items() if ROLES[role].scope is Scope.THREAD}
+                make, partners = partial(with_busy, work), {siblings[0]: busy}
+                yield replace(work, name=work.name + BESIDE, make=make, partners=partners, expected=expected)

@@ -61,7 +61,7 @@ _FILE = click.Path(path_type=Path)
     metavar="RESULT",
     multiple=True,
     type=_FILE,
-    help="A result of `counters peaks` or `counter-curves` on this machine; may be repeated.",
+    help="A result of `counter-curves` on this machine; may be repeated.",
 )
 @click.option("--verdicts", metavar="FILE", type=_FILE, help="Verdicts on events, instead of the stored ones.")
 @child_status_option
@@ -118,7 +118,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
     other machines."""
     from setebench.counters.verdicts import Key, stored
     from setebench.diagnose.demonstration import demonstrate
-    from setebench.diagnose.document import Frame, diagnosed
+    from setebench.diagnose.document import diagnosed
     from setebench.diagnose.figures import Basis, measured_on
     from setebench.machine import open_machine
     from setebench.session import machine_record
@@ -128,11 +128,10 @@ def _demonstrated(values: dict[str, Any]) -> Document:
         facts = machine.facts
         key = Key(processor=facts.name, microcode="", kernel="", version=store.this_tool().version)
         verdicts = None if file is None else stored(key, name, file)
-        measured = measured_on(facts.name, values["calibration"])
+        limit = measured_on(facts.name, values["calibration"])
         settings = {"machine": name, "verdicts": None if file is None else str(file)}
-        frame = Frame(machine=machine_record(facts), settings=settings, started=started)
-        basis = Basis(calibration=measured, verdicts=verdicts, line_bytes=facts.line_size)
-        return diagnosed(demonstrate(machine), basis, frame)
+        basis = Basis(saturation_cycles=limit, verdicts=verdicts, line_bytes=facts.line_size)
+        return diagnosed(demonstrate(machine), basis, machine_record(facts), settings, started)
 
 
 def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
@@ -143,9 +142,9 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     from setebench.native.perf.tables import this_key
 
     name = this_machine().name
-    measured = measured_on(name, values["calibration"])
+    limit = measured_on(name, values["calibration"])
     # before the program runs: verdicts may have expired
-    basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), calibration=measured)
+    basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), saturation_cycles=limit)
     options = Options(
         interval=values["interval"] / 1e3,
         samples_hz=values["samples"],

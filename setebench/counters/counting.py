@@ -36,7 +36,7 @@ def counted(
     machine: Machine, roles: Sequence[str], run: Callable[[], Timed], before: Callable[[], object] = lambda: None
 ) -> tuple[dict[str, Count], list[Timed]]:
     """Counts of these roles over one `run` for each group that fits at once, and what the runs return. The work, and
-    what goes uncounted `before` it, must be the same in all of them. A count that wrapped is none."""
+    what goes uncounted `before` it, must be the same in all of them."""
     assert isinstance(machine, CountsEvents)
     counts: dict[str, Count] = {}
     ticks = []
@@ -45,12 +45,8 @@ def counted(
         with machine.count_events(group) as counting:
             ticks.append(run())
             found = counting.read()
-        counts |= {role: _whole(found[role]) for role in group}
+        counts |= {role: found[role] for role in group}
     return counts, ticks
-
-
-def _whole(count: Count) -> Count:
-    return Count(role=count.role, reason=f"{count.role} wrapped") if count.wrapped else count
 
 
 def number(count: Count) -> float | None:

@@ -1,5 +1,5 @@
-"""Metrics over roles: what counts of a stretch of time say of latency, bandwidth, sharing, utilization, and where the
-cycles went, each by a definition.
+"""Metrics over roles: what counts of a stretch of time say of latency, bandwidth, sharing, and where the cycles
+went, each by a definition.
 
 A metric is made of counts that are there and may be trusted, or it is not made: a missing count, one that shared its
 register, and one whose event validation objects to each leave the metric without a value and with that reason. Nothing
@@ -11,13 +11,13 @@ Sources: Helm and Taura 2019 (5.1, 6.1, 6.2), Molka et al. 2017 (Table 3, sectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from setebench.counters.protocol import Count
-from setebench.counters.roles import ROLES, Quantity, Scope
+from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Verdicts
 
 
@@ -149,51 +149,3 @@ def cycles_by_cause(measure: Measure) -> dict[str, float] | str:
     bandwidth = min(max(fraction["fb_full"] + fraction["sq_full"], store_buffer), memory)
     values = (1 - stalls, stalls - memory, memory - bandwidth, bandwidth, store_buffer)
     return {name: 100 * value for name, value in zip(PARTS, values, strict=True)}
-
-
-LEVEL_ROLES = {
-    "l1": ("load", "store"),
-    "l2": ("l1d_fill", "l1d_writeback"),
-    "l3": ("l2_fill", "l2_writeback"),
-    "memory": ("mem_read", "mem_write", "offcore_mem_read"),
-}
-"""Per level the roles whose traffic it carries, inwards and outwards."""
-
-
-class Peak(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest rate of an event, events/s: of one core, and of all of a socket at once; None where not measured."""
-
-    one_core: float | None = None
-    all_cores: float | None = None
-
-
-def utilization(level: str, measure: Measure, peaks: Mapping[str, Peak]) -> Metric:
-    """The busiest path of a level, in percent of its peak: the largest rate of its event over kernels that do nothing
-    but stress the level (Molka et al. 2017, sections 3.1 and 4.1; `setebench counters peaks`).
-
-    A thread's own paths are used while it runs (`task_clock`, the CPU time of all threads together); shared ones are
-    used by all threads in the time that passed."""
-    paths: list[tuple[float, str]] = []  # per cent of the peak, and by which role's count
-    reasons = []
-    for role in LEVEL_ROLES[level]:
-        measurement = measure((role, "task_clock"))
-        unknown = "" if role in peaks else f"the peak rate of {role} is not known; run `setebench counters peaks`"
-        if objection := measurement.objection(role) or unknown:
-            reasons.append(objection)
-        else:
-            paths += [(percent, role) for percent in _percentages(role, measurement, peaks[role])]
-    if not paths:
-        return Metric(unit="%", roles=LEVEL_ROLES[level], reason=reasons[0] if reasons else "no time passed")
-    percent, role = max(paths)
-    return Metric(unit="%", roles=(role,), value=percent, method=f"by {role} over its peak")
-
-
-def _percentages(role: str, measurement: Measurement, peak: Peak) -> Iterator[float]:
-    """Of the peaks of one core and of all."""
-    count = measurement.sum(role)
-    busy = 0.0 if measurement.objection("task_clock") else measurement.sum("task_clock") / 1e9
-    own = ROLES[role].scope is not Scope.SOCKET  # what a socket counts belongs to no core
-    if own and peak.one_core and busy > 0:
-        yield 100 * count / busy / peak.one_core
-    if peak.all_cores and measurement.seconds > 0:
-        yield 100 * count / measurement.seconds / peak.all_cores

@@ -15,10 +15,6 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-LARGEST_COUNT = 1 << 47
-"""A difference of two readings of a 48-bit counter that is negative, or larger than half its range, has wrapped: at one
-event a cycle it would take half a day."""
-
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
     """What one role's counter says of the runs so far, summed over the CPUs that ran. Missing is None with a `reason`,
@@ -35,11 +31,6 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     def shared(self) -> bool:
         """Whether the counter had its register for only a part of the time (multiplexing)."""
         return self.value is not None and self.running < self.enabled
-
-    @property
-    def wrapped(self) -> bool:
-        """Whether the counter overflowed and was not extended: the difference of two readings is negative or absurd."""
-        return self.value is not None and not 0 <= self.value < LARGEST_COUNT
 
 
 class Counting(Protocol):

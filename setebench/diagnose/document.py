@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from setebench import store
+from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS
 from setebench.diagnose.advice import advise
 from setebench.diagnose.figures import EVIDENCE, METRICS, Basis, Figures, findings
-from setebench.diagnose.records import Timeline
+from setebench.diagnose.records import Timeline, usable
 from setebench.results import Document, MachineRecord
 
 SCENARIO = "diagnose"
@@ -21,14 +22,6 @@ SCENARIO = "diagnose"
 MOST_SPOTS = 12
 """Functions that are listed; what others took is under "other"."""
 OTHER = "other"
-
-
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands around the findings: the machine, the settings, and when it began."""
-
-    machine: MachineRecord
-    settings: dict[str, Any]
-    started: datetime
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,19 +36,25 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
-    """The document of one observed run."""
+def diagnosed(
+    timeline: Timeline, basis: Basis, machine: MachineRecord, settings: dict[str, Any], started: datetime
+) -> Document:
+    """The document of one observed run on a machine, which began at `started`."""
     found = list(findings(timeline, basis))
     each = [Figures([interval], basis) for interval in timeline.intervals]
     numbers = ((one.parameter.removeprefix("diagnose."), one.value) for one in found)
     values = {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
-    values |= _more(timeline, each, basis) | {"elapsed": timeline.seconds}
+    # what concerns latency, of the intervals that it limits
+    waits = [own for own in each if (own.value("memory_latency") or 0.0) > (own.value("memory_bandwidth") or 0.0)]
+    there = Figures([row for own in waits for row in own.intervals] or timeline.intervals, basis)
+    more = {"miss_parallelism": there.value("miss_parallelism"), "idle_latency": timeline.idle_ns}
+    values |= {name: value for name, value in more.items() if value is not None} | {"elapsed": timeline.seconds}
     places = {part: _where(timeline, each, part) for part in ("memory_latency", "memory_bandwidth")}
     return Document(
         tool=store.this_tool(),
-        machine=frame.machine,
-        settings=store.plain({"scenario": SCENARIO, "program": list(timeline.program), **frame.settings}),
-        started=frame.started.isoformat(timespec="seconds"),
+        machine=machine,
+        settings=store.plain({"scenario": SCENARIO, "program": list(timeline.program), **settings}),
+        started=started.isoformat(timespec="seconds"),
         elapsed_seconds=round(timeline.seconds, 6),
         findings=found,
         evidence=store.plain({EVIDENCE: evidence(timeline, each, basis) | {"advice": advise(values, places)}}),
@@ -72,17 +71,6 @@ def _where(timeline: Timeline, each: Sequence[Figures], part: str) -> str:
     return f", most of them in {listed[0].function}" + (f" ({listed[0].line})" if listed[0].line else "")
 
 
-def _more(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, float]:
-    """Figures that are no findings, which advice rests on; what concerns latency, of the intervals that it limits."""
-    waits = [own for own in each if (own.value("memory_latency") or 0.0) > (own.value("memory_bandwidth") or 0.0)]
-    there = Figures([row for own in waits for row in own.intervals] or timeline.intervals, basis)
-    found = {
-        "miss_parallelism": there.value("miss_parallelism"),
-        "idle_latency": timeline.idle_ns,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, Any]:
     """The entry `diagnose` of a document's evidence. `each`: the figures of every interval."""
     flags = [figures.saturated for figures in each]
@@ -93,12 +81,12 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
         "ending": timeline.ending,
         "start_seconds": [interval.begin for interval in timeline.intervals],
         "end_seconds": [interval.end for interval in timeline.intervals],
-        "counts": _counts(timeline),
+        "counts": _known({role: [_value(row, role) for row in timeline.intervals] for role in timeline.roles}),
         "uncounted": {role: reason for role, reason in timeline.roles.items() if reason},
-        "parts": _columns(each, PARTS),
-        "metrics": _columns(each, METRICS),
+        "parts": _known({name: [figures.value(name) for figures in each] for name in PARTS}),
+        "metrics": _known({name: [figures.value(name) for figures in each] for name in METRICS}),
         "saturated": flags if any(flag is not None for flag in flags) else [],
-        "saturation_cycles": basis.calibration.saturation_cycles,
+        "saturation_cycles": basis.saturation_cycles,
         "functions": hot,
         "function_seconds": _by_interval(timeline, hot) if timeline.hits else {},
         "suffering": spots(timeline, [float(flag or 0) for flag in flags])[:MOST_SPOTS],
@@ -116,21 +104,14 @@ def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[
     }
 
 
-def _columns(each: Sequence[Figures], names: Sequence[str]) -> dict[str, Any]:
-    """Figures that some interval has, by name."""
-    columns = {name: [figures.value(name) for figures in each] for name in names}
+def _known(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Columns in which some interval has a value."""
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def _counts(timeline: Timeline) -> dict[str, list[int | None]]:
-    """By role the counts of each interval; roles that were never counted are in `uncounted` only."""
-    found: dict[str, list[int | None]] = {}
-    for role in timeline.roles:
-        counts = [interval.counts.get(role) for interval in timeline.intervals]
-        values = [None if count is None or count.shared else count.value for count in counts]
-        if any(value is not None for value in values):
-            found[role] = values
-    return found
+def _value(interval: Interval, role: str) -> int | None:
+    count = interval.counts.get(role)
+    return count.value if count is not None and usable(count) else None
 
 
 def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> list[Spot]:

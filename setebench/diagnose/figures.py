@@ -19,7 +19,7 @@ import msgspec
 from setebench import store
 from setebench.counters import metrics
 from setebench.counters.counted import Interval
-from setebench.counters.metrics import LEVEL_ROLES, PARTS, PARTS_ROLES, Measurement, Metric, Peak
+from setebench.counters.metrics import PARTS, PARTS_ROLES, Measurement, Metric
 from setebench.counters.verdicts import Verdicts
 from setebench.diagnose.records import Timeline, summed, usable
 from setebench.errors import UsageError
@@ -32,12 +32,15 @@ METRICS = (
     "miss_parallelism",
 )
 """Figures by definitions of `counters.metrics`. The last one is for advice only."""
-UTILIZATION = "utilization."
-FIGURES = (*PARTS, *(UTILIZATION + level for level in LEVEL_ROLES), *METRICS[:-1])
+FIGURES = (*PARTS, *METRICS[:-1])
 """Figures that are findings."""
 THRESHOLD = "diagnose.saturated.threshold"
-PEAKS = {"peak": "one_core", "peak.all_cores": "all_cores"}
-"""Which of a role's peaks a parameter `counter.ROLE.*` says."""
+UNCALIBRATED = (
+    "the threshold of saturation is not known: run `setebench counter-curves -o FILE`, then diagnose with "
+    "--calibration FILE"
+)
+NOT_SINCE = ("sampled_latency", *(f"utilization.{level}" for level in ("l1", "l2", "l3", "memory")))
+"""Names that are not measured since 0.2."""
 HELPER = 0.01
 """Part of the most loaded thread's time: who takes less only starts others, waits or prints."""
 SYSTEM = {
@@ -49,43 +52,26 @@ SYSTEM = {
 """What the kernel counts of any program: role, unit and meaning."""
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured on this machine to compare programs with: peak rates by role, and the load-miss latency in
-    cycles above which memory is saturated. `reason`: why there is no such threshold."""
-
-    peaks: dict[str, Peak] = msgspec.field(default_factory=dict)
-    saturation_cycles: float | None = None
-    reason: str = (
-        "the threshold of saturation is not calibrated: run `setebench counter-curves -o FILE`, then diagnose with "
-        "--calibration FILE"
-    )
-
-
 class Basis(msgspec.Struct, frozen=True, kw_only=True):
-    """What figures are made by: verdicts on events (None: counts are taken as they are), calibration, line size."""
+    """What figures are made by: verdicts on events (None: counts are taken as they are), the load-miss latency in
+    cycles above which this machine's memory is saturated (None: not measured), and the line size."""
 
     verdicts: Verdicts | None = None
-    calibration: Calibration = msgspec.field(default_factory=Calibration)
+    saturation_cycles: float | None = None
     line_bytes: int = 64
 
 
-def measured_on(machine: str, results: Iterable[Path]) -> Calibration:
-    """The calibration in these result files of `counters peaks` and `counter-curves`; of two that give one figure the
-    later one counts. Raises `UsageError` for a file that can't be read or is of another machine."""
-    peaks: dict[str, Peak] = {}
-    threshold, reason = None, Calibration().reason
+def measured_on(machine: str, results: Iterable[Path]) -> float | None:
+    """The threshold of saturation in these result files of `counter-curves`, of several the last one.
+
+    Raises `UsageError` for a file that can't be read or is of another machine."""
+    found: Any = None
     for path in results:
         document = store.load(path)
         if document.machine.name != machine:
             raise UsageError(f"{str(path)!r} was measured on {document.machine.name}, not on {machine}")
-        for finding in document.findings:
-            value = float(finding.value) if isinstance(finding.value, (int, float)) else None
-            scenario, role, kind = (*finding.parameter.split(".", 2), "", "")[:3]
-            if finding.parameter == THRESHOLD:
-                threshold, reason = value, finding.reason or reason
-            elif scenario == "counter" and kind in PEAKS and value is not None:
-                peaks[role] = msgspec.structs.replace(peaks.get(role, Peak()), **{PEAKS[kind]: value})
-    return Calibration(peaks=peaks, saturation_cycles=threshold, reason=reason)
+        found = document[THRESHOLD].value if THRESHOLD in document else found
+    return None if found is None else float(found)
 
 
 @dataclass(frozen=True)
@@ -101,14 +87,12 @@ class Figures:
         return metrics.cycles_by_cause(self.measurement)
 
     def metric(self, name: str) -> Metric:
-        """A part of the cycles, a metric of `METRICS`, or the utilization of a level."""
+        """A part of the cycles, or a metric of `METRICS`."""
         if name in PARTS:
             known = Metric(unit="%", roles=("cycles", *PARTS_ROLES), method=metrics.PARTS_SOURCE)
             found = {"reason": self.parts} if isinstance(self.parts, str) else {"value": self.parts[name]}
             return msgspec.structs.replace(known, **found)
-        if name in METRICS:
-            return metrics.best(name, self.measurement)
-        return metrics.utilization(name.removeprefix(UTILIZATION), self.measurement, self.basis.calibration.peaks)
+        return metrics.best(name, self.measurement)
 
     def value(self, name: str) -> float | None:
         """A figure's value; None where it could not be made."""
@@ -128,7 +112,7 @@ class Figures:
     @property
     def saturated(self) -> bool | None:
         """Whether memory was saturated (Helm and Taura 2019, section 7); None where it can't be decided."""
-        latency, limit = self.value("load_miss_latency"), self.basis.calibration.saturation_cycles
+        latency, limit = self.value("load_miss_latency"), self.basis.saturation_cycles
         return None if latency is None or limit is None else latency > limit
 
 
@@ -137,26 +121,28 @@ def counting(intervals: Sequence[Interval], roles: Sequence[str]) -> list[Interv
     return [each for each in intervals if all(usable(each.counts.get(role)) for role in roles)]
 
 
-# -- findings ---------------------------------------------------------------------------------------------------------
-
-
 def findings(timeline: Timeline, basis: Basis) -> Iterator[Finding]:
     """Every finding about the run."""
     whole = Figures(timeline.intervals, basis)
     for name, (role, unit, meaning) in SYSTEM.items():
         count = summed([each.counts for each in timeline.intervals], (role,))[role]
-        reason = "" if timeline.intervals else "the program ended before anything was counted"
-        if reason := reason or count.reason or ("" if usable(count) else f"{role} was counted for a part of the time"):
-            yield _without(name, unit, reason, timeline, (role,))
-        else:
-            value = count.value or 0
-            yield _with(name, value / 1e9 if unit == "s" else value, unit, meaning)
+        reason = count.reason if timeline.intervals else "the program ended before anything was counted"
+        value = count.value if usable(count) and timeline.intervals else None
+        made = value / 1e9 if value is not None and unit == "s" else value
+        yield _finding(name, unit, made, (meaning, reason or f"{role} was counted for a part of the time"))
     for name in FIGURES:
         yield _figure(name, whole, timeline)
-    yield _missing("sampled_latency", "cycles", "not measured since 0.2")
-    yield _saturated(whole, timeline)
+    for name in NOT_SINCE:
+        yield _finding(name, "cycles" if name == NOT_SINCE[0] else "%", None, ("", "not measured since 0.2"))
+    latency, limit = whole.metric("load_miss_latency"), basis.saturation_cycles
+    method = f"load-miss latency against {limit or 0:.4g} cycles, calibrated on this machine"
+    words = (method, latency.reason or UNCALIBRATED)
+    yield _finding("saturated", "", whole.saturated, words, _outcome(timeline, latency.roles))
     yield _imbalance(timeline)
-    yield _probe_latency(timeline)
+    reason = timeline.unprobed or "it is only measured with --probe-latency"
+    mean = sum(ns for _, ns in timeline.probed) / len(timeline.probed) if timeline.probed else None
+    method = f"chase of a probing thread beside the program, {timeline.idle_ns or 0:.4g} ns without it"
+    yield _finding("probe_latency", "ns", mean, (method, reason))
 
 
 def _figure(name: str, whole: Figures, timeline: Timeline) -> Finding:
@@ -166,54 +152,38 @@ def _figure(name: str, whole: Figures, timeline: Timeline) -> Finding:
     metric = whole.metric(name)
     estimate = jackknife(whole.intervals, lambda part: Figures(part, whole.basis).value(name))
     if estimate is None:
-        return _without(name, metric.unit, metric.reason, timeline, metric.roles)
-    interval = {} if estimate.degrees < 1 else {"low": estimate.low, "high": estimate.high}
-    seconds, all_seconds = (
-        sum(e.seconds for e in each) for each in (counting(whole.intervals, metric.roles), whole.intervals)
-    )
-    turns = f"; counted for {100 * seconds / all_seconds:.0f} % of the time, by turns with others"
-    method = metric.method + (turns if seconds < 0.999 * all_seconds and name not in PARTS else "")
-    return _with(name, estimate.value, metric.unit, method, **interval)
-
-
-def _saturated(whole: Figures, timeline: Timeline) -> Finding:
-    decided, calibration = whole.saturated, whole.basis.calibration
-    if decided is None:
-        latency = whole.metric("load_miss_latency")
-        return _without("saturated", "", latency.reason or calibration.reason, timeline, latency.roles)
-    limit = calibration.saturation_cycles
-    return _with("saturated", decided, "", f"load-miss latency against {limit:.4g} cycles, calibrated on this machine")
+        return _finding(name, metric.unit, None, ("", metric.reason), _outcome(timeline, metric.roles))
+    chosen = counting(whole.intervals, metric.roles)
+    counted, every = (sum(one.seconds for one in rows) for rows in (chosen, whole.intervals))
+    turns = f"; counted for {100 * counted / every:.0f} % of the time, by turns with others"
+    method = metric.method + (turns if counted < 0.999 * every and name not in PARTS else "")
+    found = _finding(name, metric.unit, estimate.value, (method, ""))
+    return found if estimate.degrees < 1 else msgspec.structs.replace(found, low=estimate.low, high=estimate.high)
 
 
 def _imbalance(timeline: Timeline) -> Finding:
     """The most loaded thread over the mean of those that do more than help, by CPU time: at least so much, as the time
     that a thread waits in a loop is no useful work (Röhl et al. 2015, section 1.2)."""
-    seconds = {thread.number: thread.cpu_seconds for thread in timeline.threads}
-    seconds = {number: own for number, own in seconds.items() if own >= HELPER * max(seconds.values())}
-    if len(seconds) < 2:
-        return _missing("imbalance", "ratio", timeline.unsampled or "there are not two threads to compare")
+    seconds = [thread.cpu_seconds for thread in timeline.threads]
+    seconds = [own for own in seconds if own >= HELPER * max(seconds)]
     method = f"most loaded thread over the mean of {len(seconds)}, by CPU time of samples"
-    value = max(seconds.values()) * len(seconds) / sum(seconds.values())
-    return _with("imbalance", value, "ratio", method, outcome=Outcome.AT_LEAST)
+    value = max(seconds) * len(seconds) / sum(seconds) if len(seconds) > 1 else None
+    reason = timeline.unsampled or "there are not two threads to compare"
+    found = _finding("imbalance", "ratio", value, (method, reason))
+    return found if value is None else msgspec.structs.replace(found, outcome=Outcome.AT_LEAST)
 
 
-def _probe_latency(timeline: Timeline) -> Finding:
-    if not timeline.probed:
-        return _missing("probe_latency", "ns", timeline.unprobed or "it is only measured with --probe-latency")
-    mean = sum(latency for _, latency in timeline.probed) / len(timeline.probed)
-    idle = "" if timeline.idle_ns is None else f", {timeline.idle_ns:.4g} ns without it"
-    return _with("probe_latency", mean, "ns", f"chase of a probing thread beside the program{idle}")
-
-
-def _with(name: str, value: float | bool, unit: str, method: str, **known: Any) -> Finding:
-    return Finding(parameter=f"diagnose.{name}", value=value, unit=unit, method=method, evidence=EVIDENCE, **known)
-
-
-def _without(name: str, unit: str, reason: str, timeline: Timeline, roles: Sequence[str]) -> Finding:
+def _outcome(timeline: Timeline, roles: Sequence[str]) -> Outcome:
     """Of what needs these roles: unavailable where this machine lacks one, else unresolved."""
     lacking = any(timeline.roles.get(role, "not known here") for role in roles)
-    return _missing(name, unit, reason, Outcome.UNAVAILABLE if lacking else Outcome.UNRESOLVED)
+    return Outcome.UNAVAILABLE if lacking else Outcome.UNRESOLVED
 
 
-def _missing(name: str, unit: str, reason: str, outcome: Outcome = Outcome.UNAVAILABLE) -> Finding:
-    return Finding(parameter=f"diagnose.{name}", unit=unit, outcome=outcome, reason=reason, evidence=EVIDENCE)
+def _finding(
+    name: str, unit: str, value: float | None, words: tuple[str, str], outcome: Outcome = Outcome.UNAVAILABLE
+) -> Finding:
+    """A value with its method, the first of the words, or without one the reason and the outcome."""
+    known: dict[str, Any] = {"parameter": f"diagnose.{name}", "unit": unit, "evidence": EVIDENCE}
+    if value is None:
+        return Finding(**known, outcome=outcome, reason=words[1])
+    return Finding(**known, value=value, method=words[0])

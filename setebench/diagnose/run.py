@@ -17,7 +17,7 @@ import msgspec
 from setebench import store
 from setebench.counters.counted import Interval, Run, regions
 from setebench.counters.protocol import Count
-from setebench.diagnose.document import Frame, diagnosed
+from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis
 from setebench.diagnose.records import Thread, Timeline
 from setebench.diagnose.samples import TimeSampling
@@ -35,8 +35,7 @@ PMU_ROLES = (
     *("cycles", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
     *("l1d_inflight_sum", "l1d_inflight_cycles", "load_l1_miss", "load_fb_hit", "load_l1_miss_any"),
     *("mem_read", "mem_write", "home_read", "home_write", "offcore_mem_read"),
-    *("load", "store", "l1d_fill", "l1d_writeback", "l2_fill", "l2_writeback"),
-    *("hitm_local", "hitm_remote", "fp_op"),
+    *("hitm_local", "hitm_remote"),
 )
 """What is counted where there is a PMU for it, what most is made of first."""
 RESTING = "counted in other intervals: not all roles fit at once"
@@ -85,10 +84,9 @@ def diagnose_program(command: Sequence[str], basis: Basis, options: Options) -> 
         "probe_latency": options.probe_latency,
         "machine": "native",
     }
-    frame = Frame(machine=this_machine(), settings=settings, started=datetime.now(UTC))
-    observe = _probed if options.probe_latency else observe_program
+    started, observe = datetime.now(UTC), _probed if options.probe_latency else observe_program
     timeline, run = observe(native_kit(), options, command)
-    return diagnosed(timeline, basis, frame), run
+    return diagnosed(timeline, basis, this_machine(), settings, started), run
 
 
 def _probed(kit: Kit, options: Options, command: Sequence[str]) -> tuple[Timeline, Run]:

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 
 /* Names that end in _ are private. One instance of each variable serves all source files of a program. */
 #define SETEBENCH_ONE_ __attribute__((weak, visibility("default")))
@@ -44,18 +45,13 @@ enum {
     SETEBENCH_UNKNOWN_ = 0, /* whether events are to be counted */
     SETEBENCH_OFF_ = 1,
     SETEBENCH_ON_ = 2,
-    SETEBENCH_BUSY_ = 3, /* one thread finds out */
+    SETEBENCH_BUSY_ = 3,          /* one thread finds out */
     SETEBENCH_NOTHING_READ_ = -1, /* the kernel gave no bytes: no counter was free */
     SETEBENCH_HIGH_ = 512         /* descriptors are moved above those that a program opens and closes in rows */
 };
 
 /* The shared file: this head in its first 4,096 bytes, then records. setebench/native/perf/program/region_file.py is the
  * other side of it. */
-struct setebench_event_ {
-    unsigned char attributes[SETEBENCH_ATTRIBUTES_]; /* struct perf_event_attr, its size within */
-    uint32_t unused[2];
-};
-
 struct setebench_head_ {
     char magic[8];
     uint32_t events, records; /* how many there are */
@@ -63,12 +59,14 @@ struct setebench_head_ {
     uint32_t lost;            /* begins that found no free record */
     uint32_t unmatched;       /* ends of regions that this thread had not begun */
     uint32_t unused[9];
-    struct setebench_event_ event[SETEBENCH_EVENTS_];
+    struct {
+        unsigned char attributes[SETEBENCH_ATTRIBUTES_]; /* struct perf_event_attr, its size within */
+        uint32_t unused[2];
+    } event[SETEBENCH_EVENTS_];
 };
 
-struct setebench_count_ {
-    uint64_t value, enabled, running;
-};
+/* Of each event the times enabled and running, and the count. */
+typedef uint64_t setebench_counts_[SETEBENCH_EVENTS_][3];
 
 struct setebench_record_ {
     char name[SETEBENCH_NAME_];
@@ -79,8 +77,7 @@ struct setebench_record_ {
     uint32_t depth; /* begins without an end so far */
     uint32_t next;  /* 1 + index of another record of the same thread; 0 at the end */
     int32_t error[SETEBENCH_EVENTS_];
-    struct setebench_count_ sum[SETEBENCH_EVENTS_];
-    struct setebench_count_ start[SETEBENCH_EVENTS_];
+    setebench_counts_ sum, start;
     uint64_t unused[7];
 };
 
@@ -89,22 +86,21 @@ struct setebench_thread_ {
     uint32_t first; /* 1 + index of a record of this thread */
     int32_t fd[SETEBENCH_EVENTS_];
     int32_t error[SETEBENCH_EVENTS_];
-    struct setebench_count_ now[SETEBENCH_EVENTS_];
+    setebench_counts_ now;
 };
 
 SETEBENCH_ONE_ int setebench_state_;
 SETEBENCH_ONE_ struct setebench_head_ *setebench_file_;
-SETEBENCH_ONE_ int setebench_has_key_;
 SETEBENCH_ONE_ pthread_key_t setebench_key_;
 SETEBENCH_ONE_ __thread struct setebench_thread_ setebench_self_;
 
 /* Calls of the kernel past the C library: they leave errno alone, and need none of its feature macros. */
-SETEBENCH_FUNCTION_ long setebench_call_(long number, long a, long b, long c, long d, long e, long f)
+SETEBENCH_FUNCTION_ long setebench_call_(long number, long a, long b, long c, long d, long e)
 {
     long result;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
+    register long r9 __asm__("r9") = 0;
     __asm__ volatile("syscall"
                      : "=a"(result)
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
@@ -112,29 +108,15 @@ SETEBENCH_FUNCTION_ long setebench_call_(long number, long a, long b, long c, lo
     return result;
 }
 
-enum {
-    SETEBENCH_READ_ = 0,
-    SETEBENCH_CLOSE_ = 3,
-    SETEBENCH_LSEEK_ = 8,
-    SETEBENCH_MMAP_ = 9,
-    SETEBENCH_MUNMAP_ = 11,
-    SETEBENCH_GETPID_ = 39,
-    SETEBENCH_FCNTL_ = 72,
-    SETEBENCH_GETTID_ = 186,
-    SETEBENCH_CLOCK_GETTIME_ = 228,
-    SETEBENCH_OPENAT_ = 257,
-    SETEBENCH_PERF_EVENT_OPEN_ = 298
-};
-
 SETEBENCH_FUNCTION_ long setebench_call3_(long number, long a, long b, long c)
 {
-    return setebench_call_(number, a, b, c, 0, 0, 0);
+    return setebench_call_(number, a, b, c, 0, 0);
 }
 
 SETEBENCH_FUNCTION_ uint64_t setebench_now_(void)
 {
     int64_t time[2] = {0, 0};
-    setebench_call3_(SETEBENCH_CLOCK_GETTIME_, 1 /* CLOCK_MONOTONIC */, (long)time, 0);
+    setebench_call3_(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)time, 0);
     return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1];
 }
 
@@ -143,30 +125,26 @@ SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_record_at_(uint32_t inde
     return (struct setebench_record_ *)(void *)((char *)setebench_file_ + 4096) + index;
 }
 
-/* -- the shared file ------------------------------------------------------------------------------------------- */
-
 /* All of the file, its pages in place already: a fault of ours would be counted in the region around it. */
 SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_map_(const char *path)
 {
     const long writable = 3, shared_and_populated = 0x8001, read_write_close_on_exec = 02000002;
     struct setebench_head_ *head;
-    long bytes, memory, fd;
+    long bytes, memory, fd = setebench_call3_(SYS_open, (long)path, read_write_close_on_exec, 0);
 
-    fd = setebench_call_(SETEBENCH_OPENAT_, -100, (long)path, read_write_close_on_exec, 0, 0, 0);
     if (fd < 0)
         return NULL;
-    bytes = setebench_call3_(SETEBENCH_LSEEK_, fd, 0, 2);
-    memory = bytes < 4096 ? -1 : setebench_call_(SETEBENCH_MMAP_, 0, bytes, writable, shared_and_populated, fd, 0);
-    setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
+    bytes = setebench_call3_(SYS_lseek, fd, 0, 2);
+    memory = bytes < 4096 ? -1 : setebench_call_(SYS_mmap, 0, bytes, writable, shared_and_populated, fd);
+    setebench_call3_(SYS_close, fd, 0, 0);
     if (memory < 0 && memory > -4096)
         return NULL;
     head = (struct setebench_head_ *)memory;
-    if (memcmp(head->magic, "SETEBRG1", 8) != 0 || head->events > SETEBENCH_EVENTS_ ||
-        4096 + (long)head->records * (long)sizeof(struct setebench_record_) > bytes) {
-        setebench_call3_(SETEBENCH_MUNMAP_, memory, bytes, 0);
-        return NULL;
-    }
-    return head;
+    if (memcmp(head->magic, "SETEBRG1", 8) == 0 && head->events <= SETEBENCH_EVENTS_ &&
+        4096 + (long)head->records * (long)sizeof(struct setebench_record_) <= bytes)
+        return head;
+    setebench_call3_(SYS_munmap, memory, bytes, 0);
+    return NULL;
 }
 
 SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
@@ -176,7 +154,7 @@ SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
 
     for (i = 0; i < events; i++)
         if (self->fd[i] >= 0)
-            setebench_call3_(SETEBENCH_CLOSE_, self->fd[i], 0, 0);
+            setebench_call3_(SYS_close, self->fd[i], 0, 0);
     self->process = 0;
     self->first = 0;
 }
@@ -185,7 +163,7 @@ SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
 SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
 {
     const char *path = getauxval(23 /* AT_SECURE */) ? NULL : getenv("SETEBENCH_REGIONS");
-    int state = SETEBENCH_UNKNOWN_;
+    int state = SETEBENCH_UNKNOWN_, on;
 
     if (!__atomic_compare_exchange_n(&setebench_state_, &state, SETEBENCH_BUSY_, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         while (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_BUSY_)
@@ -193,38 +171,30 @@ SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
         return;
     }
     setebench_file_ = path ? setebench_map_(path) : NULL;
-    if (setebench_file_)
-        setebench_has_key_ = pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
-    __atomic_store_n(&setebench_state_, setebench_file_ ? SETEBENCH_ON_ : SETEBENCH_OFF_, __ATOMIC_RELEASE);
+    on = setebench_file_ && pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
+    __atomic_store_n(&setebench_state_, on ? SETEBENCH_ON_ : SETEBENCH_OFF_, __ATOMIC_RELEASE);
 }
 
-/* -- counters of one thread ------------------------------------------------------------------------------------ */
-
-SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i)
-{
-    const unsigned char *attributes = setebench_file_->event[i].attributes;
-    long fd = setebench_call_(SETEBENCH_PERF_EVENT_OPEN_, (long)attributes, 0, -1, -1, 8 /* close on exec */, 0);
-    long high = fd < 0 ? fd : setebench_call3_(SETEBENCH_FCNTL_, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
-
-    if (high >= 0)
-        setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
-    self->fd[i] = (int32_t)(high >= 0 ? high : fd);
-    self->error[i] = fd < 0 ? (int32_t)-fd : 0;
-}
-
+/* A thread's first mark, or that of a fork's child, whose descriptors count its parent. */
 SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint32_t process)
 {
     uint32_t i;
 
-    if (self->process) /* a fork's child: these descriptors count its parent */
-        setebench_close_counters_(self);
+    setebench_close_counters_(self);
     memset(self, 0, sizeof *self);
     self->process = process;
-    self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
-    for (i = 0; i < setebench_file_->events; i++)
-        setebench_open_(self, i);
-    if (setebench_has_key_)
-        pthread_setspecific(setebench_key_, self);
+    self->thread = (uint32_t)setebench_call3_(SYS_gettid, 0, 0, 0);
+    for (i = 0; i < setebench_file_->events; i++) {
+        const unsigned char *attributes = setebench_file_->event[i].attributes;
+        long fd = setebench_call_(SYS_perf_event_open, (long)attributes, 0, -1, -1, 8 /* close on exec */);
+        long high = fd < 0 ? fd : setebench_call3_(SYS_fcntl, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
+
+        if (high >= 0)
+            setebench_call3_(SYS_close, fd, 0, 0);
+        self->fd[i] = (int32_t)(high >= 0 ? high : fd);
+        self->error[i] = fd < 0 ? (int32_t)-fd : 0;
+    }
+    pthread_setspecific(setebench_key_, self);
 }
 
 /* The calling thread's state, or NULL where nothing is counted. */
@@ -237,7 +207,7 @@ SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
         setebench_find_out_();
     if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) != SETEBENCH_ON_)
         return NULL;
-    process = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
+    process = (uint32_t)setebench_call3_(SYS_getpid, 0, 0, 0);
     if (setebench_self_.process != process)
         setebench_meet_(&setebench_self_, process);
     return &setebench_self_;
@@ -250,30 +220,24 @@ SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
     uint32_t i;
 
     for (i = 0; i < setebench_file_->events; i++) {
-        long got = self->fd[i] < 0 ? 0 : setebench_call3_(SETEBENCH_READ_, self->fd[i], (long)words, sizeof words);
-        if (self->fd[i] < 0)
-            continue;
-        if (got != (long)sizeof words) {
+        long got = self->fd[i] < 0 ? 0 : setebench_call3_(SYS_read, self->fd[i], (long)words, sizeof words);
+
+        if (got == (long)sizeof words)
+            memcpy(self->now[i], words + 1, sizeof self->now[i]);
+        else if (self->fd[i] >= 0)
             self->error[i] = got < 0 ? (int32_t)-got : SETEBENCH_NOTHING_READ_;
-            continue;
-        }
-        self->now[i].value = words[3];
-        self->now[i].enabled = words[1];
-        self->now[i].running = words[2];
     }
 }
 
-/* -- records of one thread ------------------------------------------------------------------------------------- */
-
 SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_find_(const struct setebench_thread_ *self, const char *name)
 {
-    uint32_t next = self->first;
+    struct setebench_record_ *record;
+    uint32_t next;
 
-    while (next) {
-        struct setebench_record_ *record = setebench_record_at_(next - 1);
+    for (next = self->first; next; next = record->next) {
+        record = setebench_record_at_(next - 1);
         if (strncmp(record->name, name, SETEBENCH_NAME_ - 1) == 0)
             return record;
-        next = record->next;
     }
     return NULL;
 }
@@ -296,12 +260,9 @@ SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct
     if (--record->depth)
         return;
     record->nanoseconds += setebench_now_() - record->begun;
-    for (i = 0; i < setebench_file_->events; i++) {
-        record->error[i] = self->error[i];
-        record->sum[i].value += self->now[i].value - record->start[i].value;
-        record->sum[i].enabled += self->now[i].enabled - record->start[i].enabled;
-        record->sum[i].running += self->now[i].running - record->start[i].running;
-    }
+    memcpy(record->error, self->error, sizeof self->error);
+    for (i = 0; i < 3 * setebench_file_->events; i++)
+        record->sum[i / 3][i % 3] += self->now[i / 3][i % 3] - record->start[i / 3][i % 3];
 }
 
 SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench_thread_ *self, const char *name)
@@ -311,6 +272,7 @@ SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench
 
     if (index >= setebench_file_->records) {
         __atomic_fetch_sub(&setebench_file_->next, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&setebench_file_->lost, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     record = setebench_record_at_(index);
@@ -331,17 +293,12 @@ SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench
 SETEBENCH_OUT_OF_LINE_ void setebench_begin_(const char *name)
 {
     struct setebench_thread_ *self = setebench_thread_here_();
-    struct setebench_record_ *record;
+    struct setebench_record_ *record = self ? setebench_find_(self, name) : NULL;
 
-    if (!self)
-        return;
-    record = setebench_find_(self, name);
-    if (!record)
+    if (self && !record)
         record = setebench_new_(self, name);
     if (record)
         setebench_enter_(self, record);
-    else
-        __atomic_fetch_add(&setebench_file_->lost, 1, __ATOMIC_RELAXED);
 }
 
 SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)

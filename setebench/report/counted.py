@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, means, regions
+from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
 from setebench.counters.protocol import Count
 from setebench.report.text import csv_table, in_columns
 from setebench.text import visible
@@ -25,7 +25,7 @@ COLUMNS = (
 )
 """Of the CSV."""
 
-TEXTS = ("event", "95 % interval", "unit", "each run", "region")
+TEXTS = ("event", "unit", "region")
 """Columns to the left."""
 
 MOST_THREADS = 16
@@ -48,8 +48,8 @@ def as_json(counted: Counted) -> str:
         "process": None,  # since 0.2 only programs that are started are counted
         "started": counted.started,
         "events": counted.events,
-        "runs": [_run(run) for run in counted.runs],
-        "means": means(counted) if len(counted.runs) > 1 else None,
+        "runs": [_run(counted.run)],
+        "means": None,  # since 0.2 of one run
     }
     return msgspec.json.format(msgspec.json.encode(store.plain(document)), indent=1).decode() + "\n"
 
@@ -111,62 +111,42 @@ def as_csv(counted: Counted) -> str:
 
 
 def _places(counted: Counted) -> Iterator[tuple[dict[str, Any], Mapping[str, Count]]]:
-    for number, run in enumerate(counted.runs, 1):
-        yield _span("total", number, 0.0, run.elapsed), run.counts
-        for row in run.intervals:
-            yield _span("interval", number, row.begin, row.end), row.counts
-        for region in regions(run.regions):
-            where = {"run": number, "region": region.name}
-            yield {"kind": "region", **where, "calls": region.calls}, region.counts
-            for each in region.threads:
-                thread = {"process": each.process, "thread": each.thread, "calls": each.calls}
-                yield {"kind": "thread", **where, **thread}, each.counts
+    run = counted.run
+    yield _span("total", 0.0, run.elapsed), run.counts
+    for row in run.intervals:
+        yield _span("interval", row.begin, row.end), row.counts
+    for region in regions(run.regions):
+        where = {"run": 1, "region": region.name}
+        yield {"kind": "region", **where, "calls": region.calls}, region.counts
+        for each in region.threads:
+            thread = {"process": each.process, "thread": each.thread, "calls": each.calls}
+            yield {"kind": "thread", **where, **thread}, each.counts
 
 
-def _span(kind: str, run: int, begin: float, end: float) -> dict[str, Any]:
-    return {"kind": kind, "run": run, "begin_seconds": f"{begin:.6f}", "end_seconds": f"{end:.6f}"}
+def _span(kind: str, begin: float, end: float) -> dict[str, Any]:
+    return {"kind": kind, "run": 1, "begin_seconds": f"{begin:.6f}", "end_seconds": f"{end:.6f}"}
 
 
 def table(counted: Counted) -> str:
     """Text for a terminal: counts, intervals, regions, and what is to be known about them below."""
-    single = len(counted.runs) == 1
-    parts = [_title(counted), _totals(counted)]
-    for number, run in enumerate(counted.runs, 1):
-        of_run = "" if single else f" of run {number}"
-        if run.intervals:
-            parts.append(f"intervals{of_run}\n{_intervals(counted.events, run)}")
-        if run.regions:
-            parts.append(f"regions{of_run}\n{_regions(counted.events, run)}")
+    run, events = counted.run, counted.events
+    ended = how_it_ended(run)
+    rows = [[event.name, _shown(run.counts[event.name]), event.unit] for event in events]
+    parts = [
+        visible(f"{shlex.join(counted.command)}: {run.elapsed:.3f} s, {ended}") + "\n",
+        _grid(rows, ["event", "count", "unit"]),
+    ]
+    if run.intervals:
+        parts.append(f"intervals\n{_intervals(events, run)}")
+    if run.regions:
+        parts.append(f"regions\n{_regions(events, run)}")
     notes = "".join(f"{line}\n" for line in dict.fromkeys(_notes(counted)))
     return "\n".join([*parts, notes] if notes else parts)
-
-
-def _title(counted: Counted) -> str:
-    ended = ", ".join(dict.fromkeys(how_it_ended(run) for run in counted.runs))
-    times = f"{len(counted.runs)} runs" if len(counted.runs) > 1 else f"{counted.runs[0].elapsed:.3f} s"
-    return visible(f"{shlex.join(counted.command)}: {times}{', ' if ended else ''}{ended}") + "\n"
 
 
 def how_it_ended(run: Run) -> str:
     """Exit status or signal in words."""
     return f"exit status {run.status}" if run.signal is None else f"killed by {signal_name(run.signal)}"
-
-
-def _totals(counted: Counted) -> str:
-    if len(counted.runs) == 1:
-        counts = counted.runs[0].counts
-        rows = [[event.name, _shown(counts[event.name]), event.unit] for event in counted.events]
-        return _grid(rows, ["event", "count", "unit"])
-    found = means(counted)
-    rows = []
-    for event in counted.events:
-        mean = found[event.name]
-        known = mean.low is not None and mean.high is not None
-        interval = f"{mean.low:,.1f} to {mean.high:,.1f}" if known else ""
-        value = "-" if mean.mean is None else f"{mean.mean:,.1f}"
-        runs = "  ".join(_shown(run.counts[event.name]) for run in counted.runs)
-        rows.append([event.name, value, interval, event.unit, runs])
-    return _grid(rows, ["event", "mean", "95 % interval", "unit", "each run"])
 
 
 def _intervals(events: Sequence[Event], run: Run) -> str:
@@ -206,15 +186,14 @@ def _grid(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
 
 
 def _notes(counted: Counted) -> Iterator[str]:
-    for run in counted.runs:
-        for name, count in run.counts.items():
-            if count.value is None:
-                yield f"{name}: {count.reason}"
-            elif count.shared:
-                part = 100 * count.running / count.enabled
-                yield f"{name}*: its counter ran {part:.1f} % of the time (multiplexing); the count is not scaled"
-        yield from (f"region {visible(line)}" for line in _region_notes(run))
-        yield from run.notes
+    for name, count in counted.run.counts.items():
+        if count.value is None:
+            yield f"{name}: {count.reason}"
+        elif count.shared:
+            part = 100 * count.running / count.enabled
+            yield f"{name}*: its counter ran {part:.1f} % of the time (multiplexing); the count is not scaled"
+    yield from (f"region {visible(line)}" for line in _region_notes(counted.run))
+    yield from counted.run.notes
     for event in counted.events:
         if event.user_only:
             yield f"{event.name}: without what happens in the kernel, as there is no right to count there"

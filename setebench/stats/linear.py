@@ -17,12 +17,3 @@ def slopes(amounts: Numbers, counts: Numbers) -> Numbers:
     centred = amounts - amounts.mean()
     found: Numbers = (counts - counts.mean(axis=1, keepdims=True)) @ centred / (centred @ centred)
     return found
-
-
-def bends(amounts: Numbers, counts: Numbers) -> Numbers:
-    """How much steeper the last step is than the first, relative, of each epoch; shape (epochs,); 0 for a line, NaN
-    where the first step adds nothing. Shapes as in `slopes`, n >= 3."""
-    steps = np.diff(counts, axis=1) / np.diff(amounts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Numbers = np.where(steps[:, 0] == 0, np.nan, steps[:, -1] / steps[:, 0] - 1.0)
-    return found

@@ -13,17 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.counters.counted import Counted, Event, Interval, RegionCounts, Run, mean
+from setebench.counters.counted import Counted, Event, Interval, RegionCounts, Run
 from setebench.counters.metrics import (
     DEFINITIONS,
-    LEVEL_ROLES,
     PARTS,
     PARTS_ROLES,
     Measurement,
-    Peak,
     best,
     cycles_by_cause,
-    utilization,
 )
 from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES, Scope
@@ -50,7 +47,7 @@ def test_every_definition_reads_roles_that_there_are_and_says_where_it_is_from()
     for definition in DEFINITIONS:
         made = definition.of(lambda _: measured())
         assert set(made.roles) <= set(ROLES) and definition.source in made.method and made.reason and made.unit
-    assert {role for roles in LEVEL_ROLES.values() for role in roles} | set(PARTS_ROLES) <= set(ROLES)
+    assert set(PARTS_ROLES) <= set(ROLES)
 
 
 def test_latencies_are_those_of_helm_and_taura() -> None:
@@ -116,18 +113,6 @@ def test_counts_that_contradict_each_other_are_not_decomposed() -> None:
     assert "no_execute" in str(cycles_by_cause(lambda _: measured(cycles=5)))
 
 
-def test_a_level_is_as_busy_as_its_busiest_path() -> None:
-    peaks = {"l2_fill": Peak(one_core=400, all_cores=1000), "l2_writeback": Peak(one_core=100)}
-    alone = measured(1.0, l2_fill=600, l2_writeback=60, task_clock=10**9)
-    found = utilization("l3", lambda _: alone, peaks)
-    assert (found.value, found.roles) == (150, ("l2_fill",))
-    spread = measured(1.0, l2_fill=600, l2_writeback=60, task_clock=4 * 10**9)
-    found = utilization("l3", lambda _: spread, peaks)  # four threads: little of each one's own path, 60 % of all
-    assert (found.value, found.roles) == (60, ("l2_fill",))
-    unknown = utilization("memory", lambda _: measured(mem_read=5), peaks)
-    assert unknown.value is None and "peak" in unknown.reason
-
-
 # -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------
 
 
@@ -152,12 +137,12 @@ def _run(**changes: Any) -> Run:
     return Run(**{**fields, **changes})
 
 
-def _counted(*runs: Run) -> Counted:
+def _counted(run: Run) -> Counted:
     return Counted(
         command=["./solver", "a b", "\x1b[31m"],
         started="2026-11-23T10:00:00+00:00",
         events=EVENTS,
-        runs=list(runs),
+        run=run,
     )
 
 
@@ -189,17 +174,3 @@ def test_every_count_is_a_row_of_the_csv() -> None:
     assert (rows[1]["multiplexed"], rows[0]["multiplexed"]) == ("yes", "no")
     assert (rows[3]["begin_seconds"], rows[6]["end_seconds"]) == ("0.000000", "1.500000")
     assert (rows[9]["region"], rows[12]["thread"], rows[12]["calls"]) == ("solve", "5", "2")
-
-
-# -- means over runs --------------------------------------------------------------------------------------------------
-
-
-def _values(*values: int) -> list[Count]:
-    return [Count(role="load", value=value, enabled=1, running=1) for value in values]
-
-
-def test_the_interval_is_students() -> None:
-    """Three values 1 apart: standard error 1 / sqrt(3), and 4.303 of it at two degrees of freedom."""
-    found = mean(_values(9, 10, 11))
-    assert found.mean == 10 and found.high is not None and found.low is not None
-    assert found.high - 10 == pytest.approx(4.3027 / 3**0.5, rel=1e-4) == 10 - found.low

@@ -27,9 +27,8 @@ Point = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Sandy Bridge of the paper's Table VI with a PMU without fault and switches for its prefetchers."""
-    text = (PRESETS / "sandybridge.toml").read_text()
-    text = text.replace("prefetcher_switches = false", "prefetcher_switches = true") + "\n[pmu]\n"
+    """Sandy Bridge of the paper's Table VI with a PMU without fault."""
+    text = (PRESETS / "sandybridge.toml").read_text() + "\n[pmu]\n"
     path = tmp_path_factory.mktemp("machine") / "counted.toml"
     path.write_text(text)
     return f"sim:{path}"
@@ -40,7 +39,7 @@ def points(counted: str) -> dict[str, list[Point]]:
     """What each figure's experiment counts, in small."""
     found: dict[str, list[Point]] = {}
     with closing(open_machine(counted)) as machine:
-        for name in ("helm-9", "helm-6", "molka-4", "molka-8"):
+        for name in ("helm-9", "molka-4", "molka-8"):
             found[name] = list(FIGURES[name].experiment(Context(machine=machine), SMALL))
     same = {
         name: next(known for known in found if FIGURES[known].experiment is FIGURES[name].experiment)

@@ -11,19 +11,17 @@ from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
 from setebench import store
 from setebench.counters.counted import Interval
-from setebench.counters.metrics import Peak
 from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, save, stored
-from setebench.diagnose.document import Frame, diagnosed
-from setebench.diagnose.figures import Basis, Calibration, findings, measured_on
+from setebench.diagnose.document import diagnosed
+from setebench.diagnose.figures import Basis, findings, measured_on
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
-PEAKS = {"mem_read": Peak(all_cores=160_000_000), "mem_write": Peak(all_cores=200_000_000)}
-CALIBRATED = Basis(calibration=Calibration(peaks=PEAKS, saturation_cycles=300.0))
+CALIBRATED = Basis(saturation_cycles=300.0)
 
 
 def found(observed: Timeline, basis: Basis | None = None) -> dict[str, Finding]:
@@ -32,8 +30,7 @@ def found(observed: Timeline, basis: Basis | None = None) -> dict[str, Finding]:
 
 def document(observed: Timeline, basis: Basis | None = None) -> Document:
     machine = MachineRecord(kind="simulated", name="a machine", facts={}, environment={})
-    frame = Frame(machine=machine, settings={}, started=datetime(2026, 1, 1, tzinfo=UTC))
-    return diagnosed(observed, basis or Basis(), frame)
+    return diagnosed(observed, basis or Basis(), machine, {}, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def advice(observed: Timeline, basis: Basis | None = None) -> list[dict[str, object]]:
@@ -109,7 +106,7 @@ def test_imbalance_is_at_least_that_of_the_time_on_a_cpu() -> None:
 
 def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several_chains() -> None:
     stream = " ".join(str(each["text"]) for each in advice(timeline(BANDWIDTH_BOUND), CALIBRATED))
-    assert "the last cache" in stream and "fewer threads" in stream and "lower core clock" in stream
+    assert "a nearer cache" in stream and "fewer threads" in stream and "lower core clock" in stream
     assert "triad (stream.c:12)" in stream and "chains" not in stream
     chase = " ".join(str(each["text"]) for each in advice(timeline(CHASE), CALIBRATED))
     assert "several chains" in chase and "fewer threads" not in chase
@@ -132,21 +129,14 @@ def test_the_document_is_a_result_file_and_its_report_names_what_is_not_known() 
     assert all(len(line) < 250 for line in text.splitlines())
 
 
-def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
-    rows = [
-        Finding(parameter="counter.l2_fill.peak", value=4e8, unit="events/s"),
-        Finding(parameter="counter.l2_fill.peak.all_cores", value=1e9, unit="events/s"),
-        Finding(parameter="counter.load.peak", unit="events/s", outcome=Outcome.UNRESOLVED, reason="no"),
-        Finding(parameter="counter.l2_fill.verdict", value=["trusted"], unit="list"),
-        Finding(parameter="diagnose.saturated.threshold", value=310.0, unit="cycles"),
-    ]
+def test_the_threshold_comes_from_result_files(tmp_path: Path) -> None:
+    rows = [Finding(parameter="diagnose.saturated.threshold", value=310.0, unit="cycles")]
     found = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
-    store.write(tmp_path / "peaks.json", store.dumps(found))
+    store.write(tmp_path / "curves.json", store.dumps(found))
     with pytest.raises(UsageError, match="measured on a machine"):
-        measured_on("another", [tmp_path / "peaks.json"])
-    read = measured_on("a machine", [tmp_path / "peaks.json"])
-    assert read.peaks == {"l2_fill": Peak(one_core=4e8, all_cores=1e9)}
-    assert read.saturation_cycles == 310
+        measured_on("another", [tmp_path / "curves.json"])
+    assert measured_on("a machine", [tmp_path / "curves.json"]) == 310
+    assert measured_on("a machine", []) is None
 
 
 def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from matplotlib import colors
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
 from setebench.diagnose.document import evidence, spots
-from setebench.diagnose.figures import Basis, Calibration, Figures
+from setebench.diagnose.figures import Basis, Figures
 from setebench.diagnose.records import Hit, Timeline
 from setebench.diagnose.samples import placed, places
 from setebench.native.perf.sampling import Kind, Record
@@ -97,7 +97,7 @@ def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
 
 
 def shown(observed: Timeline) -> dict[str, object]:
-    basis = Basis(calibration=Calibration(saturation_cycles=300.0))
+    basis = Basis(saturation_cycles=300.0)
     each = [Figures([row], basis) for row in observed.intervals]
     return {"diagnose": msgspec.to_builtins(evidence(observed, each, basis))}
 

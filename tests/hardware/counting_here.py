@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from setebench.native.perf import _perf
-from setebench.native.perf._perf import PerfError, Reading
+from setebench.native.perf._perf import Reading
 from setebench.native.perf.attributes import Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, explain, read_situation
 
@@ -20,7 +21,7 @@ def opened(attributes: Attributes, *rest: int) -> int:
     """A descriptor; a test that needs an event that this kernel refuses is left out, with the reason."""
     try:
         return _perf.open_event(attributes, *rest)
-    except PerfError as error:
+    except OSError as error:
         pytest.skip(explain(error.errno or 0, Request(attributes=attributes), read_situation()))
 
 
@@ -31,11 +32,11 @@ def counted(*events: Attributes) -> Iterator[Callable[[], Reading]]:
     fds = [leader]
     try:
         fds += [opened(event, 0, -1, leader) for event in events[1:]]
-        _perf.enable(leader, True)
+        _perf.switch(leader, True, group=True)
         yield lambda: reading_of(leader, len(events))
     finally:
         for fd in reversed(fds):
-            _perf.close(fd)
+            os.close(fd)
 
 
 def reading_of(leader: int, count: int) -> Reading:

@@ -9,7 +9,7 @@ from setebench.results import Outcome
 from setebench.stats import decide
 from setebench.stats.candidates import compare
 from setebench.stats.estimate import Interval, over_epochs
-from setebench.stats.linear import bends, slopes
+from setebench.stats.linear import slopes
 
 
 @pytest.mark.parametrize("epochs", [4, 8])
@@ -42,13 +42,6 @@ def test_a_slope_forgets_what_comes_with_every_reading() -> None:
     amounts = np.array([1.0, 2.0, 4.0])
     counts = 17.0 + np.array([[3.0], [5.0]]) * amounts
     assert slopes(amounts, counts) == pytest.approx([3.0, 5.0])
-    assert bends(amounts, counts) == pytest.approx([0.0, 0.0])
-
-
-def test_a_count_that_grows_slower_than_the_work_bends() -> None:
-    amounts = np.array([1.0, 2.0, 4.0]) * 1000
-    assert bends(amounts, (amounts**0.9)[None, :])[0] < -0.05
-    assert np.isnan(bends(amounts, np.zeros((1, 3)))).all()
 
 
 def test_the_candidate_that_made_the_data_is_found_at_its_scale() -> None:

@@ -10,7 +10,7 @@ import click
 
 from setebench.cli.options import child_status_option, duration_option, program_argument
 from setebench.cli.output import Output
-from setebench.counters.counted import Counted, Run
+from setebench.counters.counted import Counted
 from setebench.errors import UsageError
 from setebench.report.counted import render
 
@@ -27,7 +27,6 @@ USUAL = "task_clock,page_fault,context_switch,cpu_migration"
     multiple=True,
     help=f"Roles or events, with commas between; may be repeated.  [default: {USUAL}]",
 )
-@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of runs.")
 @click.option(
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
@@ -55,7 +54,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     target.check()
     counted = _counted(options, ctx)
     target.deliver_beside(render(counted, target.form))
-    ctx.exit(counted.runs[-1].shell_status(options["child_status"]))
+    ctx.exit(counted.run.shell_status(options["child_status"]))
 
 
 def _target(options: dict[str, Any]) -> Output:
@@ -68,7 +67,7 @@ def _target(options: dict[str, Any]) -> Output:
 
 
 def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
-    """Count all runs, or fewer where the user ends one."""
+    """Count the run."""
     from setebench.native.perf.encode import Resolver, split_names
     from setebench.native.perf.program.run import Job, run_program
     from setebench.native.perf.program.start import NotStarted
@@ -80,14 +79,11 @@ def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
         limit=options["duration"],
     )
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    runs: list[Run] = []
     try:
-        while len(runs) < options["repeat"] and not any(run.ended_by for run in runs):
-            run, events = run_program(resolver.situation, job, command)
-            runs.append(run)
+        run, events = run_program(resolver.situation, job, command)
     except NotStarted as error:
         if not options["child_status"]:
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
-    return Counted(command=list(command), started=started, events=events, runs=runs)
+    return Counted(command=list(command), started=started, events=events, run=run)

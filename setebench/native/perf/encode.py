@@ -13,6 +13,7 @@ kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -115,8 +116,8 @@ def _refusal(wanted: Wanted) -> tuple[int, Request]:
     for term in wanted.terms:
         request = term.request(term.cpus[0] if term.cpus else None)
         try:
-            _perf.close(_perf.open_event(request.attributes, request.pid, request.cpu))
-        except _perf.PerfError as error:
+            os.close(_perf.open_event(request.attributes, request.pid, request.cpu))
+        except OSError as error:
             return error.errno or errno.EINVAL, request
     return 0, request
 

@@ -10,6 +10,7 @@ a group that finds no free counter says so when it is read. Counts are never sca
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -177,17 +178,17 @@ def counter_report() -> CounterReport:
     try:
         while len(fds) < MOST_COUNTERS:
             fds.append(_perf.open_event(BRANCHES))
-            _perf.enable(fds[-1])
+            _perf.switch(fds[-1], True)
             sum(range(100))  # some hundred branches
             reading = _perf.read_values(fds[-1], 1)
             if reading is None or not reading.values[0]:
                 silent = "the event opens but does not count: its counts would be zeros that mean nothing"
                 reason = no_counter(situation) if reading is None else silent
-                _perf.close(fds.pop())
+                os.close(fds.pop())
                 break
-    except _perf.PerfError as error:
+    except OSError as error:
         reason = explain(error.errno or 0, Request(attributes=BRANCHES), situation)
     finally:
         for fd in fds:
-            _perf.close(fd)
+            os.close(fd)
     return CounterReport(free=len(fds), reason=reason)

@@ -9,6 +9,7 @@ processes that inherited it, those that have ended too (perf_event_open(2), `inh
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
@@ -17,7 +18,7 @@ import msgspec
 
 from setebench.counters.protocol import Count
 from setebench.native.perf import _perf
-from setebench.native.perf.attributes import EVERYBODY, Flag
+from setebench.native.perf.attributes import Flag
 from setebench.native.perf.encode import Wanted, countable
 from setebench.native.perf.messages import Request, Situation, explain, no_counter
 
@@ -51,7 +52,7 @@ class OpenEvents:
         group = self._groups[-1] if joins else []
         try:
             fd = _perf.open_event(request.attributes, request.pid, request.cpu, group[0].fd if joins else -1)
-        except _perf.PerfError as error:
+        except OSError as error:
             if joins:
                 pinned = request.attributes.with_flags(Flag.PINNED)
                 return self.add(name, factor, msgspec.structs.replace(request, attributes=pinned))
@@ -72,7 +73,7 @@ class OpenEvents:
         """Let all groups count, or those of these names, or let them rest."""
         for leader in (group[0] for group in self._groups):
             if names is None or leader.name in names:
-                (_perf.enable if on else _perf.disable)(leader.fd, True)
+                _perf.switch(leader.fd, on, group=True)
 
     def read(self) -> dict[str, Count]:
         """Counts since the events began, by name, never scaled up; None with a reason where there is none."""
@@ -92,8 +93,8 @@ class OpenEvents:
         """Close every event, also where the kernel complains of one. May be called twice."""
         while self._groups:
             for member in reversed(self._groups.pop()):
-                with suppress(_perf.PerfError):
-                    _perf.close(member.fd)
+                with suppress(OSError):
+                    os.close(member.fd)
 
 
 def summed(name: str, parts: Iterable[tuple[float, int, int]], situation: Situation) -> Count:
@@ -104,38 +105,25 @@ def summed(name: str, parts: Iterable[tuple[float, int, int]], situation: Situat
     return Count(role=name, value=round(value), enabled=int(enabled), running=int(running))
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose events: those of a thread by number (0: the calling one), with all that it starts later where `inherit` is
-    set; `on_exec`: from its next exec on. With `cpu` whatever runs on that CPU instead."""
-
-    thread: int = 0
-    inherit: bool = False
-    on_exec: bool = False
-    cpu: int | None = None
-
-
 class Counters(OpenEvents):
-    """Open events of one target, all still at rest, each with a descriptor of its own. `wanted`: in the order and the
-    form in which they were opened. What can't be opened has a reason, and raises nothing."""
+    """Open events of a thread, all still at rest, each with a descriptor of its own. `wanted`: in the order and form in
+    which they were opened. What can't be opened has a reason, and raises nothing."""
 
-    def __init__(self, names: Sequence[Wanted], target: Target, situation: Situation) -> None:
+    def __init__(self, names: Sequence[Wanted], situation: Situation, thread: int = 0, flags: int = 0) -> None:
+        """Of `thread` (0: the calling one), with what it starts later where `flags` say `INHERIT`, from its next exec
+        on where they say `ENABLE_ON_EXEC`."""
         super().__init__(situation)
         # in the form that opens here: without the kernel's part, where this process has no right to it
-        self.wanted = [each if target.cpu is not None else countable(each, situation) for each in names]
+        self.wanted = [countable(each, situation) for each in names]
         self.user_only = {form.name for form, each in zip(self.wanted, names, strict=True) if form.terms != each.terms}
-        flags = Flag.INHERIT * target.inherit | Flag.ENABLE_ON_EXEC * target.on_exec
         for each in self.wanted:
             if each.reason:
                 self.failed[each.name] = Count(role=each.name, reason=each.reason)
             for term in each.terms:
-                request, cpus = term.request(target.cpu), term.cpus or ()
-                if target.cpu is None and term.cpus is None:
-                    request = Request(attributes=request.attributes.with_flags(flags), pid=target.thread)
-                for one in (msgspec.structs.replace(request, pid=EVERYBODY, cpu=cpu) for cpu in cpus):
-                    self.add(each.name, term.factor, one)
-                if not cpus:
+                own = Request(attributes=term.attributes.with_flags(Flag.DISABLED | flags), pid=thread)
+                for request in map(term.request, term.cpus) if term.cpus else (own,):
                     self.add(each.name, term.factor, request)
-        self._at_once = {each.name for each in self.wanted if not (target.on_exec and each.of_threads)}
+        self._at_once = {each.name for each in self.wanted if not (flags & Flag.ENABLE_ON_EXEC and each.of_threads)}
 
     def begin(self) -> None:
         """Let everything count, but for what waits for an exec."""

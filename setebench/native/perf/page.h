@@ -13,8 +13,9 @@
 #define setebench_barrier() __asm__ volatile("" ::: "memory")
 
 /* 1 and the count where the kernel lets this thread read the counter now, else 0. */
-static inline int setebench_page_count(const volatile struct perf_event_mmap_page *page, int64_t *count)
+static inline int setebench_page_count(const void *memory, int64_t *count)
 {
+    const volatile struct perf_event_mmap_page *page = memory;
     uint32_t sequence, index, low, high;
     int readable;
     do {
@@ -31,16 +32,6 @@ static inline int setebench_page_count(const volatile struct perf_event_mmap_pag
         setebench_barrier();
     } while (page->lock != sequence);
     return readable;
-}
-
-static inline uint64_t setebench_data_head(const volatile struct perf_event_mmap_page *page)
-{
-    return __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-}
-
-static inline void setebench_data_tail(volatile struct perf_event_mmap_page *page, uint64_t tail)
-{
-    __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -6,6 +6,7 @@ is opened with `SAMPLED`, so a sample has three words, and every other record en
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -104,14 +105,14 @@ class Sampler:
         event = msgspec.structs.replace(attributes, sample_type=SAMPLED, clockid=time.CLOCK_MONOTONIC)
         event = event.with_flags(Flag.SAMPLE_ID_ALL | Flag.USE_CLOCKID)
         try:
-            _perf.close(_perf.open_event(event, pid, cpus[0]))
-        except _perf.PerfError:
+            os.close(_perf.open_event(event, pid, cpus[0]))
+        except OSError:
             event = event.with_flags(USER_ONLY)
         try:
             for cpu in cpus:
                 self._fds.append(_perf.open_event(event, pid, cpu))
                 self._pages.append(_perf.Page(self._fds[-1], data_pages))
-        except _perf.PerfError as error:
+        except OSError as error:
             refused, number = len(self._fds) == len(self._pages), error.errno or 0
             self.close()
             why = explain(number, Request(attributes=event, pid=pid), read_situation())
@@ -131,4 +132,4 @@ class Sampler:
         while self._pages:
             self._pages.pop().close()
         while self._fds:
-            _perf.close(self._fds.pop())
+            os.close(self._fds.pop())

@@ -15,27 +15,22 @@ from setebench.sim.spec.pmu import Fault
 Sums = NDArray[np.int64]
 """Counts as a vector, of the words of `layout.EVENTS`."""
 
-COUNTER_BITS = 48
-SOON = 64
-"""A counter that overflows within a reading does so within its first so many events."""
-
 TURN_NOISE = 0.1
 """What an event that takes turns counts differs by up to this fraction from its part of the time: events are not
 spread evenly over it."""
 
 
 class Event(NamedTuple):
-    """Words whose sum is the event's count, those of it that hardware prefetchers and that stores cause, and what a
-    faulty event counts instead (whole fours in each cycle, or the waiting of chains too)."""
+    """Words whose sum is the event's count, those of it that hardware prefetchers cause, and what a faulty event counts
+    instead (whole fours in each cycle, or the waiting of chains too)."""
 
     counted: tuple[int, ...]
     prefetched: tuple[int, ...] = ()
-    stored: tuple[int, ...] = ()
     instead: tuple[int, ...] = ()
     each: int = 1
 
 
-_READS = Event((at.E_MEMORY_READS,), (at.E_MEMORY_READS_HARDWARE,), (at.E_MEMORY_READS_STORES,))
+_READS = Event((at.E_MEMORY_READS,), (at.E_MEMORY_READS_HARDWARE,))
 _REMOTE = Event((at.E_REMOTE_READS,), (at.E_REMOTE_READS_HARDWARE,))
 _WRITES = Event((at.E_MEMORY_WRITES,))
 
@@ -47,13 +42,11 @@ EVENTS = {
     "fp_op": Event((at.E_FP_OPS,)),
     "load_l1_miss": Event((at.E_LOAD_L1_MISSES,)),
     "load_fb_hit": Event((at.E_LOAD_IN_FLIGHT_HITS,)),
-    "l1d_fill": Event(
-        (at.E_L1_MISSES, at.E_L1_PREFETCH_MISSES, at.E_L1_HARDWARE), (at.E_L1_HARDWARE,), (at.E_L1_STORE_MISSES,)
-    ),
+    "l1d_fill": Event((at.E_L1_MISSES, at.E_L1_PREFETCH_MISSES, at.E_L1_HARDWARE), (at.E_L1_HARDWARE,)),
     "l1d_writeback": Event((at.E_L1_WRITEBACKS,)),
     "l2_rfo": Event((at.E_L1_STORE_MISSES, at.E_STORE_UPGRADES)),
     "l2_rfo_miss": Event((at.E_L2_STORE_MISSES,)),
-    "l2_fill": Event((at.E_L2_FILLS,), (at.E_L2_FILLS_HARDWARE,), (at.E_L2_STORE_MISSES,)),
+    "l2_fill": Event((at.E_L2_FILLS,), (at.E_L2_FILLS_HARDWARE,)),
     "l2_writeback": Event((at.E_L2_WRITEBACKS,)),
     "offcore_mem_read": _READS,
     "mem_read": _READS,
@@ -81,11 +74,9 @@ class Reading:
     def __init__(self, role: str, faults: tuple[Fault, ...], turns: float, rng: np.random.Generator) -> None:
         self._amounts: dict[str, float] = {fault.kind: fault.amount for fault in faults}
         self._event = EVENTS[next((fault.role for fault in faults if fault.role), role)]
-        luck, place, negative, noise = rng.random(4)
-        self._overflows_at = 1 + int(place * SOON) if luck < self._amounts.get("wraps", 0.0) else 0
-        self._negative = negative < 0.5
         self.fraction = turns * self._amounts.get("multiplexed", 1.0)
-        self._seen = 1.0 if self.fraction == 1.0 else self.fraction * (1.0 + TURN_NOISE * (2.0 * noise - 1.0))
+        noise = 1.0 + TURN_NOISE * (2.0 * rng.random() - 1.0)
+        self._seen = 1.0 if self.fraction == 1.0 else self.fraction * noise
 
     def value(self, alone: Sums, beside: Sums) -> int | None:
         """What reading the event gives for what was counted of lone threads and of those beside a running sibling
@@ -93,18 +84,10 @@ class Reading:
         amounts, event = self._amounts, self._event
         if "no_counter" in amounts:
             return None
-        if "zero" in amounts:
-            return 0
         seen = alone + (1.0 - amounts.get("undercounts_smt", 0.0)) * beside
         instead = "floor_per_cycle" in amounts or "includes_other_stalls" in amounts
         count = seen[list(event.instead if instead and event.instead else event.counted)].sum()
-        for kind, words in (("misses_prefetches", event.prefetched), ("no_stores", event.stored)):
-            count -= seen[list(words)].sum() if kind in amounts else 0.0
+        count -= seen[list(event.prefetched)].sum() if "misses_prefetches" in amounts else 0.0
         count = max(0.0, count * event.each) + amounts.get("background", 0.0) * seen[at.E_CYCLES]
-        count = count ** amounts.get("nonlinear", 1.0) * amounts.get("scaled", 1.0)
-        return self._wrapped(math.floor(count * self._seen + 0.5))
-
-    def _wrapped(self, count: int) -> int:
-        if not self._overflows_at or count < self._overflows_at:
-            return count
-        return count - (1 << COUNTER_BITS) + (0 if self._negative else 1 << 64)
+        count *= 0.0 if "zero" in amounts else amounts.get("scaled", 1.0)
+        return math.floor(float(count) * self._seen + 0.5)

@@ -24,7 +24,7 @@ MISTAKEN_FOR = (
 )
 """Roles of one direction, and those of it that an event may count instead."""
 
-EVERYWHERE = ("zero", "scaled", "wraps", "multiplexed", "nonlinear", "no_counter")
+EVERYWHERE = ("zero", "scaled", "multiplexed", "no_counter")
 FLOOR = 4
 
 
@@ -41,7 +41,6 @@ def shown_faults(machine: spec.Machine, role: str, counted: str = "") -> tuple[s
         "misses_prefetches": role in READS + REMOTE and prefetches_come(machine, counted or role),
         "includes_other_stalls": role in ("stall_l1d_miss", "stall_load_any"),
         "undercounts_smt": several and of_memory and known.scope is Scope.THREAD and role != "hitm_local",
-        "no_stores": role in READS and role != "home_read",
     }
     return (*EVERYWHERE, *(kind for kind, holds in rules.items() if holds))
 

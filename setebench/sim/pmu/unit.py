@@ -26,17 +26,16 @@ NO_REGISTER = "no counter was free for it: the read returned 0 bytes"
 
 
 def _none() -> Sums:
-    return np.zeros(at.EVENT_WORDS, dtype=np.int64)
+    return np.zeros((2, at.EVENT_WORDS), dtype=np.int64)
 
 
 @dataclass
 class _Counting:
-    """Events that are open, and all that was counted since: by lone threads, by those beside a running sibling thread,
-    and how long they ran, all together."""
+    """Events that are open, and all that was counted since: by lone threads (row 0), by those beside a running sibling
+    thread (row 1), and how long they ran, all together."""
 
     readings: dict[str, Reading]
-    alone: Sums = field(default_factory=_none)
-    beside: Sums = field(default_factory=_none)
+    sums: Sums = field(default_factory=_none)
     nanoseconds: int = 0
 
 
@@ -64,10 +63,11 @@ class SimulatedPmu:
     def open(self, roles: Sequence[str]) -> int:
         """Count these roles from now on; returns the number of this counting. More roles than the PMU has registers
         take turns."""
-        number, pmu = next(self._numbers), self._machine.pmu
-        turns = 1.0 if pmu is None else min(1.0, pmu.registers / max(len(roles), 1))
-        faults: dict[str, tuple[spec.Fault, ...]] = {} if pmu is None else {str(k): v for k, v in pmu.events.items()}
-        readings = {role: Reading(role, faults[role], turns, self._rng) for role in roles if faults}
+        number, pmu, readings = next(self._numbers), self._machine.pmu, {}
+        if pmu is not None:
+            turns = min(1.0, pmu.registers / max(len(roles), 1))
+            faults: dict[str, tuple[spec.Fault, ...]] = dict(pmu.events.items())
+            readings = {role: Reading(role, faults[role], turns, self._rng) for role in roles}
         self._open[number] = _Counting(readings)
         self._arrays.c[at.C_COUNTING] = pmu is not None
         return number
@@ -88,42 +88,38 @@ class SimulatedPmu:
             yield
             return
         cores, clock = self._machine.core.cores, self._machine.clock
-        shared = {cpu % cores for cpu in cpus if any(other % cores == cpu % cores and other != cpu for other in cpus)}
-        parts = ({cpu % cores for cpu in cpus} - shared, shared)
-        before = [self._so_far(part) for part in parts]
-        began = int(self._arrays.s[at.S_NOW])
+        used = [cpu % cores for cpu in cpus]
+        before, began = self._so_far(), int(self._arrays.s[at.S_NOW])
         try:
             yield
         finally:
-            alone, beside = (self._so_far(part) - old for part, old in zip(parts, before, strict=True))
+            passed = self._so_far() - before
+            parts = ([core for core in {*used} if (used.count(core) > 1) == beside] for beside in (False, True))
             cycles = (int(self._arrays.s[at.S_NOW]) - began) / at.UNIT
             nanoseconds = round(cycles * clock.ticks_per_cycle / clock.ticks_per_second * 1e9) * len(cpus)
+            sums = np.array([passed[sorted(part)].sum(axis=0) for part in parts])
             for counting in self._open.values():
-                counting.alone += alone
-                counting.beside += beside
+                counting.sums += sums
                 counting.nanoseconds += nanoseconds
 
     def checked(self, roles: Iterable[str]) -> tuple[str, ...]:
         """These roles, each once. Raises `UsageError` for one that there is no event for."""
-        known = self.event_roles()
-        wanted = tuple(dict.fromkeys(roles))
+        known, wanted = self.event_roles(), tuple(dict.fromkeys(roles))
         for role in wanted:
             if role not in known:
                 raise UsageError(f"{self._machine.name} has no event for {role!r}; it has {', '.join(known)}")
         return wanted
 
-    def _so_far(self, cores: Collection[int]) -> Sums:
-        """Everything that was counted until now on these cores."""
-        first = int(self._arrays.c[at.C_EVENTS])
-        counts = self._arrays.s[first : first + self._machine.core.cores * at.EVENT_WORDS].reshape(-1, at.EVENT_WORDS)
-        total: Sums = counts[sorted(cores)].sum(axis=0)
-        return total
+    def _so_far(self) -> Sums:
+        """Everything that was counted until now, shape (cores, words)."""
+        first, count = int(self._arrays.c[at.C_EVENTS]), self._machine.core.cores * at.EVENT_WORDS
+        return self._arrays.s[first : first + count].reshape(-1, at.EVENT_WORDS).astype(np.int64)
 
     def _count(self, counting: _Counting, role: str) -> Count:
         if role not in counting.readings:
             return Count(role=role, reason=ABSENT)
         reading = counting.readings[role]
-        value, enabled = reading.value(counting.alone, counting.beside), counting.nanoseconds
+        value, enabled = reading.value(*counting.sums), counting.nanoseconds
         if value is None:
             return Count(role=role, reason=NO_REGISTER, enabled=enabled)
         return Count(role=role, value=value, enabled=enabled, running=round(enabled * reading.fraction))

@@ -263,11 +263,9 @@ RANGES: dict[str, Any] = {
     "pmu_faulty": 0.5,
     "pmu_second": 0.3,  # of faulty events, with another fault
     "pmu.scaled": (0.5, 2.0, 3.0, 4.0, 8.0, 16.0, 0.62, 0.8, 0.97, 0.98, 1.02, 1.04, 1.25),  # 1 to 4 % are hard to see
-    "pmu.wraps": [0.3, 0.6],
     "pmu.multiplexed": [0.33, 0.5],
     "pmu.undercounts_smt": [0.02, 0.4],
     "pmu.background": [0.01, 0.3],
-    "pmu.nonlinear": [0.8, 0.92],
 }
 
 

@@ -13,14 +13,11 @@ FaultKind = Literal[
     "scaled",
     "floor_per_cycle",
     "other_level",
-    "wraps",
     "multiplexed",
     "misses_prefetches",
     "includes_other_stalls",
     "undercounts_smt",
-    "no_stores",
     "background",
-    "nonlinear",
     "no_counter",
 ]
 OtherRole = Literal[
@@ -65,13 +62,11 @@ class Fault(Table, frozen=True, kw_only=True):
     """What an event of a PMU does wrong.
 
     `zero`: it counts nothing. `scaled`: `amount` times what it should. `floor_per_cycle`: one for every four misses in
-    flight in a cycle, so nothing below four. `other_level`: the lines of another `role`. `wraps`: a counter of 48 bits
-    that overflows in `amount` of its readings, which are then negative or near 2^64. `multiplexed`: it has a register
-    for `amount` of the time. `misses_prefetches`: lines that hardware prefetchers bring are left out.
+    flight in a cycle, so nothing below four. `other_level`: the lines of another `role`. `multiplexed`: it has a
+    register for `amount` of the time. `misses_prefetches`: lines that hardware prefetchers bring are left out.
     `includes_other_stalls`: cycles without execution in which instructions wait for each other are counted as well.
-    `undercounts_smt`: it loses `amount` of what happens while a sibling thread runs. `no_stores`: lines fetched to be
-    written are left out. `background`: it counts `amount` events a cycle whatever happens. `nonlinear`: the count to
-    the power of `amount`. `no_counter`: there is never a register for it.
+    `undercounts_smt`: it loses `amount` of what happens while a sibling thread runs. `background`: it counts `amount`
+    events a cycle whatever happens. `no_counter`: there is never a register for it.
     """
 
     kind: Annotated[FaultKind, says("what is wrong")]

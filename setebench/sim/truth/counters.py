@@ -11,19 +11,11 @@ from setebench.sim import spec
 from setebench.sim.pmu.faults import counted_role, level_of, prefetches_come, roles_that_count, shown_faults
 from setebench.sim.truth.finding import exact
 
-SPECIAL = {
-    "no_counter": Kind.UNAVAILABLE,
-    **dict.fromkeys(("no_stores", "background", "nonlinear"), Kind.UNTRUSTED),
-}
+SPECIAL = {"no_counter": Kind.UNAVAILABLE, "background": Kind.UNTRUSTED}
 """Faults whose verdict has another name."""
 
-HIDING = (
-    (Kind.UNAVAILABLE, {Kind.UNAVAILABLE}),
-    (Kind.ZERO, {Kind.ZERO}),
-    (Kind.MULTIPLEXED, {Kind.MULTIPLEXED}),
-    (Kind.UNTRUSTED, {Kind.UNTRUSTED, Kind.WRAPS}),
-)
-"""Verdicts beside which no other can be found, but those that stay: the first of these that holds counts."""
+HIDING = (Kind.UNAVAILABLE, Kind.ZERO, Kind.MULTIPLEXED, Kind.UNTRUSTED)
+"""Verdicts beside which no other can be found: the first of these that holds counts."""
 
 
 def counters(machine: spec.Machine) -> Iterator[Finding]:
@@ -33,7 +25,7 @@ def counters(machine: spec.Machine) -> Iterator[Finding]:
         if role in events:
             kinds = verdict_of(machine, role, events[role])
             yield exact(f"counter.{role}.verdict", [str(kind) for kind in kinds], "list")
-            if not {kind for kind, _ in HIDING} & set(kinds):
+            if not {*HIDING} & {*kinds}:
                 yield from _details(machine, role, events[role], kinds)
 
 
@@ -50,8 +42,8 @@ def verdict_of(machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...])
     verdicts are listed."""
     shown = shown_faults(machine, role, counted_role(role, faults))
     kinds = {SPECIAL.get(fault.kind) or Kind(fault.kind) for fault in faults if fault.kind in shown}
-    stays = next((stays for hiding, stays in HIDING if hiding in kinds), kinds)
-    return tuple(kind for kind in Kind if kind in kinds & stays) or (Kind.TRUSTED,)
+    hiding = next((kind for kind in HIDING if kind in kinds), None)
+    return (hiding,) if hiding else tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,)
 
 
 def _details(

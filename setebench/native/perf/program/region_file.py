@@ -110,7 +110,7 @@ class RegionFile:
             reason = reason or (self._why(errors[place], term) if errors[place] else "")
         if reason:
             return Count(role=name, reason=reason)
-        parts = [(sums[3 * at] * term.factor, sums[3 * at + 1], sums[3 * at + 2]) for at, term in terms]
+        parts = [(sums[3 * at + 2] * term.factor, sums[3 * at], sums[3 * at + 1]) for at, term in terms]
         return summed(name, parts, self._situation)
 
     def _why(self, error: int, term: Term) -> str:

@@ -19,16 +19,15 @@ import msgspec
 from setebench.counters.counted import Event, Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
+from setebench.native.perf.attributes import Flag
 from setebench.native.perf.encode import Wanted
 from setebench.native.perf.messages import Situation
-from setebench.native.perf.opened import Counters, Target
+from setebench.native.perf.opened import Counters
 from setebench.native.perf.program.region_file import VARIABLE, RegionFile
 from setebench.native.perf.program.start import Held, gets_other_rights
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals by which a user ends what runs."""
-GRACE = 5.0
-"""Seconds between a signal that should end a program and the next stronger one."""
 POLL = 0.5
 """Seconds: a child's end is signalled, unless a thread of a program that embeds us takes the signal."""
 OTHER_RIGHTS = "{!r} runs with other rights than yours, and the kernel counts no such program: count it as its own user"
@@ -66,7 +65,7 @@ def run_program(
         environment = {**os.environ, VARIABLE: regions.path}
         with (
             Held(command, environment, mask) as held,
-            Counters(job.wanted, Target(thread=held.process, inherit=True, on_exec=True), situation) as counters,
+            Counters(job.wanted, situation, held.process, Flag.INHERIT | Flag.ENABLE_ON_EXEC) as counters,
         ):
             if len(counters.failed) == len(job.wanted):
                 names = ", ".join(each.name for each in job.wanted[:6])
@@ -140,7 +139,6 @@ class Watch:
         self._begin = time.monotonic()
         self._ended_by = 0
         self._strength = 0
-        self._stronger_at = inf
 
     def until_end(self, job: Job, tick: Callable[[float], None]) -> dict[str, Any]:
         """Wait for the end of the program, which is sent stronger and stronger signals from the job's limit on or once
@@ -157,13 +155,13 @@ class Watch:
                 code, by = os.waitstatus_to_exitcode(status), self._ended_by or (late.si_signo if late else 0)
                 how = {"status": code, "signal": None} if code >= 0 else {"status": None, "signal": -code}
                 return {"elapsed": now - self._begin, "ended_by": by, **how}
-            if now >= min(limit, self._stronger_at):
+            if now >= limit:
                 limit = inf
                 self._end(signal.SIGTERM)
             if job.interval is not None and now >= due:
                 tick(now - self._begin)
                 due += job.interval * (1 + (now - due) // job.interval)
-            self._wait(min(limit, due, self._stronger_at) - time.monotonic())
+            self._wait(min(limit, due) - time.monotonic())
 
     def _wait(self, seconds: float) -> None:
         """Wait for a signal, so long at most, and pass it on where the program has not got it itself."""
@@ -176,10 +174,8 @@ class Watch:
             self._end(taken.si_signo)
         else:
             self._strength = 1
-            self._stronger_at = time.monotonic() + GRACE
 
     def _end(self, first: int) -> None:
         """Send the program the next stronger signal: as we got it, then to terminate, then to kill."""
         os.kill(self._process, (first, signal.SIGTERM, signal.SIGKILL)[min(self._strength, 2)])
         self._strength += 1
-        self._stronger_at = time.monotonic() + GRACE
