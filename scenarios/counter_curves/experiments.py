@@ -18,20 +18,18 @@ import numpy as np
 from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
-from setebench.experiments.calibrate import quick_cycles_per_tick
-from setebench.experiments.lines.layout import lay, span_bytes
 from setebench.kernels import BLOCK_BYTES, array_spacing
-from setebench.machine import Region, Ticks, run_on
+from setebench.machine import Region, run_on
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 
 READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
-STALL_ROLES = ("no_execute", "stall_l1d_miss", "stall_load_any", "stall_store_buffer", "fb_full", "sq_full")
 STREAM_ROLES = (
     *("l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "l1d_writeback", "l2_writeback"),
-    *("mem_read", "offcore_mem_read", "mem_write", *STALL_ROLES),
+    *("mem_read", "offcore_mem_read", "mem_write"),
+    *("no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
 )
 ARRAY = Base("array")
 LATENCIES = ("l1_miss_latency", "load_miss_latency")
@@ -49,7 +47,6 @@ class Params:
     smallest_bytes: int = 8192  # of working sets: any first cache holds it
     largest_bytes: int = 64 << 20  # twice the part of a last cache that a core of today has
     lines: int = 1 << 20  # that a point of a working set passes over: in the largest one once
-    steps: int = 1024  # of a chase between two starts of its loop
     point_seconds: float = 0.01  # of the user's time, for one point
     least_lines: int = 1 << 12  # passed over all the same: fewer are lost beside what surrounds them
     little_more: float = 1.03  # a rate that one thread more raises by less than this is the highest
@@ -61,15 +58,14 @@ class Params:
 
     def within(self, lines_per_second: float) -> Params:
         """These, so that a point takes no longer than it may on a machine that passes so many lines in a second of the
-        user's time. 64 points pass over the largest set, and 64 lines of a point stand for a round or a step, which
-        several threads make again and again."""
+        user's time. 64 points pass over the largest set, and 64 lines of a point stand for a round, which several
+        threads make again and again."""
         lines = int(max(self.point_seconds * lines_per_second, self.least_lines))
         return replace(
             self,
             largest_bytes=min(self.largest_bytes, max(64 * 64 * lines, self.smallest_bytes)),
             lines=min(self.lines, lines),
             rounds=min(self.rounds, max(lines // 64, 1)),
-            steps=min(self.steps, max(lines // 64, 1)),
         )
 
 
@@ -168,29 +164,3 @@ def streams(context: Context, params: Params) -> Iterator[Point]:
             run = partial(machine.run, Probe().repeat(count, body).fence(), placements, cpu=context.cpu)
             run()
             yield {"kernel": kernel, "bytes": size, **_per(counted(machine, roles, run)[0], count * size / line)}
-
-
-def chases(context: Context, params: Params) -> Iterator[Point]:
-    """Cycles of each stall role per step of a chase, alone and with 24 multiplications, by working set."""
-    machine, roles = context.machine, countable(context.machine, STALL_ROLES)
-    turns = max(2, params.lines // 16 // params.steps)
-    done = turns * params.steps
-    with context.memory(span_bytes(params.largest_bytes, context.line_size)) as region:
-        for size in _sizes(params):
-            context.progress(f"chase over {size >> 10} KiB")
-            rng = context.rng(size)
-            order = lay(region, size, rng).order
-            machine.link(region, order)
-            machine.run(Probe().chase(ARRAY, len(order)), {ARRAY: np.repeat(order[:1], 2)}, cpu=context.cpu)
-            # each run goes on where the last one ended, or its first lines would be nearer the second time
-            steps = np.arange(turns) * params.steps
-            starts = (order[(begin + steps) % len(order)] for begin in itertools.count(0, done))
-            for work in ("", "free", "chained"):
-                probe = Probe().start(0, dither=False).chase(ARRAY, params.steps, work=work).stop(0)
-
-                def run(probe: Probe = probe, starts: Iterator[Any] = starts) -> Ticks:
-                    return machine.run(probe, {ARRAY: next(starts)}, cpu=context.cpu)
-
-                counts, ticks = counted(machine, roles, run)
-                elapsed = float(np.median([each.sum() for each in ticks])) * quick_cycles_per_tick(context) / done
-                yield {"work": work, "bytes": size, "time of a step": [elapsed], **_per(counts, done)}

@@ -12,7 +12,7 @@ from setebench.errors import SetebenchError
 from setebench.report.plots.plot import new_figure, size_axis, style
 from setebench.scenario import Context
 
-from .experiments import LATENCIES, Params, Point, chases, reader, streams
+from .experiments import LATENCIES, Params, Point, reader, streams
 
 if TYPE_CHECKING:  # only loaded for a plot
     from matplotlib.figure import Figure as Picture
@@ -32,9 +32,6 @@ class Figure:
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
-_STALLS = ("no_execute", "stall_l1d_miss", "stall_load_any")
-
-
 def _over_load(title: str, y: Sequence[str], by: str = "") -> Figure:
     labels = ("lines read (GB/s)", "latency (cycles)")
     return Figure(title=title, experiment=reader, x="gb_per_s", y=tuple(y), labels=labels, by=by)
@@ -43,12 +40,6 @@ def _over_load(title: str, y: Sequence[str], by: str = "") -> Figure:
 def _streamed(title: str, *roles: str, kernels: Sequence[str] = ("load", "store")) -> Figure:
     labels, only = ("working set (bytes, log scale)", "events per line used"), {"kernel": kernels}
     return Figure(title=title, experiment=streams, x="bytes", y=roles, labels=labels, by="kernel", only=only)
-
-
-def _chased(title: str, *works: str) -> Figure:
-    y, only = ("time of a step", *_STALLS), {"work": works}
-    labels = ("working set (bytes, log scale)", "cycles per step")
-    return Figure(title=title, experiment=chases, x="bytes", y=y, labels=labels, by="work", only=only)
 
 
 FIGURES = {
@@ -60,9 +51,9 @@ FIGURES = {
     "molka-5": _streamed(
         "Lines that are written back", "l1d_writeback", "l2_writeback", "mem_write", kernels=("store",)
     ),
-    "molka-7": _chased("Stalls of a chase", ""),
-    "molka-8": _chased("Stalls of a chase with 24 multiplications a step", "free", "chained"),
-    "molka-9": _streamed("Stalls of streams (cycles)", *_STALLS[:2], "stall_store_buffer", "fb_full", "sq_full"),
+    "molka-9": _streamed(
+        "Stalls of streams (cycles)", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"
+    ),
 }
 
 

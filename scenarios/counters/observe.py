@@ -94,17 +94,16 @@ class Evidence:
         amounts = np.array(self.params.amounts, dtype=np.float64) * self.workloads[name].unit
         return slopes(amounts, values[name][whole])
 
-    def table(self) -> dict[str, dict[str, dict[str, float | None]]]:
-        """By role and workload: events per piece of work, what it should be (None where that is not known), the spread
-        between epochs, and the cycles that it took where they were timed."""
-        return {role: {name: self._row(role, name) for name in each.counts} for role, each in self.roles.items()}
-
-    def _row(self, role: str, name: str) -> dict[str, float | None]:
-        found, known = self.events(role, name), self.workloads[name].expected.get(role)
-        if not len(found):
-            return {"events": None, "known": known, "spread": None, "cycles": None}
-        cycles = float(self.cycles(role, name).mean())
-        return {"events": float(found.mean()), "known": known, "spread": float(found.std()), "cycles": cycles}
+    def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
+        """By role and workload: events per piece of work by epoch, and what it should be (None where that is not
+        known)."""
+        return {
+            role: {
+                name: {"events": self.events(role, name).tolist(), "known": self.workloads[name].expected.get(role)}
+                for name in each.counts
+            }
+            for role, each in self.roles.items()
+        }
 
     def observe(self, context: Context, roles: tuple[str, ...], epoch: int) -> None:
         """One more epoch of some of the roles: all of their workloads, in an order of its own. The machine must be a

@@ -40,17 +40,18 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return self.end - self.begin
 
 
-class RegionCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one thread counted in one region: `calls` begins, of which `unended` had no end and are not in the counts,
-    and `seconds` between the outermost begins and their ends."""
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """What one thread counted in one region, or all `threads` together: `calls` begins, of which `unended` had no end
+    and are not in the counts, and `seconds` between the outermost begins and their ends."""
 
     name: str
     calls: int
     unended: int
     seconds: float
-    process: int
-    thread: int
     counts: dict[str, Count]
+    process: int = 0
+    thread: int = 0
+    threads: list[Region] = []
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     ended_by: int
     counts: dict[str, Count]
     intervals: list[Interval] = []
-    regions: list[RegionCounts] = []
+    regions: list[Region] = []
     notes: list[str] = []
 
     def shell_status(self, child_status: bool) -> int:
@@ -113,18 +114,7 @@ def total(counts: Iterable[Count]) -> Count:
     )
 
 
-class Region(msgspec.Struct, frozen=True, kw_only=True):
-    """One region over all threads and processes that entered it: sums of what each thread counted."""
-
-    name: str
-    calls: int
-    unended: int
-    seconds: float
-    counts: dict[str, Count]
-    threads: list[RegionCounts]
-
-
-def regions(found: Sequence[RegionCounts]) -> list[Region]:
+def regions(found: Sequence[Region]) -> list[Region]:
     """Records of threads, put together by region in the order of the first of each."""
     threads = {each.name: [other for other in found if other.name == each.name] for each in found}
     return [

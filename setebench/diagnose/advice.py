@@ -50,6 +50,14 @@ class Rule(NamedTuple):
 
 Values = Mapping[str, float]
 
+
+def _often(name: str, limit: float, remedy: str) -> Rule:
+    """What the kernel did at least so often in a second of CPU time."""
+    words = f"{{{name}:.0f}} {name.replace('_', ' ')} in {{cpu_time:.3g}} s of CPU time: {remedy}"
+    rests_on = (f"diagnose.{name}", "diagnose.cpu_time")
+    return Rule(lambda v: v[name] >= limit * max(v["cpu_time"], LIMITS.least_seconds), words, rests_on)
+
+
 RULES = (
     Rule(
         lambda v: v["memory_bandwidth"] >= LIMITS.worth_percent,
@@ -96,21 +104,9 @@ RULES = (
         "give each thread's data lines of its own (the figure is qualitative)",
         ("diagnose.false_sharing",),
     ),
-    Rule(
-        lambda v: v["page_faults"] >= LIMITS.faults_per_second * max(v["cpu_time"], LIMITS.least_seconds),
-        "{page_faults:.0f} page faults: use memory again, touch it in larger pages (madvise), or map it once",
-        ("diagnose.page_faults", "diagnose.cpu_time"),
-    ),
-    Rule(
-        lambda v: v["context_switches"] >= LIMITS.switches_per_second * max(v["cpu_time"], LIMITS.least_seconds),
-        "{context_switches:.0f} context switches: wait less often (larger pieces), or spin briefly first",
-        ("diagnose.context_switches", "diagnose.cpu_time"),
-    ),
-    Rule(
-        lambda v: v["cpu_migrations"] >= LIMITS.migrations_per_second * max(v["cpu_time"], LIMITS.least_seconds),
-        "{cpu_migrations:.0f} migrations: bind threads to CPUs, so that their caches stay warm",
-        ("diagnose.cpu_migrations", "diagnose.cpu_time"),
-    ),
+    _often("page_faults", LIMITS.faults_per_second, "touch memory again, or in larger pages (madvise), or map it once"),
+    _often("context_switches", LIMITS.switches_per_second, "wait less often (larger pieces), or spin briefly first"),
+    _often("cpu_migrations", LIMITS.migrations_per_second, "bind threads to CPUs, so that their caches stay warm"),
     Rule(
         lambda v: v["elapsed"] >= LIMITS.least_seconds and 100 * v["cpu_time"] < LIMITS.idle_percent * v["elapsed"],
         "the program was on a CPU for {cpu_time:.3g} of {elapsed:.3g} s only: it sleeps, waits for others, or has to "

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS
@@ -23,17 +21,8 @@ MOST_SPOTS = 12
 """Functions that are listed; what others took is under "other"."""
 OTHER = "other"
 
-
-class Spot(msgspec.Struct, frozen=True, kw_only=True):
-    """One function: its part of the weighted time of all samples, their number, the CPU seconds that they stand for,
-    and the line that most of them name."""
-
-    function: str
-    object: str
-    line: str
-    fraction: float
-    samples: int
-    seconds: float
+Spot = dict[str, Any]
+"""One function, as `spots` describes it."""
 
 
 def diagnosed(
@@ -68,7 +57,8 @@ def _where(timeline: Timeline, each: Sequence[Figures], part: str) -> str:
     listed = spots(timeline, percent if any(value is not None for value in percent) else None)
     if not listed:
         return ""
-    return f", most of them in {listed[0].function}" + (f" ({listed[0].line})" if listed[0].line else "")
+    function, line = listed[0]["function"], listed[0]["line"]
+    return f", most of them in {function}" + (f" ({line})" if line else "")
 
 
 def evidence(timeline: Timeline, each: Sequence[Figures], basis: Basis) -> dict[str, Any]:
@@ -115,34 +105,28 @@ def _value(interval: Interval, role: str) -> int | None:
 
 
 def spots(timeline: Timeline, weights: Sequence[float | None] | None = None) -> list[Spot]:
-    """Functions by the time that was spent in them, the longest first. With `weights` the time of an interval counts
-    for so much (Helm and Taura 2019, section 7: counters say when, samples taken in these intervals say where). Empty
-    where all weights are 0 or unknown."""
-    seconds, samples = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    """Functions by the time that was spent in them, the longest first: their part of the weighted time of all samples,
+    their number, the CPU seconds that they stand for, and the line that most of them name. With `weights` the time of
+    an interval counts for so much (Helm and Taura 2019, section 7: counters say when, samples taken in these intervals
+    say where). Empty where all weights are 0 or unknown."""
+    found: dict[tuple[str, str], Spot] = {}
     lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for hit in timeline.hits:
         if weight := 1.0 if weights is None else weights[hit.interval]:
             key = (hit.function, hit.object)
-            samples[key] += hit.samples
-            seconds[key] += hit.seconds * weight  # type: ignore[assignment]  # a counter of any numbers
+            spot = found.setdefault(key, {"function": key[0], "object": key[1], "samples": 0, "seconds": 0.0})
+            spot["samples"] += hit.samples
+            spot["seconds"] += hit.seconds * weight
             lines[key][hit.line] += hit.samples if hit.line else 0
-    whole = seconds.total()
-    return [
-        Spot(
-            function=key[0],
-            object=key[1],
-            line=lines[key].most_common(1)[0][0],
-            fraction=own / whole,
-            samples=samples[key],
-            seconds=own,
-        )
-        for key, own in seconds.most_common()
-    ]
+    whole = sum(spot["seconds"] for spot in found.values())
+    for key, spot in found.items():
+        spot |= {"line": lines[key].most_common(1)[0][0], "fraction": spot["seconds"] / whole}
+    return sorted(found.values(), key=lambda spot: -spot["seconds"])
 
 
 def _by_interval(timeline: Timeline, listed: Iterable[Spot]) -> dict[str, list[float]]:
     """Seconds of CPU time in each interval, by function; what is in no listed spot is under "other"."""
-    named = {(spot.function, spot.object) for spot in listed}
+    named = {(spot["function"], spot["object"]) for spot in listed}
     found = {name: [0.0] * len(timeline.intervals) for name in (*(function for function, _ in named), OTHER)}
     for hit in timeline.hits:
         found[hit.function if (hit.function, hit.object) in named else OTHER][hit.interval] += hit.seconds

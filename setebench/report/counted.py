@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
+from setebench.counters.counted import SCHEMA, Counted, Event, Region, Run, regions
 from setebench.counters.protocol import Count
 from setebench.report.text import csv_table, in_columns
 from setebench.text import visible
@@ -75,7 +75,7 @@ def _region(region: Region) -> dict[str, Any]:
     return {"name": region.name, **_within(region), "threads": threads}
 
 
-def _within(region: Region | RegionCounts) -> dict[str, Any]:
+def _within(region: Region) -> dict[str, Any]:
     shown = {name: getattr(region, name) for name in ("calls", "unended", "seconds")}
     return {**shown, "counts": _counts(region.counts)}
 
@@ -168,7 +168,7 @@ def _regions(events: Sequence[Event], run: Run) -> str:
     return _grid(rows, ["region", "calls", "seconds", *(event.name for event in events)])
 
 
-def _region_row(name: str, events: Sequence[Event], region: Region | RegionCounts) -> list[str]:
+def _region_row(name: str, events: Sequence[Event], region: Region) -> list[str]:
     counts = (_shown(region.counts[event.name]) for event in events)
     return [name, f"{region.calls:,}", f"{region.seconds:.6f}", *counts]
 

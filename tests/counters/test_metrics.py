@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.counters.counted import Counted, Event, Interval, RegionCounts, Run
+from setebench.counters.counted import Counted, Event, Interval, Region, Run
 from setebench.counters.metrics import (
     DEFINITIONS,
     PARTS,
@@ -127,9 +127,9 @@ EVENTS = [
 ]
 
 
-def _region(thread: int, value: int, name: str = "solve") -> RegionCounts:
+def _region(thread: int, value: int, name: str = "solve") -> Region:
     counts = {**COUNTS, "load": Count(role="load", value=value, enabled=9, running=9)}
-    return RegionCounts(name=name, calls=2, unended=thread - 5, seconds=0.5, process=5, thread=thread, counts=counts)
+    return Region(name=name, calls=2, unended=thread - 5, seconds=0.5, process=5, thread=thread, counts=counts)
 
 
 def _run(**changes: Any) -> Run:

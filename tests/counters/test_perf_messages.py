@@ -10,9 +10,7 @@ import pytest
 from trees import write_tree
 
 from setebench.doctor import Check, CounterReport, Measured, checks
-from setebench.host.access import Access
 from setebench.host.environment import Environment, Hypervisor, read_environment
-from setebench.host.event_sources import EventSources
 from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
@@ -102,14 +100,6 @@ def found(environment: Environment, counters: CounterReport = RECORDED) -> dict[
     return {name: every[name] for name in NAMES}
 
 
-def of(level: int | None = None, counters: CounterReport = RECORDED, **events: object) -> dict[str, Check]:
-    empty = read_environment(MACHINES / "nowhere")
-    known = msgspec.structs.replace(
-        empty, access=Access(perf_event_paranoid=level), events=msgspec.convert(events, EventSources)
-    )
-    return found(known, counters)
-
-
 def test_a_desktop_with_a_pmu() -> None:
     desktop = found(read_environment(MACHINES / "intel_desktop"))
     assert [check.status.value for check in desktop.values()] == ["good", "note", "unknown", "note", "good", "good"]
@@ -119,10 +109,3 @@ def test_a_desktop_with_a_pmu() -> None:
     assert "nmi_watchdog=0" in desktop["NMI watchdog"].advice
     assert desktop["precise samples"].found == "PEBS, level 3"
     assert "recorded" in desktop["free counters"].found
-
-
-def test_a_guest_without_one() -> None:
-    guest = found(read_environment(MACHINES / "epyc_guest"), CounterReport(free=0, reason="no PMU"))
-    assert [check.status.value for check in guest.values()] == ["note", "good", "note", "good", "note", "note"]
-    assert guest["free counters"].found == "none, no PMU"
-    assert guest["counting rights"].found == "perf_event_paranoid 2, CAP_PERFMON"

@@ -91,8 +91,8 @@ def two_phases() -> Timeline:
 def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
     observed = two_phases()
     listed = spots(observed, [10.0] * 10 + [90.0] * 10)
-    assert [(spot.function, spot.fraction) for spot in listed] == [("write", 0.9), ("solve", pytest.approx(0.1))]
-    assert [spot.function for spot in spots(observed, [1.0] * 10 + [0.0] * 10)] == ["solve"]
+    assert [(spot["function"], spot["fraction"]) for spot in listed] == [("write", 0.9), ("solve", pytest.approx(0.1))]
+    assert [spot["function"] for spot in spots(observed, [1.0] * 10 + [0.0] * 10)] == ["solve"]
     assert spots(observed, [None] * 20) == []
 
 

@@ -80,15 +80,6 @@ def test_the_threads_of_a_triangle_work_three_to_one(folder: Path) -> None:
     assert any("busiest thread" in each["text"] or "useful work" in each["text"] for each in found["advice"])
 
 
-def test_pages_that_are_touched_first_are_faults_of_the_interval_that_touches_them(folder: Path) -> None:
-    diagnose("-o", str(folder / "stream.json"), "--", built("stream_triad", folder), "30", "16")
-    document = store.load(folder / "stream.json")
-    found = document.evidence["diagnose"]
-    faults = found["counts"]["page_fault"]
-    assert sum(faults) == document["diagnose.page_faults"].value >= 3 * 16_000_000 // (1 << 21)
-    assert len(found["start_seconds"]) == len(faults) and found["start_seconds"][1:] == found["end_seconds"][:-1]
-
-
 def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     script = "cat; echo problem >&2; exit 3"
     done = diagnose("-o", str(tmp_path / "d.json"), "--", "sh", "-c", script, input="typed\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from counting_here import PAGE, PAGES, counted, opened, software
+from counting_here import PAGE, PAGES, opened, software
 from native_fixture import LINE, two_cpus
 
 from setebench.counters.protocol import CountsEvents
@@ -132,16 +132,3 @@ def test_refusals_are_one_line_each() -> None:
     assert "has ended" in refusal(software(Software.PAGE_FAULTS), 0x3FFF_FFFF)
     if not core_pmus(read_pmus(Tree(Path("/")))):
         assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, flags=Flag.EXCLUDE_KERNEL))
-
-
-def test_a_group_read_with_another_number_of_events_is_refused() -> None:
-    with counted(software(Software.PAGE_FAULTS), software(Software.TASK_CLOCK)) as read:
-        assert len(read().values) == 2
-    fd = opened(software(Software.PAGE_FAULTS))
-    with pytest.raises(OSError):
-        _perf.read_values(fd, 2)
-    with pytest.raises(OSError):
-        _perf.read_values(fd, 0)
-    os.close(fd)
-    with pytest.raises(OSError):
-        _perf.read_values(fd, 1)

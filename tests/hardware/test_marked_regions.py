@@ -69,7 +69,7 @@ def test_the_clock_goes_on_after_a_sleep(program: str, events: str) -> None:
     """As a member of a group the kernel's clock stands still then, and reads too little without a word."""
     run = stat("-e", events, "--format", "json", "--", program, "drowsy").run
     (region,) = run["regions"]
-    assert region["counts"]["task_clock"]["value"] >= 0.7 * run["counts"]["task_clock"]["value"]
+    assert region["counts"]["task_clock"]["value"] >= 0.5 * run["counts"]["task_clock"]["value"]
 
 
 def test_marks_without_their_fellows_are_reported(program: str) -> None:

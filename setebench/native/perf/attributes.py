@@ -13,9 +13,9 @@ import msgspec
 
 EVERYBODY = -1
 """`pid` for events of whatever runs on a CPU; 0 is the calling thread."""
-USUAL_BYTES, LARGEST_BYTES = 112, 136
-"""Size of the structure that kernels since 4.8 know (PERF_ATTR_SIZE_VER5), and with `config3` (VER8, Linux 6.3)."""
-_LAYOUT = struct.Struct("=II QQQQQ II QQQQ Ii QI HH II QQ")
+BYTES = 112
+"""Size of the structure that kernels since 4.8 know (PERF_ATTR_SIZE_VER5)."""
+_LAYOUT = struct.Struct("=II QQQQQ II QQQQ Ii QI HH")
 _READ_FORMAT = 1 | 2 | 8
 """Times enabled and running, and the counts of a group: what `_perf.read_values` decodes."""
 
@@ -68,7 +68,6 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     config: int = 0
     config1: int = 0
     config2: int = 0
-    config3: int = 0
     sample_period: int = 0
     sample_type: int = 0
     clockid: int = 0
@@ -79,13 +78,10 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, flags=self.flags | flags)
 
     def packed(self) -> bytes:
-        """The structure with its size in it: 112 bytes, or 136 where `config3` is used.
-
-        Raises ValueError for a number that its field can't hold."""
-        size = LARGEST_BYTES if self.config3 else USUAL_BYTES
-        head = (self.type, size, self.config, self.sample_period, self.sample_type, _READ_FORMAT, self.flags, 0)
-        rest = (0, self.config1, self.config2, 0, 0, 0, self.clockid, *(0,) * 7, self.config3)
+        """The structure with its size in it. Raises ValueError for a number that its field can't hold."""
+        head = (self.type, BYTES, self.config, self.sample_period, self.sample_type, _READ_FORMAT, self.flags, 0)
+        rest = (0, self.config1, self.config2, 0, 0, 0, self.clockid, *(0,) * 4)
         try:
-            return _LAYOUT.pack(*head, *rest)[:size]
+            return _LAYOUT.pack(*head, *rest)
         except struct.error as error:
             raise ValueError(f"not an event: {error}") from error

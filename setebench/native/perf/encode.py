@@ -30,7 +30,7 @@ from setebench.native.perf.messages import Request, Situation, explain, no_pmu, 
 from setebench.native.perf.sysfs import CORE_PMUS, Pmu, core_pmus
 from setebench.native.perf.tables import EventSpec, events_for, why_none
 
-FIELDS = ("config", "config1", "config2", "config3")
+FIELDS = ("config", "config1", "config2")
 MOST_EVENTS = 16
 """Wanted at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
 OWN_WORDS = {event.name.lower().replace("_", "-"): event for event in Software}
@@ -165,10 +165,9 @@ class Resolver:
     def of_text(self, text: str) -> Wanted:
         """The event that `text` names. Raises `UsageError` for text that names none."""
         try:
-            terms, unit = encode(text, self.situation.pmus)
+            wanted = Wanted(name=text, terms=encode(text, self.situation.pmus), event=text)
         except UnsupportedError as error:
             return Wanted(name=text, event=text, reason=str(error))
-        wanted = Wanted(name=text, terms=terms, event=text, unit=unit or "events")
         return wanted if wanted.of_threads else msgspec.structs.replace(wanted, scope=Scope.SOCKET)
 
     def offers(self, everything: bool) -> Iterator[tuple[Wanted, str]]:
@@ -177,7 +176,7 @@ class Resolver:
         found = [(self.of_role(role.name), role.meaning) for role in ROLES.values()]
         for pmu in self.situation.pmus.values() if everything else ():
             for name, event in pmu.events.items():
-                found.append((self.of_text(f"{pmu.name}/{name}/"), f"named by the kernel: {event.text}"))
+                found.append((self.of_text(f"{pmu.name}/{name}/"), f"named by the kernel: {event}"))
         for wanted, meaning in found:
             yield countable(wanted, self.situation), meaning
 
@@ -192,26 +191,28 @@ def split_names(text: str) -> list[str]:
     return names
 
 
-def encode(text: str, pmus: Mapping[str, Pmu]) -> tuple[tuple[Term, ...], str]:
-    """The terms of one event's text, and their unit ("" for plain events).
+def encode(text: str, pmus: Mapping[str, Pmu]) -> tuple[Term, ...]:
+    """The terms of one event's text.
 
     Raises `UsageError` for what isn't one, and `UnsupportedError` for one that this machine lacks."""
     match, cores = _TEXT.fullmatch(text), core_pmus(dict(pmus))
     if match is None or match["part"] not in _PARTS:
         raise UsageError(f"no event {text!r}; see 'setebench counters list --all', and docs/events.md for other forms")
-    name, unit = match["name"], ""
+    name = match["name"]
     having = [pmu for pmu in cores if name in pmu.events]
     if name is None or having:
-        boxed = having or boxes(pmus, match["pmu"])
-        made = [_text_term(pmu, name or match["terms"]) for pmu in boxed]
-        terms, unit = [term for term, _ in made], made[0][1]
+        terms = [
+            _term(pmu, _values(pmu, pmu.events.get(own, own)), 1.0)
+            for own in (name or match["terms"],)
+            for pmu in having or boxes(pmus, match["pmu"])
+        ]
     elif raw := _RAW.fullmatch(name):
         terms = [Term(attributes=Attributes(type=Type.RAW, config=int(raw[1], 16)), pmu=CORE_PMUS[0])]
     elif name in OWN_WORDS:
         terms = [Term(attributes=Attributes(type=Type.SOFTWARE, config=OWN_WORDS[name]), pmu="software")]
     else:
         raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
-    return tuple(term.only(_PARTS[match["part"]]) for term in terms), unit
+    return tuple(term.only(_PARTS[match["part"]]) for term in terms)
 
 
 def boxes(pmus: Mapping[str, Pmu], kind: str) -> list[Pmu]:
@@ -251,25 +252,14 @@ def _term(pmu: Pmu, values: Mapping[str, int], factor: float) -> Term:
     return Term(attributes=Attributes(type=pmu.type, **fields), pmu=pmu.name, cpus=pmu.cpus, factor=factor)
 
 
-def _text_term(pmu: Pmu, text: str) -> tuple[Term, str]:
-    """What a text of terms means in this PMU, and its unit. Terms that are written out win over an event's own."""
-    own: dict[str, int] = {}
-    written: dict[str, int] = {}
-    factor, unit = 1.0, ""
+def _values(pmu: Pmu, text: str) -> dict[str, int]:
+    """The values of terms; one without a value is 1. Raises `UsageError` for what is no number, and for no term."""
+    values = {}
     for part in filter(None, text.split(",")):
-        if part in pmu.events and part not in pmu.formats:
-            event = pmu.events[part]
-            own |= [_pair(pmu, term) for term in event.text.split(",")]
-            factor, unit = event.scale or factor, event.unit or unit
-        else:
-            written |= [_pair(pmu, part)]
-    if not own | written:
+        name, equals, number = part.strip().partition("=")
+        if equals and not _NUMBER.fullmatch(number):
+            raise UsageError(f"not a number for {name!r} of {pmu.name}: {number!r}")
+        values[name] = int(number, 0 if number[:2].lower() == "0x" else 10) if equals else 1
+    if not values:
         raise UsageError(f"no term in {pmu.name}/{text}/")
-    return _term(pmu, own | written, factor), unit
-
-
-def _pair(pmu: Pmu, text: str) -> tuple[str, int]:
-    name, equals, number = text.strip().partition("=")
-    if equals and not _NUMBER.fullmatch(number):
-        raise UsageError(f"not a number for {name!r} of {pmu.name}: {number!r}")
-    return name, int(number, 0 if number[:2].lower() == "0x" else 10) if equals else 1
+    return values

@@ -133,7 +133,7 @@ _EXPLANATIONS = {
     errno.EMFILE: "too many open files for so many events and threads; raise the limit (ulimit -n)",
     errno.ENFILE: "the system has too many open files; raise fs.file-max (as root) or end programs",
     errno.ENOMEM: "the kernel has no memory for the event; free some",
-    errno.E2BIG: "this kernel is older than what the event needs (config3: Linux 6.3); use a newer one",
+    errno.E2BIG: "this kernel is older than what the event needs; use a newer one",
     errno.ENOSYS: "this kernel is built without performance events (CONFIG_PERF_EVENTS); use another",
     errno.ESRCH: "thread {thread} has ended; name one that runs",
 }

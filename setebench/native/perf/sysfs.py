@@ -29,25 +29,18 @@ class Bits(NamedTuple):
     high: int
 
 
-class PmuEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that the kernel names: its terms as text, and what one count is. None: the kernel says nothing."""
-
-    text: str
-    scale: float | None = None
-    unit: str | None = None
-
-
 class Pmu(msgspec.Struct, frozen=True, kw_only=True):
     """One PMU.
 
     `formats`: where each term's value goes, lowest bits first. `cpus`: on which CPUs an event of everybody is opened
-    (one a socket, as a rule); None for a PMU that follows threads."""
+    (one a socket, as a rule); None for a PMU that follows threads. `events`: those that the kernel names, with their
+    terms as text."""
 
     name: str
     type: int
     formats: dict[str, tuple[Bits, ...]] = {}
     cpus: tuple[int, ...] | None = None
-    events: dict[str, PmuEvent] = {}
+    events: dict[str, str] = {}
 
 
 def read_pmus(tree: Tree) -> dict[str, Pmu]:
@@ -81,16 +74,11 @@ def _pmu(tree: Tree, name: str) -> Pmu | None:
     terms = tree.names(f"{place}/format", _WORD) or ()
     formats = {term: tree.value(f"{place}/format/{term}", parse_format) for term in terms}
     events = [event for event in tree.names(f"{place}/events", _NAME) or () if not event.endswith(_SUFFIXES)]
-    named = {event: _event(tree, f"{place}/events/{event}") for event in events}
+    named = {event: tree.text(f"{place}/events/{event}") for event in events}
     return Pmu(
         name=name,
         type=number,
         formats={term: bits for term, bits in formats.items() if bits is not None},
         cpus=tree.value(f"{place}/cpumask", parse_cpu_list),
-        events={event: known for event, known in named.items() if known.text},
+        events={event: terms for event, terms in named.items() if terms},
     )
-
-
-def _event(tree: Tree, place: str) -> PmuEvent:
-    unit = tree.text(f"{place}.unit") or None
-    return PmuEvent(text=tree.text(place) or "", scale=tree.value(f"{place}.scale", float), unit=unit)

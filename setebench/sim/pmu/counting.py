@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from setebench.counters.protocol import Count
 from setebench.sim.opened import simulation
@@ -31,9 +30,7 @@ class OpenEvents:
             return self._last
         return simulation(self._machine).pmu.read(self._number, self._roles)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pmu = simulation(self._machine).pmu
         self._last = pmu.read(self._number, self._roles)
         pmu.close(self._number)

@@ -258,10 +258,9 @@ RANGES: dict[str, Any] = {
     "table.trigger": (2, 3, 4, 8),  # what runs show of prefetchers that learn distances, maps or paths
     "table.lines": (((1,),), ((1, 2),), ((2,), (2, 4)), ((1,), (1, 2), (1, 2, 3)), ((1, 2, 3, 4),), ((3,),)),
     "table.pages": (16, 32, 64),
-    # PMU: faults are alone or in pairs
+    # PMU
     "pmu_registers": (4, 6, 8),  # Intel's with SMT up to Cascade Lake, AMD's since Zen, Ice Lake's
     "pmu_faulty": 0.5,
-    "pmu_second": 0.3,  # of faulty events, with another fault
     "pmu.scaled": (0.5, 2.0, 3.0, 4.0, 8.0, 16.0, 0.62, 0.8, 0.97, 0.98, 1.02, 1.04, 1.25),  # 1 to 4 % are hard to see
     "pmu.multiplexed": [0.33, 0.5],
     "pmu.undercounts_smt": [0.02, 0.4],

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 
-from setebench.counters.counted import RegionCounts
+from setebench.counters.counted import Region
 from setebench.counters.protocol import Count
 from setebench.errors import SetebenchError
 from setebench.native.perf.encode import MOST_EVENTS, Term, Wanted
@@ -73,7 +73,7 @@ class RegionFile:
             _EVENT.pack_into(self._memory, _HEAD.size + place * _EVENT.size, term.attributes.packed())
         _HEAD.pack_into(self._memory, 0, _MAGIC, len(self._events), RECORDS, 0, 0, 0)
 
-    def regions(self) -> list[RegionCounts]:
+    def regions(self) -> list[Region]:
         """What each thread counted in each region, in the order in which they were first entered."""
         taken = min(_HEAD.unpack_from(self._memory)[3], RECORDS)
         places = (_HEAD_BYTES + index * _RECORD.size for index in range(taken))
@@ -88,10 +88,10 @@ class RegionFile:
         counts = _HEAD.unpack_from(self._memory)[4:6]
         return [f"{number} {what}" for number, what in zip(counts, wrong, strict=True) if number]
 
-    def _region(self, name: bytes, calls: int, nanoseconds: int, _begun: int, *rest: int) -> RegionCounts:
+    def _region(self, name: bytes, calls: int, nanoseconds: int, _begun: int, *rest: int) -> Region:
         process, thread, unended, _next, *numbers = rest
         errors, sums = numbers[:MOST_EVENTS], numbers[MOST_EVENTS:]
-        return RegionCounts(
+        return Region(
             name=name.split(b"\0", 1)[0].decode(errors="replace"),
             calls=calls,
             unended=unended,

@@ -75,41 +75,29 @@ def run_program(
             regions.offer(counters)
             for each in observers:
                 each.open(held.process, counters)
-            rows = Rows(counters, observers)
+            rows: list[Interval] = []
+            before: dict[str, Count] = {}
+
+            def tick(now: float) -> dict[str, Count]:
+                """An interval ends `now`, in seconds since the begin."""
+                counts = counters.read()
+                differences = {name: difference(count, before.get(name)) for name, count in counts.items()}
+                rows.append(Interval(begin=rows[-1].end if rows else 0.0, end=now, counts=differences))
+                before.update(counts)
+                for each in observers:
+                    each.tick()
+                return counts
+
             counters.begin()
             watch = Watch(held.process)
             held.release()
-            ending = watch.until_end(job, rows.tick)
-            counts = counters.read()
-            if job.interval is not None:
-                rows.add(ending["elapsed"], counts)
-            run = Run(counts=counts, intervals=rows.rows, regions=regions.regions(), notes=regions.notes(), **ending)
+            ending = watch.until_end(job, tick)
+            counts = counters.read() if job.interval is None else tick(ending["elapsed"])
+            run = Run(counts=counts, intervals=rows, regions=regions.regions(), notes=regions.notes(), **ending)
             return run, [
                 Event(name=e.name, event=e.event, unit=e.unit, scope=e.scope, user_only=e.name in counters.user_only)
                 for e in counters.wanted
             ]
-
-
-class Rows:
-    """The counts of intervals, which add up to those of the run."""
-
-    def __init__(self, counters: Counters, observers: Sequence[Observer]) -> None:
-        self._counters, self._observers = counters, observers
-        self._begin = 0.0
-        self._before: dict[str, Count] = {}
-        self.rows: list[Interval] = []
-
-    def tick(self, now: float) -> None:
-        """An interval ends `now`, in seconds since the begin."""
-        self.add(now, self._counters.read())
-        for each in self._observers:
-            each.tick()
-
-    def add(self, end: float, counts: dict[str, Count]) -> None:
-        """An interval ended with these counts since the begin."""
-        differences = {name: difference(count, self._before.get(name)) for name, count in counts.items()}
-        self.rows.append(Interval(begin=self._begin, end=end, counts=differences))
-        self._begin, self._before = end, counts
 
 
 @contextmanager
@@ -140,7 +128,7 @@ class Watch:
         self._ended_by = 0
         self._strength = 0
 
-    def until_end(self, job: Job, tick: Callable[[float], None]) -> dict[str, Any]:
+    def until_end(self, job: Job, tick: Callable[[float], object]) -> dict[str, Any]:
         """Wait for the end of the program, which is sent stronger and stronger signals from the job's limit on or once
         a user wants it to end. `tick` is called with the seconds since the begin each interval. Gives `elapsed`
         seconds, `status` of a program that exited, `signal` of one that was killed, and the signal by which a user
