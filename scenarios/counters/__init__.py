@@ -13,12 +13,12 @@ from contextlib import closing
 
 from setebench.counters.counting import countable, hardware_roles
 from setebench.counters.roles import ROLES
-from setebench.counters.verdicts import Kind, Verdict
+from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide
 
-from .judge import judge
+from .judge import Verdict, judge
 from .observe import Evidence, Observed
 from .params import Params
 from .workloads import Battery
@@ -53,18 +53,14 @@ def answer(context: Context) -> Iterator[Finding]:
 def of_verdict(verdict: Verdict) -> Iterator[Finding]:
     """What is reported of one event."""
     name = f"counter.{verdict.role}"
-    if Kind.UNAVAILABLE in verdict.kinds:
-        # the verdict itself is known, so it is a value; that there is no count is its content
-        yield decide.chosen(f"{name}.verdict", [Kind.UNAVAILABLE.value], "list", verdict.reason)
-        return
     if not verdict.kinds:
         yield decide.unresolved(f"{name}.verdict", "list", verdict.reason, METHOD)
         return
-    kinds = [kind.value for kind in verdict.kinds]
-    yield decide.chosen(f"{name}.verdict", kinds, "list", verdict.reason or METHOD, "counts")
+    # that there is no count is a verdict, too
+    kinds, evidence = [kind.value for kind in verdict.kinds], "" if Kind.UNAVAILABLE in verdict.kinds else "counts"
+    yield decide.chosen(f"{name}.verdict", kinds, "list", verdict.reason or METHOD, evidence)
     if verdict.scale is not None:
-        low, high = verdict.scale_low, verdict.scale_high
-        yield Finding(parameter=f"{name}.scale", value=verdict.scale, unit="ratio", method=METHOD, low=low, high=high)
+        yield decide.measured(f"{name}.scale", verdict.scale, "ratio", METHOD)
     if verdict.level:
         yield decide.chosen(f"{name}.level", verdict.level, "string", METHOD)
     if verdict.includes_prefetch is not None:

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 
 from setebench.counters.roles import ROLES, Quantity
-from setebench.counters.verdicts import Kind, Verdict
+from setebench.counters.verdicts import Kind
 from setebench.probe import CHASE_WORK
 from setebench.stats.candidates import compare
-from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.estimate import Estimate, Interval, over_epochs
 
 from .observe import Evidence, Numbers
 from .workloads import BESIDE, BURSTS, FULL_LINES, IDLE_CYCLES
@@ -47,6 +47,20 @@ PURE = ("stall_l1d_miss", "stall_load_any")
 """Events that should not count cycles in which arithmetic waits for arithmetic."""
 OTHER_STALLS, FLOOR = Kind.INCLUDES_OTHER_STALLS.value, Kind.FLOOR_PER_CYCLE.value
 """Explanations of cycles beside the role: with those cycles too, and a quarter of what is in flight, rounded down."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on the event of one role. No `kinds`: it could not be decided; `reason` says why.
+
+    `scale`: what one count stands for over what the role says. `level`: whose traffic it tracks. `includes_prefetch`:
+    None where that is not known."""
+
+    role: str
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    scale: Interval | None = None
+    level: str = ""
+    includes_prefetch: bool | None = None
 
 
 class Row(NamedTuple):
@@ -256,4 +270,4 @@ def _verdict(role: str, *kinds: Kind, reason: str = "") -> Verdict:
 def _per_count(verdict: Verdict, scale: Estimate) -> Verdict:
     """With what one count stands for: the scale is counts per event."""
     low, high = sorted((1 / scale.low, 1 / scale.high))
-    return msgspec.structs.replace(verdict, scale=1 / scale.value, scale_low=low, scale_high=high)
+    return msgspec.structs.replace(verdict, scale=Interval(1 / scale.value, low, high))

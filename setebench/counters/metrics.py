@@ -44,7 +44,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             return f"{role} had its counter for {100 * count.running / count.enabled:.0f} % of the time only"
         if self.verdicts is None or ROLES[role].quantity is Quantity.SYSTEM:  # the kernel's own counts are exact
             return ""
-        return self.verdicts.of(role).objection()
+        return self.verdicts.objection(role)
 
     def sum(self, *roles: str) -> float:
         """The counts of roles that nothing objects to, added up."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,7 +18,7 @@ from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Finding
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Kind(StrEnum):
@@ -40,36 +38,6 @@ class Kind(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on the event of one role. Empty `kinds`: it could not be decided; `reason` says why.
-
-    `scale`: what one count stands for over what the role says, with its 95 % interval. `level`: whose traffic it
-    tracks. `includes_prefetch`: None where that is not known."""
-
-    role: str
-    kinds: tuple[Kind, ...] = ()
-    reason: str = ""
-    scale: float | None = None
-    scale_low: float | None = None
-    scale_high: float | None = None
-    level: str = ""
-    includes_prefetch: bool | None = None
-
-    @property
-    def trusted(self) -> bool:
-        """Whether counts of this event may be used as they are."""
-        return self.kinds == (Kind.TRUSTED,)
-
-    def objection(self) -> str:
-        """Why counts of this event can't be used as they are, one line; empty where they can."""
-        if self.trusted:
-            return ""
-        if not self.kinds:
-            return f"{self.role} was not validated: {self.reason or 'no reason was stored'}"
-        said = ", ".join(kind.replace("_", " ") for kind in self.kinds)
-        return f"{self.role} is not trusted on this machine: {said}" + (f" ({self.reason})" if self.reason else "")
-
-
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """What verdicts hold for: the processor (vendor, family, model, stepping), microcode, kernel release, and version
     of setebench."""
@@ -81,42 +49,25 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdicts of one machine, as stored in a file. `machine` is its name, for people."""
+    """What was found of the events of one machine, as stored in a file: findings `counter.ROLE.*` by parameter.
+    `machine` is its name, for people."""
 
     key: Key
     machine: str
     date: str
-    verdicts: dict[str, Verdict]
+    findings: dict[str, Finding]
     schema: int = SCHEMA
 
-    def of(self, role: str) -> Verdict:
-        """The verdict on a role; one without kinds where it was not validated."""
-        return self.verdicts.get(role, Verdict(role=role, reason="run `setebench counters validate` first"))
-
-
-def of_findings(findings: Iterable[Finding]) -> dict[str, Verdict]:
-    """The verdicts that findings `counter.ROLE.*` of a validation say, by role."""
-    rows: dict[str, dict[str, Finding]] = {}
-    for finding in findings:
-        scenario, role, name = (*finding.parameter.split("."), "", "")[:3]
-        if scenario == "counter":
-            rows.setdefault(role, {})[name] = finding
-    found = {}
-    for role, row in rows.items():
-        if verdict := row.get("verdict"):
-            values: dict[str, Any] = {name: finding.value for name, finding in row.items()}
-            scale = row.get("scale", verdict)
-            found[role] = Verdict(
-                role=role,
-                kinds=tuple(map(Kind, values["verdict"] or ())),
-                reason=verdict.reason or "",
-                scale=values.get("scale"),
-                scale_low=scale.low,
-                scale_high=scale.high,
-                level=values.get("level") or "",
-                includes_prefetch=values.get("includes_prefetch"),
-            )
-    return found
+    def objection(self, role: str) -> str:
+        """Why counts of the event of a role can't be used as they are, one line; empty where they can."""
+        finding = self.findings.get(f"counter.{role}.verdict")
+        if finding is None or not isinstance(finding.value, list):
+            why = "run `setebench counters validate` first" if finding is None else finding.reason
+            return f"{role} was not validated: {why}"
+        if finding.value == [Kind.TRUSTED]:
+            return ""
+        said = ", ".join(str(kind).replace("_", " ") for kind in finding.value)
+        return f"{role} is not trusted on this machine: {said}"
 
 
 def place_of(key: Key) -> Path:
@@ -148,7 +99,7 @@ def stored(key: Key, machine: str, path: Path | None = None) -> Verdicts:
         found = msgspec.json.decode(files.read_bytes(target), type=Verdicts)
     except (OSError, msgspec.MsgspecError) as error:
         if path is None and isinstance(error, FileNotFoundError):
-            return Verdicts(key=key, machine=machine, date="", verdicts={})
+            return Verdicts(key=key, machine=machine, date="", findings={})
         raise SetebenchError(f"verdicts can't be read from {str(target)!r}: {error}") from error
     changed = [name for name in key.__struct_fields__ if getattr(key, name) != getattr(found.key, name)]
     if changed:

@@ -24,8 +24,9 @@ from setebench.counters.metrics import (
 )
 from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES, Scope
-from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts
+from setebench.counters.verdicts import Key, Kind, Verdicts
 from setebench.report.counted import COLUMNS, as_csv, as_json, table
+from setebench.results import Finding
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
 
@@ -39,8 +40,8 @@ def measured(seconds: float = 1.0, **values: int) -> Measurement:
 
 
 def judged(**kinds: Kind) -> Verdicts:
-    verdicts = {role: Verdict(role=role, kinds=(kind,)) for role, kind in kinds.items()}
-    return Verdicts(key=KEY, machine="any", date="", verdicts=verdicts)
+    findings = [Finding(parameter=f"counter.{r}.verdict", value=[k.value], unit="list") for r, k in kinds.items()]
+    return Verdicts(key=KEY, machine="any", date="", findings={each.parameter: each for each in findings})
 
 
 def test_every_definition_reads_roles_that_there_are_and_says_where_it_is_from() -> None:

@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from setebench.cli.main import setebench
-from setebench.counters import verdicts
-from setebench.counters.verdicts import Verdict
 from setebench.errors import UnsupportedError
-from setebench.results import Outcome
+from setebench.machine import Machine
+from setebench.results import Finding, Outcome
 from setebench.session import run
 from setebench.sim import spec
 from setebench.sim.files.loader import load
@@ -41,32 +40,43 @@ SOUND = ("cycles", "load_fb_hit", "l1d_fill", "l2_rfo", "no_execute", "l1d_infli
 SOUND += ("l1d_writeback", "l2_writeback", "home_read")
 
 
+def _validated(machine: Machine) -> dict[str, Finding]:
+    """Findings by their name without `counter.`."""
+    found = run("counters", machine, fast=True, seed=3).findings
+    return {each.parameter.removeprefix("counter."): each for each in found}
+
+
 @cache
-def _found(faulty: bool) -> dict[str, Verdict]:
+def _found(faulty: bool) -> dict[str, Finding]:
     """Verdicts on all events of a machine, with the faults above or without any."""
     events = {**dict.fromkeys(SOUND, ()), **{role: faults if faulty else () for role, (faults, _) in FAULTS.items()}}
     described = msgspec.structs.replace(load("plain"), pmu=spec.Pmu(events=events))
     machine = open_machine_file(described, 3)
     try:
-        return verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
+        return _validated(machine)
     finally:
         machine.close()
 
 
 @pytest.mark.parametrize("role", FAULTS)
 def test_a_faulty_event_is_known_by_its_fault(role: str) -> None:
-    assert _found(True)[role].kinds == FAULTS[role][1], _found(True)[role]
+    assert _found(True)[f"{role}.verdict"].value == list(FAULTS[role][1])
 
 
 @pytest.mark.parametrize("role", [*FAULTS, *SOUND])
 def test_without_its_fault_an_event_is_trusted(role: str) -> None:
-    assert _found(False)[role].kinds == ("trusted",), _found(False)[role]
+    assert _found(False)[f"{role}.verdict"].value == ["trusted"]
 
 
 def test_scales_and_levels_say_what_one_count_stands_for() -> None:
-    assert _found(True)["store"].scale == pytest.approx(1 / 16, rel=0.01)
-    assert _found(True)["mem_read"].scale == pytest.approx(2, rel=0.02) and _found(True)["mem_read"].level == "l3"
-    assert {_found(False)[role].level for role in ("l1d_fill", "l2_fill", "mem_read")} == {"l2", "l3", "memory"}
+    assert _found(True)["store.scale"].value == pytest.approx(1 / 16, rel=0.01)
+    assert _found(True)["mem_read.scale"].value == pytest.approx(2, rel=0.02)
+    assert _found(True)["mem_read.level"].value == "l3"
+    assert {_found(False)[f"{role}.level"].value for role in ("l1d_fill", "l2_fill", "mem_read")} == {
+        "l2",
+        "l3",
+        "memory",
+    }
 
 
 @pytest.mark.parametrize("replacement", ["lru", "random"])
@@ -80,9 +90,9 @@ def test_events_of_lines_from_beyond_the_second_of_two_caches_are_memorys(replac
         msgspec.structs.replace(plain, levels=two, pmu=spec.Pmu(events=dict.fromkeys(events, ()))), 3
     )
     with closing(machine):
-        found = verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
-    assert {role: (found[role].kinds, found[role].level) for role in events} == dict.fromkeys(
-        events, (("trusted",), "memory")
+        found = _validated(machine)
+    assert {role: (found[f"{role}.verdict"].value, found[f"{role}.level"].value) for role in events} == dict.fromkeys(
+        events, (["trusted"], "memory")
     )
 
 
@@ -91,9 +101,9 @@ def test_an_event_that_loses_some_beside_a_busy_sibling_undercounts() -> None:
     faults = {"load_l1_miss": (Fault(kind="undercounts_smt", amount=0.2),), "load_fb_hit": (), "load": ()}
     machine = open_machine_file(msgspec.structs.replace(load("plain"), core=core, pmu=spec.Pmu(events=faults)), 3)
     with closing(machine):
-        found = verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
-    kinds = {role: verdict.kinds for role, verdict in found.items()}
-    assert kinds == {"load_l1_miss": ("undercounts_smt",), "load_fb_hit": ("trusted",), "load": ("trusted",)}
+        found = _validated(machine)
+    kinds = {role: found[f"{role}.verdict"].value for role in faults}
+    assert kinds == {"load_l1_miss": ["undercounts_smt"], "load_fb_hit": ["trusted"], "load": ["trusted"]}
 
 
 def test_a_machine_without_a_pmu_says_so_in_one_line() -> None:

@@ -12,7 +12,7 @@ from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
-from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, save, stored
+from setebench.counters.verdicts import Key, Verdicts, save, stored
 from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis, findings, measured_on
 from setebench.diagnose.records import Thread, Timeline
@@ -55,13 +55,13 @@ def test_what_is_not_there_is_unavailable_and_what_is_not_trusted_unresolved() -
     lacking = msgspec.structs.replace(lacking, roles={**lacking.roles, "fb_full": "no event here"})
     missing = found(lacking)
     assert missing["productive"].outcome is Outcome.UNAVAILABLE and missing["memory_read"].value is not None
-    verdicts = {role: Verdict(role=role, kinds=(Kind.TRUSTED,)) for role in BANDWIDTH_BOUND}
-    verdicts["mem_read"] = Verdict(role="mem_read", kinds=(Kind.SCALED,))
-    trusted = Basis(verdicts=Verdicts(key=KEY, machine="", date="", verdicts=verdicts))
+    kinds = {**dict.fromkeys(BANDWIDTH_BOUND, "trusted"), "mem_read": "scaled"}
+    rows = [Finding(parameter=f"counter.{role}.verdict", value=[kind], unit="list") for role, kind in kinds.items()]
+    trusted = Basis(verdicts=Verdicts(key=KEY, machine="", date="", findings={each.parameter: each for each in rows}))
     gated = found(timeline(BANDWIDTH_BOUND), trusted)
     assert gated["memory_read"].outcome is Outcome.UNRESOLVED and "not trusted" in str(gated["memory_read"].reason)
     assert gated["productive"].value == pytest.approx(20)
-    unchecked = Basis(verdicts=Verdicts(key=KEY, machine="", date="", verdicts={}))
+    unchecked = Basis(verdicts=Verdicts(key=KEY, machine="", date="", findings={}))
     assert all(
         each.value is None for name, each in found(timeline(BANDWIDTH_BOUND), unchecked).items() if "memory" in name
     )
@@ -140,7 +140,7 @@ def test_the_threshold_comes_from_result_files(tmp_path: Path) -> None:
 
 
 def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
-    other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", verdicts={})
+    other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", findings={})
     save(other, tmp_path / "verdicts.json")
     with pytest.raises(SetebenchError, match="another kernel"):
         stored(KEY, "any", tmp_path / "verdicts.json")

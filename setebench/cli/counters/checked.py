@@ -24,14 +24,14 @@ _VERDICTS = click.Option(
 def _store(document: Document, values: dict[str, Any]) -> None:
     """Store the verdicts of this CPU; those of another machine, which hold for its name, only where a file is named.
     Verdicts on some roles only replace those roles' older ones."""
-    found = verdicts.of_findings(document.findings)
+    found = {finding.parameter: finding for finding in document.findings}
     native, path, name = document.machine.kind == "native", values["verdicts"], document.machine.name
     if native or path is not None:
         other = verdicts.Key(processor=name, microcode="", kernel="", version=document.tool.version)
         key = this_key() if native else other
         if native and path is None and document.settings["options"].get("role"):
-            found = {**verdicts.stored(key, name).verdicts, **found}
-        new = verdicts.Verdicts(key=key, machine=name, date=document.started, verdicts=found)
+            found = {**verdicts.stored(key, name).findings, **found}
+        new = verdicts.Verdicts(key=key, machine=name, date=document.started, findings=found)
         click.echo(f"stored the verdicts in {verdicts.save(new, path)}", err=True)
 
 
