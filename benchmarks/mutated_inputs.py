@@ -114,7 +114,7 @@ def reading(name: str, rng: random.Random) -> list[str]:
     if name == "probe.txt":
         return ["show-asm", mutated_text(INPUTS[name], rng).decode("utf-8", "replace")]
     if name.endswith(".toml"):
-        return rng.choice([["sim", "show", name], ["sim", "truth", name], ["doctor", "--machine", f"sim:{name}"]])
+        return rng.choice([["sim", "show", name], ["sim", "truth", name]])
     form = ["--format", rng.choice(["table", "overview", "json", "csv", "markdown", "latex"])]
     target = ["-o", rng.choice(["out.html", "out.json", "out.txt", "out"])]
     commands = [
@@ -122,7 +122,7 @@ def reading(name: str, rng: random.Random) -> list[str]:
         ["compare", name, "good.json"], ["compare", "good.json", name, "--format", "csv"], ["twin", name],
         ["export", name, "--to", rng.choice(sorted(export.formats()))], ["fleet", "compare", name, "good.json"],
         ["advise-prefetch", "--describe", "good.toml", "--result", name, "--machine", TOY],
-        ["infer", name, *form], ["fleet", "compare", ".", "--baseline", "good.json"]]  # fmt: skip
+        ["infer", name, *form], ["fleet", "compare", ".", "good.json"]]  # fmt: skip
     return rng.choice([["infer", name]] if name != "truth.json" and rng.random() < 0.4 else commands)
 
 
@@ -134,7 +134,7 @@ def command_line(rng: random.Random) -> list[str]:
              ["verify", "good.json"], ["fleet", "simulate", "--nodes", "no", "-o", "out"], ["counters", "validate"],
              [rng.choice(sorted(registry.catalogue())), "--fast"], ["characterize", "-o", "out.json"]]  # fmt: skip
     words = [*rng.choice(every), "--machine", "sim:nowhere"]
-    options = ["--format", "-o", "--cpu", "--seed", "--machine", "--raw", "-q", "-v", "--to", "--plot", "--kernel"]
+    options = ["--format", "-o", "--cpu", "--seed", "--machine", "--raw", "-q", "--to", "--plot", "--kernel"]
     for _ in range(rng.choice([1, 2, 3])):
         at = rng.randrange(len(words) + 1)
         new = [rng.choice(options), rng.choice(TEXTS), str(rng.choice(NUMBERS)), words[-1]]

@@ -20,14 +20,6 @@ from setebench.results import Document, Finding, Outcome
 REFERENCE = "reference"
 """The machine kind of documents that hold published values."""
 
-_VOLATILE = (
-    "environment.activity.",
-    "environment.memory.available_bytes",
-    "environment.memory.huge_pages",
-    "facts.memory_bytes",
-)
-"""What changes between any two runs on one machine and says nothing of them."""
-
 
 class Agreement(StrEnum):
     """How findings of one parameter stand to each other."""
@@ -132,41 +124,17 @@ def _comparable(value: Any) -> Any:
 
 
 def _settings(documents: Sequence[Document]) -> list[Setting]:
-    measured = [_flat_record(document) for document in documents if document.machine.kind != REFERENCE]
+    """What measured documents are not all alike in: machine, version of setebench, and how it was measured."""
+    records = [
+        {
+            "machine": document.machine.name,
+            "kind": document.machine.kind,
+            "tool": f"{document.tool.name} {document.tool.version}",
+            **{f"settings.{name}": value for name, value in document.settings.items()},
+        }
+        for document in documents
+    ]
+    measured = [record for record in records if record["kind"] != REFERENCE]
     names = dict.fromkeys(name for record in measured for name in record)
-    found = []
-    for name in names:
-        values = [record.get(name) for record in measured]
-        if not all(_equal(value, values[0]) for value in values) and not name.startswith(_VOLATILE):
-            found.append(name)
-    flat = [_flat_record(document) for document in documents]
-    return [Setting(name=name, values=[record.get(name) for record in flat]) for name in found]
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two settings are the same; a clock's rate is calibrated at every start, so its last digits are not."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-4)
-    return bool(one == other)
-
-
-def _flat_record(document: Document) -> dict[str, Any]:
-    machine = document.machine
-    record = {
-        "machine": machine.name,
-        "kind": machine.kind,
-        "tool": f"{document.tool.name} {document.tool.version}",
-        "settings": document.settings,
-        "facts": machine.facts,
-        "environment": machine.environment,
-    }
-    return {name: value for key, each in record.items() for name, value in _flat(key, each)}
-
-
-def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Dotted names of everything below; a list is one value, as text where it holds more than plain ones."""
-    if isinstance(value, dict):
-        return [pair for key, each in value.items() for pair in _flat(f"{name}.{key}", each)]
-    if isinstance(value, list):
-        return [(name, json.dumps(value, ensure_ascii=False))]
-    return [(name, value)]
+    differing = [name for name in names if len({json.dumps(record.get(name)) for record in measured}) > 1]
+    return [Setting(name=name, values=[record.get(name) for record in records]) for name in differing]

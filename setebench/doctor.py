@@ -1,7 +1,7 @@
 """Would anything on this machine disturb a measurement? Facts and advice; nothing is changed, nothing is measured here.
 
-`checks` turns what was read (`setebench.host.environment`) and what was measured (`ClockReport`, `PageReport`,
-`CounterReport`) into rows: what was found, what that means for a timing of tens of cycles, and what to do about it.
+`checks` turns what was read (`setebench.host.environment`) and what was measured (`Measured`) into rows: what was
+found, what that means for a timing of tens of cycles, and what to do about it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Literal
 import msgspec
 
 from setebench.errors import NO_MACHINE_CODE
-from setebench.host.access import Access
 from setebench.host.environment import Environment
 from setebench.host.processor import Processor, Topology
 from setebench.host.tree import format_cpu_list
-from setebench.machine import Facts
 
 COARSE_STEP_TICKS = 2.0  # from here on one timing can't separate L1 from L2; a step of one or two is lost in jitter
 WIDE_RATIO = 0.02  # above this relative width of cycles per tick the core clock moves more than an L1 hit can bear
@@ -92,41 +90,43 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of a core's counters were free at once when all were opened; None where that was not to be found out.
-    `reason` says why there were no more, or why it is not known."""
+    """How many of a core's counters were free at once when all were opened. `reason` says why there were no more."""
 
-    free: int | None = None
-    reason: str = "nothing was measured"
+    free: int
+    reason: str = ""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of the machine, None with a reason where it wasn't; and the CPU to measure on, None where any
-    of the allowed ones may be."""
+    """What was measured of the machine, or why it wasn't; and the CPU to measure on, None where any of the allowed ones
+    may be."""
 
-    clock: ClockReport | None = None
-    pages: PageReport | None = None
-    counters: CounterReport = CounterReport()
+    clock: ClockReport | str = "nothing was measured"
+    pages: PageReport | str = "nothing was measured"
+    counters: CounterReport | str = "nothing was measured"
     cpu: int | None = None
-    why_no_clock: str = "nothing was measured"
-    why_no_pages: str = "nothing was measured"
 
 
-def row(name: str, found: str | None, status: Status | bool, meaning: str, *texts: str) -> Check:
-    """A check; True is good, False is a note. `texts`: what to do where it isn't good, and why nothing was found."""
-    advice, unknown = (*texts, "", "")[:2]
+def row(name: str, found: str | None, status: Status | bool, meaning: str, advice: str = "") -> Check:
+    """A check; True is good, False is a note, and nothing found is unknown. `advice`: what to do where it isn't
+    good."""
     if found is None:
-        return Check(name=name, status=UNKNOWN, found=unknown or "the system does not say", meaning=meaning)
+        return unknown(name, meaning)
     chosen = status if isinstance(status, Status) else GOOD if status else NOTE
     return Check(name=name, status=chosen, found=found, meaning=meaning, advice="" if chosen is GOOD else advice)
+
+
+def unknown(name: str, meaning: str, why: str = "the system does not say") -> Check:
+    """A check that can't be made."""
+    return Check(name=name, status=UNKNOWN, found=why, meaning=meaning)
 
 
 def checks(environment: Environment, measured: Measured) -> list[Check]:
     """Every check, in the order in which a person should read them."""
     return [
-        *_clock(environment, measured.clock, f"not known: {measured.why_no_clock}"),
+        *_clock(environment, measured.clock),
         *_cpus(environment, measured.cpu),
         *_frequency(environment),
-        *_memory(environment, measured.pages, f"not known: {measured.why_no_pages}"),
+        *_memory(environment, measured.pages),
         *_counters(environment, measured.counters),
         *_rights(environment),
     ]
@@ -134,32 +134,32 @@ def checks(environment: Environment, measured: Measured) -> list[Check]:
 
 # -- clock ------------------------------------------------------------------------------------------------------------
 
+CPUID = "A cpuid that traps leaves the guest and disturbs caches: the paper's cpuid bracket would measure that."
+BRACKET = "Overhead and jitter of an empty interval are measured beside each timing and averaged away."
+STEP = "Single timings are no finer than the clock; a random wait before each start makes the mean of many right."
+RATIO = "Ticks are converted to core cycles by what is calibrated beside each measurement."
 
-def _clock(environment: Environment, clock: ClockReport | None, why: str) -> Iterator[Check]:
-    trapping = "A cpuid that traps leaves the guest and disturbs caches: the paper's cpuid bracket would measure that."
-    bracket = "Overhead and jitter of an empty interval are measured beside each timing and averaged away."
-    step = "Single timings are no finer than the clock; a random wait before each start makes the mean of many right."
-    ratio = "Ticks are converted to core cycles by what is calibrated beside each measurement."
-    if clock is None:
-        for name, meaning in (("cpuid", trapping), ("clock brackets", bracket), ("clock step", step)):
-            yield row(name, None, False, meaning, "", why)
-        yield row("cycles per tick", None, False, ratio, "", why)
+
+def _clock(environment: Environment, clock: ClockReport | str) -> Iterator[Check]:
+    if isinstance(clock, str):
+        named = {"cpuid": CPUID, "clock brackets": BRACKET, "clock step": STEP, "cycles per tick": RATIO}
+        yield from (unknown(name, meaning, f"not known: {clock}") for name, meaning in named.items())
     else:
         ticks, rate, value = clock.cpuid_ticks, clock.ticks_per_second, clock.cycles_per_tick
         found = f"traps to the hypervisor, {ticks:,.0f}" if clock.cpuid_traps else f"runs on the CPU, {ticks:.0f}"
         avoid = "Nothing: another bracket is chosen. Avoid the bracket 'cpuid' and the fence 'serialize' in probes."
-        yield row("cpuid", f"{found} ticks a call", not clock.cpuid_traps, trapping, avoid)
+        yield row("cpuid", f"{found} ticks a call", not clock.cpuid_traps, CPUID, avoid)
         texts = [f"{each.name} {each.overhead_ticks:,.1f} (spread {each.jitter_ticks:,.1f})" for each in clock.brackets]
         chosen = [each for each in clock.brackets if each.name == clock.chosen]
         wide = any(each.jitter_ticks > max(each.overhead_ticks, clock.step_ticks) for each in chosen)
         found = f"{clock.chosen} is best; ticks of an empty interval: {', '.join(texts)}"
         busy = "Something else runs on this CPU or takes it away: stop other work, or pick another one with --cpu."
-        yield row("clock brackets", found, BAD if wide else GOOD, bracket, busy)
+        yield row("clock brackets", found, BAD if wide else GOOD, BRACKET, busy)
         cycles = f", {clock.step_ticks * value:.0f} core cycles" if value else ""
         found = f"{clock.step_ticks:g} ticks ({1e9 * clock.step_ticks / rate:.2f} ns{cycles}) at {rate / 1e6:.1f} MHz"
         dithered = "Nothing: timings are dithered. Medians and minima of your own analyses would be wrong here."
-        yield row("clock step", found, clock.step_ticks < COARSE_STEP_TICKS, step, dithered)
-        yield _ratio(clock, ratio)
+        yield row("clock step", found, clock.step_ticks < COARSE_STEP_TICKS, STEP, dithered)
+        yield _ratio(clock)
     flags = environment.cpu.flags
     missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if flag not in flags]
     status = NOTE if environment.hypervisor.present or "constant_tsc" not in missing else BAD
@@ -169,7 +169,6 @@ def _clock(environment: Environment, clock: ClockReport | None, why: str) -> Ite
         status if missing else GOOD,
         "A clock that follows the core frequency, or stops in idle states, doesn't keep time between runs.",
         "In a guest nothing, unless ticks per second differ from run to run; else fix the frequency (boost off).",
-        "the CPU flags can't be read",
     )
     source = environment.kernel.clocksource
     yield row(
@@ -178,24 +177,16 @@ def _clock(environment: Environment, clock: ClockReport | None, why: str) -> Ite
         source in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page"),
         "A kernel that drops the time-stamp counter has a reason: it differs between CPUs, or drifts.",
         "Look for 'tsc' in the kernel log. Compare timings of different CPUs with care.",
-        "the clock source can't be read",
     )
 
 
-def _ratio(clock: ClockReport, meaning: str) -> Check:
+def _ratio(clock: ClockReport) -> Check:
     value, low, high = clock.cycles_per_tick, clock.cycles_per_tick_low, clock.cycles_per_tick_high
-    interval = f" ({low:.4f} to {high:.4f})" if low is not None and high is not None else ""
-    moves = value is not None and low is not None and high is not None and high - low > WIDE_RATIO * value
-    return row(
-        "cycles per tick",
-        None
-        if value is None
-        else f"{value:.4f}{interval}, the core at {value * clock.ticks_per_second / 1e6:,.0f} MHz",
-        not moves,
-        meaning,
-        "The core clock moves while measuring: performance governor, boost off, no other load on the package.",
-        "the calibration did not settle; stop other work and try again",
-    )
+    if value is None or low is None or high is None:
+        return unknown("cycles per tick", RATIO, "the calibration did not settle; stop other work and try again")
+    found = f"{value:.4f} ({low:.4f} to {high:.4f}), the core at {value * clock.ticks_per_second / 1e6:,.0f} MHz"
+    moves = "The core clock moves while measuring: performance governor, boost off, no other load on the package."
+    return row("cycles per tick", found, high - low <= WIDE_RATIO * value, RATIO, moves)
 
 
 # -- CPUs -------------------------------------------------------------------------------------------------------------
@@ -204,7 +195,7 @@ def _ratio(clock: ClockReport, meaning: str) -> Check:
 def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
     topology, guest, activity = environment.topology, environment.hypervisor.present, environment.activity
     record = "For the record only: no parameter is looked up by name, and a guest may be shown another model's numbers."
-    yield row("processor", _processor(environment.cpu), True, record, "", "/proc/cpuinfo says nothing of it")
+    yield row("processor", _processor(environment.cpu), True, record)
     named = environment.hypervisor.name or "a guest; the hypervisor does not say its name"
     yield row(
         "hypervisor",
@@ -212,7 +203,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         not guest,
         "A hypervisor may take the CPU away, scatter physical memory, splinter huge pages, hide CPUs and counters.",
         "Trust what is measured, not what the system describes. Bare metal gives narrower intervals.",
-        "neither CPU flags nor /sys/hypervisor can be read",
     )
     stolen = activity.stolen
     share = stolen or 0.0
@@ -222,7 +212,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         GOOD if share <= STOLEN_NOTE else NOTE if share < STOLEN_BAD else BAD,
         "While the hypervisor runs another guest, the clock goes on; such timings are thrown away.",
         "Measure at a quieter time, or on a guest with CPUs of its own, where intervals come out wide.",
-        "/proc/stat does not say",
     )
     allowed = topology.allowed
     online = f" (online: {format_cpu_list(topology.online)})" if topology.online else ""
@@ -232,7 +221,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         BAD if cpu is not None and cpu not in (allowed or ()) else len(allowed or ()) > 1,
         "Threads are pinned to these; coherence, shared caches and SMT need at least two.",
         "Choose one of them with --cpu, or widen the CPU set with taskset or the container's settings.",
-        "/proc/self/status does not say",
     )
     yield from _shared(topology, cpu, guest)
     isolated, ticks_off = topology.isolated or (), topology.full_ticks_off
@@ -248,7 +236,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         f"Measure there: --cpu {isolated[0]}."
         if isolated
         else "Boot with isolcpus= and nohz_full= where that is worth it.",
-        "the kernel does not say",
     )
     quota = environment.limits.cpu_quota
     yield row(
@@ -257,7 +244,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         GOOD if quota == "unlimited" else BAD,
         "When a quota is used up the process stands still until the next period, for tens of milliseconds.",
         "Run without a CPU limit (a CPU set instead), at least one whole CPU more than threads are used.",
-        "the control groups can't be read",
     )
     load, count = activity.load, len(topology.online or topology.allowed or ())
     each = (load or 0.0) / max(count, 1)
@@ -267,7 +253,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         GOOD if each < QUIET_LOAD else NOTE if each < BUSY_LOAD else BAD,
         "Other work takes shared cache, memory bandwidth and frequency; it may be the trace of your own last run.",
         "Stop other work, wait a minute, and look again.",
-        "load or number of CPUs can't be read",
     )
     state = environment.kernel.store_bypass
     yield row(
@@ -276,7 +261,6 @@ def _cpus(environment: Environment, cpu: int | None) -> Iterator[Check]:
         not (state and state.endswith("mitigated")),
         "Without speculative store bypass, loads wait until the addresses of all earlier stores are known.",
         "Measure outside of seccomp sandboxes, or without spec_store_bypass_disable=on.",
-        "/proc/self/status does not say",
     )
 
 
@@ -306,7 +290,6 @@ def _shared(topology: Topology, cpu: int | None, guest: bool | None) -> Iterator
         not groups and not guest,
         "Work on a sibling, which a hypervisor may hide, takes part of L1, L2, miss buffers and issue slots.",
         "Keep siblings idle while measuring; in a guest watch the jitter, and ask the provider for whole cores.",
-        "the CPU topology can't be read",
     )
     if topology.kinds:
         kinds = "; ".join(f"{kind}: {format_cpu_list(cpus)}" for kind, cpus in sorted(topology.kinds.items()))
@@ -319,54 +302,46 @@ def _shared(topology: Topology, cpu: int | None, guest: bool | None) -> Iterator
 
 
 def _frequency(environment: Environment) -> Iterator[Check]:
-    frequency, guest = environment.frequency, environment.hypervisor.present
-    hidden = "hidden by the hypervisor" if guest else "the system offers no such files"
-    governors, low, high = frequency.governors, frequency.min_hz, frequency.max_hz
-    span = f", {low / 1e6:,.0f} to {high / 1e6:,.0f} MHz" if low and high else ""
+    governors, boost = environment.frequency.governors, environment.frequency.boost
     yield row(
         "frequency governor",
-        None if governors is None else f"{', '.join(governors)} ({frequency.driver or 'driver not known'}){span}",
+        None if governors is None else ", ".join(governors),
         governors == ("performance",),
         "The core frequency may move between and within runs; every run is warmed up and calibrated for that.",
         "Choose the governor 'performance' (cpupower frequency-set -g performance, as root).",
-        hidden,
     )
     yield row(
         "frequency boost",
-        None if frequency.boost is None else "on" if frequency.boost else "off",
-        not frequency.boost,
+        None if boost is None else "on" if boost else "off",
+        not boost,
         "Boost depends on temperature and on what other cores do, so cycles per tick drift.",
         "For the narrowest intervals turn it off as root: 0 into /sys/devices/system/cpu/cpufreq/boost, or 1 into "
         "intel_pstate/no_turbo beside it.",
-        hidden,
     )
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------
 
 
-def _memory(environment: Environment, pages: PageReport | None, why: str) -> Iterator[Check]:
+def _memory(environment: Environment, pages: PageReport | str) -> Iterator[Check]:
     memory, limits = environment.memory, environment.limits
     yield _offered(environment)
-    reason = f": {pages.reason}" if pages is not None and pages.reason else ""
-    granted = pages is not None and pages.granted
-    yield row(
-        "2 MiB page",
-        None if pages is None else f"granted by {pages.how}" if granted else f"not granted{reason}",
-        GOOD if granted else BAD,
-        "In 4 KiB pages TLB misses add to every timing, and nothing beyond a page boundary can be measured.",
-        "Reserve huge pages (sysctl vm.nr_hugepages=64, as root) or allow transparent ones, and free some memory.",
-        why,
-    )
-    behaviour = "unavailable" if pages is None else pages.tlb_behaviour
-    yield row(
-        "2 MiB in the TLB",
-        f"{behaviour}{reason}" if behaviour in ("real", "splintered") else None,
-        behaviour == "real",
-        "A hypervisor may map a page in 4 KiB pieces: each takes a TLB entry, anywhere in physical memory.",
-        "Nothing in the guest: TLB reach counts in 4 KiB here, and eviction sets are found by timing.",
-        why if pages is None else f"{behaviour}{reason}",
-    )
+    granted = "In 4 KiB pages TLB misses add to every timing, and nothing beyond a page boundary can be measured."
+    pieces = "A hypervisor may map a page in 4 KiB pieces: each takes a TLB entry, anywhere in physical memory."
+    if isinstance(pages, str):
+        yield unknown("2 MiB page", granted, f"not known: {pages}")
+        yield unknown("2 MiB in the TLB", pieces, f"not known: {pages}")
+    else:
+        reserve = (
+            "Reserve huge pages (sysctl vm.nr_hugepages=64, as root) or allow transparent ones, and free some memory."
+        )
+        found = f"granted by {pages.how}" if pages.granted else f"not granted: {pages.reason}"
+        yield row("2 MiB page", found, GOOD if pages.granted else BAD, granted, reserve)
+        behaviour, found = pages.tlb_behaviour, f"{pages.tlb_behaviour}: {pages.reason}"
+        nothing = "Nothing in the guest: TLB reach counts in 4 KiB here, and eviction sets are found by timing."
+        clear = behaviour in ("real", "splintered")
+        made = row("2 MiB in the TLB", found, behaviour == "real", pieces, nothing)
+        yield made if clear else unknown("2 MiB in the TLB", pieces, found)
     available, limit, left = memory.available_bytes, limits.memory_bytes, limits.memory_left_bytes
     limited = f", a control group allows {size_text(limit)}" if isinstance(limit, int) else ""
     limited += f" and has {size_text(left)} left" if isinstance(left, int) else ""
@@ -377,7 +352,6 @@ def _memory(environment: Environment, pages: PageReport | None, why: str) -> Ite
         GOOD if usable >= ENOUGH_BYTES else BAD,
         "Buffers must be much larger than the last-level cache, without making the system swap.",
         f"Free some memory or raise the limit to {size_text(ENOUGH_BYTES)} or more.",
-        "/proc/meminfo does not say",
     )
     locked = memory.locked_limit_bytes
     yield row(
@@ -386,7 +360,6 @@ def _memory(environment: Environment, pages: PageReport | None, why: str) -> Ite
         locked == "unlimited" or (isinstance(locked, int) and locked >= ENOUGH_LOCKED_BYTES),
         "Pages that can't be locked may be moved or swapped while measuring; buffers are touched before use.",
         "Raise it (ulimit -l, or memlock in limits.conf) if runs differ.",
-        "/proc/self/limits does not say",
     )
     nodes = memory.numa_nodes
     yield row(
@@ -414,16 +387,15 @@ def _offered(environment: Environment) -> Check:
         "Prefetching beyond a 4 KiB boundary and large buffers without TLB misses need 2 MiB pages.",
         "Reserve some (sysctl vm.nr_hugepages=64) or allow transparent ones: 'madvise' into "
         "/sys/kernel/mm/transparent_hugepage/enabled, as root.",
-        "the system does not say which it has",
     )
 
 
 # -- counted events and rights ----------------------------------------------------------------------------------------
 
 
-def _counters(environment: Environment, counters: CounterReport) -> Iterator[Check]:
+def _counters(environment: Environment, counters: CounterReport | str) -> Iterator[Check]:
     """Timing needs none of these."""
-    events, unlisted = environment.events, "the system lists no event sources"
+    events = environment.events
     kinds = Counter(re.sub(r"_\d+$", "", name) for name in events.pmus or ())
     names = ", ".join(kind if number == 1 else f"{kind} ({number})" for kind, number in sorted(kinds.items()))
     yield row(
@@ -432,7 +404,6 @@ def _counters(environment: Environment, counters: CounterReport) -> Iterator[Che
         bool(events.core),
         "Counts of caches and memory need it; page faults, context switches and CPU time are counted everywhere.",
         "Nothing is lost for timings. A guest gets counters only from its hypervisor (KVM: -cpu host,pmu=on).",
-        unlisted,
     )
     level, privileged = environment.access.perf_event_paranoid, events.privileged
     yield row(
@@ -441,20 +412,20 @@ def _counters(environment: Environment, counters: CounterReport) -> Iterator[Che
         privileged or (level is not None and level <= 0),
         "At 1 own programs may be counted, at 2 their user part, from 3 on nothing; sockets need 0 or less.",
         "Lower kernel.perf_event_paranoid (as root: sysctl), or give the program CAP_PERFMON.",
-        "perf_event_paranoid is not known",
     )
-    free, few = counters.free, counters.free is not None and counters.free < FEW_COUNTERS
-    none = "none, no PMU" if not events.core else "none"
-    yield row(
-        "free counters",
-        None
-        if free is None
-        else (f"{free}" if free else none) + (f": {counters.reason}" if few and events.core else ""),
-        not few,
-        "So many events of a core can be counted at once; more take several runs.",
-        "End other profilers; see NMI watchdog.",
-        f"not known: {counters.reason}",
-    )
+    several = "So many events of a core can be counted at once; more take several runs."
+    if isinstance(counters, str):
+        yield unknown("free counters", several, f"not known: {counters}")
+    else:
+        few = counters.free < FEW_COUNTERS
+        why = f": {counters.reason}" if few and events.core else "" if events.core else ", no PMU"
+        yield row(
+            "free counters",
+            f"{counters.free or 'none'}{why}",
+            not few,
+            several,
+            "End other profilers; see NMI watchdog.",
+        )
     watchdog = events.nmi_watchdog
     yield row(
         "NMI watchdog",
@@ -462,34 +433,19 @@ def _counters(environment: Environment, counters: CounterReport) -> Iterator[Che
         not watchdog,
         "It holds one counter of every CPU, and interrupts each now and then.",
         "Stop it while counting (as root: sysctl kernel.nmi_watchdog=0).",
-        "/proc/sys/kernel/nmi_watchdog is not there",
-    )
-    silent = events.pmus is None or (events.core and events.rdpmc is None)
-    allowed = f"allowed ({events.rdpmc})" if events.rdpmc else "not allowed"
-    yield row(
-        "rdpmc",
-        None if silent else allowed if events.core else "no CPU counters to read",
-        bool(events.core and events.rdpmc),
-        "Without it an open counter is read by a system call, which costs about a microsecond; nothing else changes.",
-        "Allow it (as root: 1 into rdpmc of the PMU's folder below /sys)." if events.core else "",
-        "the kernel does not say",
-    )
-    ibs = "ibs_op" in (events.pmus or ())
-    precise = "IBS" if ibs else f"PEBS, level {events.max_precise}" if events.max_precise else "none"
-    yield row(
-        "precise samples",
-        None if events.pmus is None else precise,
-        precise != "none",
-        "By them loads are sampled with their latency and where they were served.",
-        "Nothing is lost for timings; functions are sampled by time.",
-        unlisted,
     )
 
 
 def _rights(environment: Environment) -> Iterator[Check]:
     """Privileged sources, none of which is needed, but for memory that can be made executable."""
     access = environment.access
-    yield machine_code(access)
+    yield row(
+        "machine code",
+        None if access.machine_code is None else "allowed" if access.machine_code else "refused",
+        GOOD if access.machine_code else BAD,
+        "Probes are written at run time and then made executable, never both at once; simulators are compiled.",
+        NO_MACHINE_CODE,
+    )
     devices = {"readable": "readable", "absent": "no MSR device", "unreadable": "the MSR device can't be read"}
     yield row(
         "MSR access",
@@ -497,55 +453,9 @@ def _rights(environment: Environment) -> Iterator[Check]:
         access.msr == "readable",
         "Where it may be written too, scenarios with --msr switch prefetchers off for a while, and put them back.",
         "Nothing is lost. As root, 'modprobe msr' offers the device where the kernel has it.",
-        "there is no /dev to look in",
-    )
-    maps = {"frames": "shows frame numbers", "hidden": "shows zeros", "unreadable": "can't be read"}
-    yield row(
-        "pagemap",
-        maps.get(access.pagemap, "not there") if access.pagemap else None,
-        access.pagemap == "frames",
-        "It shows physical addresses, in a guest the guest's own. Sets of shared caches are found by timing anyway.",
-        "Nothing is lost. Root, or CAP_SYS_ADMIN, sees frame numbers.",
-        "only a running system shows it",
     )
     if environment.unread:
-        counts = "What these hold counts as unknown above."
-        yield row("unread files", None, False, counts, "", "; ".join(environment.unread))
-
-
-def machine_code(access: Access) -> Check:
-    """The check whether a probe, or a simulated machine, can be made to run at all."""
-    return row(
-        "machine code",
-        None if access.machine_code is None else "allowed" if access.machine_code else "refused",
-        GOOD if access.machine_code else BAD,
-        "Probes are written at run time and then made executable, never both at once; simulators are compiled.",
-        NO_MACHINE_CODE,
-        "only a running system shows it",
-    )
-
-
-# -- other machines ---------------------------------------------------------------------------------------------------
-
-
-def facts_checks(facts: Facts) -> Iterator[Check]:
-    """What a simulated or plug-in machine says that it offers to scenarios; the computer it runs on does not matter."""
-    alone = "Only what the machine says of itself is checked; the computer that runs this does not matter to it."
-    yield row("machine", f"{facts.name} ({facts.kind})", True, alone)
-    brackets = f"{', '.join(facts.brackets)}; {facts.ticks_per_second / 1e6:g} MHz"
-    yield row("clock brackets", brackets, True, "The first one is the machine's choice.")
-    sizes = ", ".join(map(size_text, facts.page_sizes))
-    huge = max(facts.page_sizes, default=0) >= HUGE_BYTES
-    yield row("page sizes", sizes, huge, "Prefetching beyond a 4 KiB boundary needs pages of 2 MiB.")
-    several = "What several CPUs share can be measured where there are several."
-    yield row("CPUs", format_cpu_list(facts.cpus), len(facts.cpus) > 1, several)
-    shared = "; ".join(format_cpu_list(group) for group in facts.siblings if len(group) > 1)
-    yield row("SMT sibling", f"these share a core: {shared}" if shared else "none", True, "Questions of SMT need such.")
-    enough = facts.memory_bytes >= ENOUGH_LOCKED_BYTES
-    larger = "Buffers should be larger than most caches."
-    yield row("memory", size_text(facts.memory_bytes), enough, larger, "Measure only the inner levels.")
-    for text in facts.notes:
-        yield row("note of the machine", text, False, "The machine says this of itself.")
+        yield unknown("unread files", "What these hold counts as unknown above.", "; ".join(environment.unread))
 
 
 def size_text(size_bytes: int) -> str:

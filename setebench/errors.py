@@ -57,3 +57,11 @@ class ProbeFault(SetebenchError):
         self.signal = signal
         self.operation = operation
         self.address = address
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, in one line; an error that is nobody's answer with its kind."""
+    text = " ".join(str(error).split())
+    if isinstance(error, SetebenchError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -248,26 +248,6 @@ class SwitchesPrefetchers(Protocol):
         ...
 
 
-class BusyTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Up to now, counted in seconds from one that stays the same while a machine is open: the time that passed,
-    and the CPU time that everything but this process took on all CPUs together, or was denied by a hypervisor. `cpus`
-    is the number of CPUs that are counted."""
-
-    passed: float
-    others: float
-    cpus: int
-
-
-@runtime_checkable
-class CountsBusyTime(Protocol):
-    """A machine that knows how much its CPUs do besides running probes: this CPU, where the kernel counts it. A machine
-    that runs nothing else need not have this method."""
-
-    def busy_time(self) -> BusyTime | None:
-        """Up to now; None where nobody counts. Only a difference of two says something."""
-        ...
-
-
 @runtime_checkable
 class CountsCpuTime(Protocol):
     """A machine whose threads may lose their CPU to other programs, and that counts for how long they had it."""

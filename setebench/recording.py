@@ -12,9 +12,10 @@ import bz2
 import math
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -25,20 +26,16 @@ from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops.records import RunsLoops
 from setebench.machine import (
     BindsMemory,
-    BusyTime,
     ComparesNumbers,
-    CountsBusyTime,
     CountsCpuTime,
-    Difference,
     Facts,
-    HoldsNumbers,
     Machine,
-    PrefetcherSwitch,
     Region,
     SwitchesPrefetchers,
+    Ticks,
     numbers_of,
 )
-from setebench.probe import Probe, placement_table
+from setebench.probe import Probe
 
 EVIDENCE_PREFIX = "recording."
 MOST_TICKS = 1 << 26  # half a gigabyte, twice what the longest scenario answers on a CPU of today
@@ -46,6 +43,9 @@ MOST_JOURNAL_BYTES = 1 << 25  # unpacked; a call takes some thirty
 MOST_MEMORY_BYTES = 1 << 46  # 64 TiB, what the largest servers of today hold
 MOST_CPUS = 1 << 13  # what Linux is built for at most
 MOST_PAGE_BYTES = 1 << 34  # a power of two above any page, or line, that an architecture has had
+
+CAPABILITIES = (BindsMemory, ComparesNumbers, SwitchesPrefetchers, CountsCpuTime, CountsEvents, RunsLoops)
+"""Protocols of methods that not every machine has; a recording names them."""
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
@@ -74,12 +74,10 @@ def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
     record = evidence.get(f"{EVIDENCE_PREFIX}{scenario}")
     if record is None:
         raise UsageError(f"it holds no recording of {scenario}; record one with --raw, or characterize -o FILE")
-    if isinstance(record, dict) and "calls" in record:
-        raise UsageError(f"its recording of {scenario} is of an earlier version with other probes; measure again")
     try:
         return msgspec.convert(record, type=Recording)
     except msgspec.ValidationError as error:
-        raise UsageError(f"its recording of {scenario} is damaged: {error}") from error
+        raise UsageError(f"its recording of {scenario} is damaged: {error}; measure again") from error
 
 
 def without_recordings(evidence: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,129 +87,79 @@ def without_recordings(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 # -- the methods of machines ------------------------------------------------------------------------------------------
 
-TICKS, TOGETHER, UNRECORDED, CONTEXT = "ticks", "ticks by CPU", "unrecorded", "context"
-"""Kinds of answers that are no plain values. Nothing is noted of what is unrecorded; a context may be refused."""
-
-EVERY = {"allocate": Region, "release": UNRECORDED, "link": UNRECORDED, "run": TICKS, "run_together": TOGETHER}
-CAPABILITIES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "memory nodes": (BindsMemory, {"allocate_on": Region, "node_of": int | None}),
-    "numbers": (
-        (HoldsNumbers, ComparesNumbers),
-        {"write_numbers": UNRECORDED, "first_difference": Difference | None},
-    ),
-    "prefetcher switches": (
-        SwitchesPrefetchers,
-        {"prefetcher_switches": tuple[PrefetcherSwitch, ...], "prefetchers_off": CONTEXT},
-    ),
-    "busy time": (CountsBusyTime, {"busy_time": BusyTime | None}),
-    "CPU time": (CountsCpuTime, {"cpu_time": tuple[float, float] | None}),
-    "events": (
-        CountsEvents,
-        {"event_roles": dict[str, str], "event_groups": tuple[tuple[str, ...], ...], "count_events": CONTEXT},
-    ),
-    "loops": (
-        RunsLoops,
-        {"loop_names": tuple[str, ...], "run_loop": TICKS},
-    ),
-}
-"""Methods of every machine with what they answer; and those of capabilities, with the protocol of each."""
-
-
-class Call(NamedTuple):
-    """A call of a method: what kind its answer is of, and the arguments."""
-
-    method: str
-    kind: Any
-    given: tuple[Any, ...]
-    named: dict[str, Any]
-
-    def plain(self) -> Any:
-        """What identifies the arguments. Addresses are left out: those follow from the seed and the regions."""
-        cpu, warmup = self.named.get("cpu"), self.named.get("warmup", 0)
-        if self.kind is Region:
-            return [*self.given, *self.named.values()][:2]
-        if self.method == "run":
-            return _checksum(self.given[0], cpu, warmup)
-        if self.method == "run_together":
-            return [_checksum(probe, cpu, warmup) for cpu, probe in self.given[0].items()]
-        return [_plain(each) for each in (*self.given, *self.named.values())]
-
-    def rows(self) -> int:
-        """How many rows of ticks a run gives."""
-        if self.method == "run_loop":
-            return int(self.given[2])
-        probe = self.given[0] if self.kind == TICKS else next(iter(self.given[0].values()))
-        return max(0, len(placement_table(probe, self.given[1])) - int(self.named.get("warmup", 0)))
-
-
-def _plain(argument: Any) -> Any:
-    """What identifies an argument, without addresses."""
-    if isinstance(argument, Region):
-        return argument.size
-    if isinstance(argument, np.ndarray):
-        return len(argument)
-    return sorted(argument) if isinstance(argument, set) else argument
-
-
-def _checksum(probe: Probe, cpu: int | None, warmup: int) -> int:
-    head = f"{cpu} {warmup} {[base.name for base in probe.bases]}".encode()
-    return zlib.crc32(np.ascontiguousarray(probe.rows).tobytes(), zlib.crc32(head))
-
-
-def _number(plain: Any) -> int:
-    return plain if isinstance(plain, int) else zlib.crc32(msgspec.json.encode(plain))
-
 
 class Answering:
     """A machine of which every answer passes through `answer`; `inner` is the machine behind it, None in a replay."""
 
     facts: Facts
     inner: Any = None
+    holds_numbers = True
 
-    def answer(self, call: Call, perform: Callable[[], Any]) -> Any:
-        """What the machine answers, or answered."""
+    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
+        """What the machine answers, or answered: something of a kind, to a method with these arguments."""
         raise NotImplementedError
 
     def close(self) -> None:
         """The machine belongs to whoever opened it."""
 
 
+@cache
+def _kinds(protocol: Any) -> dict[str, Any]:
+    """The methods that a protocol has, with what they return."""
+    own = {name: each for name, each in vars(protocol).items() if isinstance(each, FunctionType) and name[0] != "_"}
+    return {name: get_type_hints(each)["return"] for name, each in own.items() if name != "close"}
+
+
 def _method(name: str, kind: Any) -> Callable[..., Any]:
     """A method that calls the machine, or takes the answer from the journal."""
 
     def target(self: Answering) -> Callable[..., Any]:
-        machine = numbers_of(self.inner) if name in CAPABILITIES["numbers"][1] else self.inner
-        found: Callable[..., Any] = getattr(machine, name)
+        found: Callable[..., Any] = getattr(numbers_of(self.inner) if name in _NUMBERS else self.inner, name)
         return found
 
     def method(self: Answering, *given: Any, **named: Any) -> Any:
-        return self.answer(Call(name, kind, given, named), lambda: target(self)(*given, **named))
+        asked = [_plain(each) for each in (*given, *([dict(sorted(named.items()))] if named else []))]
+        return self.answer(name, kind, asked, lambda: target(self)(*given, **named))
 
     @contextmanager
     def context(self: Answering, *given: Any) -> Iterator[Any]:
         with ExitStack() as stack:
-            opened: list[Any] = []
-            arguments = tuple(sorted(each) if name == "prefetchers_off" else list(each) for each in given)
-            entering = Call(name, None, arguments, {})
-            self.answer(entering, lambda: opened.append(stack.enter_context(target(self)(*given))))
-            reading = Call("read", dict[str, Count], arguments, {})
-            yield SimpleNamespace(read=lambda: self.answer(reading, lambda: opened[0].read()))
+            asked, opened = [_plain(each) for each in given], []
+            self.answer(name, bool | None, asked, lambda: opened.append(stack.enter_context(target(self)(*given))))
+            yield SimpleNamespace(read=lambda: self.answer("read", dict[str, Count], asked, lambda: opened[0].read()))
 
-    return context if kind == CONTEXT else method
+    return context if get_origin(kind) is AbstractContextManager else method
+
+
+_NUMBERS = _kinds(ComparesNumbers)
+
+
+def _plain(argument: Any) -> Any:
+    """What identifies an argument. Addresses are left out: those follow from the seed and the regions."""
+    if isinstance(argument, Region):
+        return argument.size
+    if isinstance(argument, Probe):
+        names = f"{[base.name for base in argument.bases]}".encode()
+        return zlib.crc32(np.ascontiguousarray(argument.rows).tobytes(), zlib.crc32(names))
+    if isinstance(argument, Mapping):
+        return [[getattr(key, "name", key), _plain(each)] for key, each in argument.items()]
+    if isinstance(argument, np.ndarray):
+        return argument.size
+    return sorted(argument) if isinstance(argument, (set, frozenset)) else argument
 
 
 def _with(kind: type[Answering], capabilities: Collection[str]) -> Any:
     """The class with the methods of these capabilities."""
-    kinds = dict(EVERY)
-    for name, (_, own) in CAPABILITIES.items():
-        kinds |= own if name in capabilities else {}
-    methods: dict[str, Any] = {name: _method(name, each) for name, each in kinds.items()}
-    return type(kind.__name__, (kind,), methods | ({"holds_numbers": True} if "numbers" in capabilities else {}))
+    protocols = [Machine, *(each for each in CAPABILITIES if each.__name__ in capabilities)]
+    methods = {name: _method(name, each) for protocol in protocols for name, each in _kinds(protocol).items()}
+    return type(kind.__name__, (kind,), methods)
 
 
 def recorder_of(machine: Machine) -> Any:
     """A recorder with the capabilities of the machine."""
-    return _with(Recorder, _capabilities(machine))(machine)
+    found = {each.__name__ for each in CAPABILITIES if isinstance(machine, each)} - {ComparesNumbers.__name__}
+    found |= {ComparesNumbers.__name__} if numbers_of(machine) is not None else set()
+    return _with(Recorder, found)(machine, tuple(sorted(found)))
 
 
 def replay_of(recording: Recording) -> Any:
@@ -219,58 +167,49 @@ def replay_of(recording: Recording) -> Any:
     return _with(Replay, recording.capabilities)(recording)
 
 
-def _capabilities(machine: Machine) -> tuple[str, ...]:
-    return tuple(name for name, (protocol, _) in CAPABILITIES.items() if isinstance(machine, protocol))
-
-
 # -- noting, and answering again --------------------------------------------------------------------------------------
 
 
 class Recorder(Answering):
-    """A machine that notes what another one answers. It copies ticks between runs, never while one goes on.
+    """A machine that notes what another one answers. It copies ticks between runs, never while one goes on."""
 
-    Nothing is noted from the answer on that would make the recording larger than one that can be read: inference ends
-    there for want of an answer."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.inner, self.facts = machine, machine.facts
-        self._ticks_left, self._bytes_left = MOST_TICKS, MOST_JOURNAL_BYTES
+    def __init__(self, machine: Machine, capabilities: tuple[str, ...]) -> None:
+        self.inner, self.facts, self._capabilities = machine, machine.facts, capabilities
         self._journal: list[bytes] = []
         self._ticks: list[NDArray[Any]] = []
 
-    def answer(self, call: Call, perform: Callable[[], Any]) -> Any:
+    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
         """Call the machine, and note its answer."""
-        if call.kind == UNRECORDED:
-            return perform()
-        noted, arrays = Noted(call.method, _number(call.plain())), []
+        refusal, found = None, None
         try:
             found = perform()
         except UnsupportedError as error:
-            self._note(msgspec.structs.replace(noted, refusal=str(error)), [])
-            raise
-        if call.kind in (TICKS, TOGETHER):
-            arrays = [found] if call.kind == TICKS else [found[cpu] for cpu in call.given[0]]
-            answer: Any = [each.shape for each in arrays]
-        else:
-            answer = (found.address, found.size) if call.kind is Region else found if call.kind else None
-        self._note(msgspec.structs.replace(noted, answer=answer), arrays)
+            refusal = error
+        if kind is not type(None):
+            noted = Noted(name, _checksum(asked), self._kept(found), str(refusal) if refusal else None)
+            self._journal.append(msgspec.json.encode(noted))
+        if refusal is not None:
+            raise refusal
         return found
 
-    def _note(self, noted: Noted, ticks: list[NDArray[Any]]) -> None:
-        line = msgspec.json.encode(noted)
-        self._ticks_left -= sum(each.size for each in ticks)
-        self._bytes_left -= len(line) + 1
-        if min(self._ticks_left, self._bytes_left) >= 0:
-            self._journal.append(line)
+    def _kept(self, found: Any) -> Any:
+        """What the journal says of an answer; ticks are kept beside it."""
+        if isinstance(found, Region):
+            return found.address, found.size
+        if isinstance(found, np.ndarray):
             # half the memory where they fit, as ticks of an interval do unless the machine was stopped
-            narrow = [bool(each.size and abs(each).max() < 1 << 31) for each in ticks]
-            self._ticks += [np.array(each, (np.int64, np.int32)[few]) for each, few in zip(ticks, narrow, strict=True)]
+            few = bool(found.size and abs(found).max() < 1 << 31)
+            self._ticks.append(np.array(found, np.int32 if few else np.int64))
+            return found.shape
+        if isinstance(found, dict) and any(isinstance(each, np.ndarray) for each in found.values()):
+            return [[cpu, self._kept(each)] for cpu, each in found.items()]
+        return found
 
     def recording(self) -> Recording:
         """Everything so far."""
         return Recording(
             facts=self.facts,
-            capabilities=_capabilities(self.inner),
+            capabilities=self._capabilities,
             journal=_packed([b"[", b",".join(self._journal), b"]"]),
             ticks=_packed(each.astype("<i8").tobytes() for each in self._ticks),
         )
@@ -289,29 +228,26 @@ class Replay(Answering):
         self.facts, self._journal, self._at = recording.facts, iter(journal), 0
         self._ticks = np.frombuffer(ticks[: len(ticks) // 8 * 8], dtype="<i8").astype(np.int64, copy=False)
 
-    def answer(self, call: Call, perform: Callable[[], Any]) -> Any:
+    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
         """The answer of then."""
-        if call.kind == UNRECORDED:
+        if kind is type(None):
             return None
-        plain, noted = call.plain(), next(self._journal, None)
-        if noted is None or (noted.method, noted.arguments) != (call.method, _number(plain)):
-            raise _unanswered(f"{call.method.replace('_', ' ')} {plain}")
+        noted = next(self._journal, None)
+        if noted is None or (noted.method, noted.arguments) != (name, _checksum(asked)):
+            what = f"{name.replace('_', ' ')} {asked}"[:120]
+            raise SetebenchError(f"the recording has no answer to {what}: this version has other probes; measure again")
         if noted.refusal is not None:
             raise UnsupportedError(noted.refusal)
-        runs = call.kind in (TICKS, TOGETHER)
-        kind: Any = list[tuple[int, int]] if runs else tuple[int, int] if call.kind is Region else call.kind
+        shapes = {Region: tuple[int, int], Ticks: tuple[int, int], dict[int, Ticks]: list[tuple[int, tuple[int, int]]]}
         try:
-            found: Any = msgspec.convert(noted.answer, kind) if kind else None
+            found: Any = msgspec.convert(noted.answer, shapes.get(kind, kind))
         except msgspec.ValidationError as error:
             raise _damaged(str(error)) from error
-        if call.kind is Region:
-            return self._region(*found, *plain)
-        if not runs:
-            return found
-        arrays = [self._taken(*shape) for shape in found]
-        if {len(each) for each in arrays} != {call.rows()}:
-            raise _unanswered(f"other repetitions of {call.given[0]}")
-        return arrays[0] if call.kind == TICKS else dict(zip(call.given[0], arrays, strict=False))
+        if kind is Region:
+            return self._region(*found, *asked[:2])
+        if kind == Ticks:
+            return self._taken(*found)
+        return {cpu: self._taken(*shape) for cpu, shape in found} if kind == dict[int, Ticks] else found
 
     def _region(self, address: int, actual: int, size: int, page_size: int) -> Region:
         """A machine rounds up to its pages; a plug-in may give more, but hardly twice as much."""
@@ -327,8 +263,8 @@ class Replay(Answering):
         return self._ticks[self._at - size : self._at].reshape(rows, columns).copy()
 
 
-def _unanswered(what: str) -> SetebenchError:
-    return SetebenchError(f"the recording has no answer to {what[:120]}: this version has other probes; measure again")
+def _checksum(asked: list[Any]) -> int:
+    return zlib.crc32(msgspec.json.encode(asked, enc_hook=lambda number: number.item()))
 
 
 def _damaged(why: str) -> UsageError:

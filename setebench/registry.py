@@ -1,5 +1,5 @@
-"""Which scenarios there are: every module and every folder (package) of `setebench.scenarios` with a `SCENARIO`, files
-in the folders that the environment variable SETEBENCH_SCENARIO_PATH names, and entry points of other packages.
+"""Which scenarios there are: every module and every folder (package) of `setebench.scenarios` with a `SCENARIO`, and
+entry points of other packages.
 
 Listing reads source text and package metadata only. A scenario's module, and numpy and Numba behind it, is imported
 when that scenario is used: `setebench --help` would take seconds otherwise.
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 import importlib
-import os
 import re
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,39 +28,31 @@ if TYPE_CHECKING:
 
 PACKAGE = "setebench.scenarios"
 ENTRY_POINT_GROUP = "setebench.scenarios"
-PATH_VARIABLE = "SETEBENCH_SCENARIO_PATH"
-"""Folders with further scenarios, separated by colons. A variable of the environment, so that workers see it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A scenario that could be loaded. `module` is set for the project's own, `entry_point` or `file` for others'."""
+    """A scenario that could be loaded. `module` is set for the project's own, `entry_point` for others'."""
 
     name: str
     summary: str
     module: str = ""
     entry_point: EntryPoint | None = None
-    file: Path | None = None
 
     def load(self) -> Scenario:
         """Import it. Raises `SetebenchError` in one line where another author's can't be loaded or is no scenario."""
         from setebench.scenario import Scenario
 
-        if self.module:
+        if self.entry_point is None:
             own: Scenario = importlib.import_module(self.module).SCENARIO
             return own
-        package = f"the package {_distribution(self.entry_point)!r}" if self.entry_point is not None else ""
-        origin = package or f"the file {str(self.file)!r}"
+        origin = f"scenario {self.name!r} of the package {_distribution(self.entry_point)!r}"
         try:
-            found: object = self.entry_point.load() if self.entry_point is not None else _run_file(self.file)
+            scenario: object = self.entry_point.load()
         except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
-            raise SetebenchError(
-                f"scenario {self.name!r} of {origin} can't be loaded: {type(error).__name__}: {error}"
-            ) from error
-        scenario = getattr(found, "SCENARIO", found)
+            raise SetebenchError(f"{origin} can't be loaded: {type(error).__name__}: {error}") from error
         if not isinstance(scenario, Scenario):
-            kind = type(scenario).__name__
-            raise SetebenchError(f"scenario {self.name!r} of {origin} is no setebench Scenario but a {kind}")
+            raise SetebenchError(f"{origin} is no setebench Scenario but a {type(scenario).__name__}")
         return scenario
 
 
@@ -73,13 +64,8 @@ def command_name(module: str) -> str:
 @cache
 def catalogue() -> dict[str, Entry]:
     """All scenarios by command name, sorted, without importing one. A name of the project's own is never taken by
-    another package or a folder: that scenario is listed as `PACKAGE.NAME` or `FOLDER.NAME`."""
+    another package: that scenario is listed as `PACKAGE.NAME`."""
     entries = {entry.name: entry for entry in _own()}
-    for file in _files():
-        name = command_name(file.stem)
-        if name in entries:
-            name = f"{file.parent.name}.{name}"
-        entries[name] = Entry(name, _declared_summary(file) or "", file=file)
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value)):
         name = command_name(point.name)
         if name in entries:
@@ -125,33 +111,6 @@ def _own() -> list[Entry]:
     ]
 
 
-def _files() -> list[Path]:
-    """Scenario files in the folders of the environment variable, folder by folder."""
-    folders = [Path(name) for name in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if name]
-    paths = [path.resolve() for folder in folders for path in sorted(folder.glob("[!_]*.py"))]
-    return [path for path in paths if _declared_summary(path) is not None]
-
-
-@cache
-def _run_file(file: Path | None) -> object:
-    """The module in that file; like any module it is run once.
-
-    From its text, never from a compiled copy: Python takes one for current while size and second of change are the
-    same, and would leave it in a user's folder."""
-    assert file is not None
-    name = f"setebench_scenario_file_{file.stem}_{abs(hash(str(file))):x}"
-    spec = spec_from_file_location(name, file)
-    assert spec is not None  # a file whose name ends in .py has one
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look their module up there
-    try:
-        exec(compile(files.read_bytes(file), str(file), "exec"), module.__dict__)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
 def own_folder() -> Path | None:
     """Where the scenarios' files lie: the installed package, or `scenarios/` of a checkout that isn't installed."""
     spec = find_spec(PACKAGE)
@@ -174,27 +133,19 @@ def _mount(folder: Path) -> None:
 
 
 def _declared_summary(path: Path) -> str | None:
-    """The summary that the module's `SCENARIO = Scenario(summary="...")` declares, else the first line of its
-    docstring; None for a module without a `SCENARIO`.
+    """The summary that the module's `SCENARIO = Scenario(summary="...")` declares; None for a module without.
 
     Only the text from that line on is parsed: it is the last of a module, and parsing all of a dozen modules would
     take a third of the time of `setebench --help`."""
-    try:
-        text = files.read_text(path)
-    except (OSError, UnicodeDecodeError):
-        return None  # no module that Python could import
+    text = files.read_text(path)
     begin = re.search(r"^SCENARIO\b", text, re.MULTILINE)
     if begin is None:
         return None
     try:
-        declaration = ast.parse(text[begin.start() :]).body[0]
-        calls = [each for each in ast.walk(declaration) if isinstance(each, ast.keyword) and each.arg == "summary"]
-        for value in (each.value for each in calls[:1]):
-            if isinstance(value, ast.Constant):
-                return str(value.value)
-        return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+        calls = [each for each in ast.walk(ast.parse(text[begin.start() :])) if isinstance(each, ast.keyword)]
     except SyntaxError:
         return "(has a syntax error; it says where when it is used)"
+    return next((str(ast.literal_eval(each.value)) for each in calls if each.arg == "summary"), "")
 
 
 def _distribution(point: EntryPoint) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from setebench import registry, store
+from setebench.calibration import Calibration
 from setebench.errors import UsageError
 from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
@@ -22,27 +23,42 @@ from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, repl
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Option, Scenario
 
-Listener = Callable[[Any], None]
 
-
-def _ignore(_what: object) -> None:
-    """What nobody listens to."""
+def ignore(_what: object) -> None:
+    """Does nothing, where nobody listens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to measure: `seed`, `cpu` and `fast` as on the command line; `msr` is `open_machine`'s. With `raw` the
     document keeps what the machine answers, for `infer`. `progress` is called with what is done next, `on_finding` with
-    each finding as it comes, `noted` with what a machine that is opened here says of itself."""
+    each finding as it comes."""
 
     seed: int = 1
     cpu: int | None = None
     fast: bool = False
     msr: bool = False
     raw: bool = False
-    progress: Listener = _ignore
-    on_finding: Listener = _ignore
-    noted: Listener = _ignore
+    progress: Callable[[str], None] = ignore
+    on_finding: Callable[[Finding], None] = ignore
+
+
+@dataclass(kw_only=True)
+class Shared:
+    """What scenarios of one session share: what was measured of the clock and the levels, and how many layouts of lines
+    were drawn. One that fails adds nothing."""
+
+    calibration: Calibration = field(default_factory=Calibration)
+    layouts: int = 0
+
+
+class _Stored(msgspec.Struct):
+    """The settings of a document that inference depends on."""
+
+    seed: int
+    fast: bool
+    cpu: int | None = None
+    options: dict[str, Any] = {}
 
 
 def run(scenario: str | Scenario, machine: str | Machine = "native", **settings: Any) -> Document:
@@ -53,55 +69,80 @@ def run(scenario: str | Scenario, machine: str | Machine = "native", **settings:
     names and options, and what the machine raises."""
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
     own = {name: settings.pop(name) for name in set(settings) - set(Settings.__dataclass_fields__)}
-    return measure(chosen, machine, own, Settings(**settings))
+    how = Settings(**settings)
+    with opened(machine, how) as open_one:
+        name = machine if isinstance(machine, str) else open_one.facts.name  # what opens it again
+        document = begun(open_one, {"scenario": chosen.name, "machine": name, "options": own}, how)
+        return answered(document, chosen, open_one, how)
 
 
-def measure(scenario: Scenario, machine: str | Machine, options: Mapping[str, Any], settings: Settings) -> Document:
-    """`run` with the scenario's own options as a mapping, so that none can clash with the settings."""
-    with opened(machine, settings) as open_one:
-        check_cpu(open_one.facts, settings.cpu)
-        record = machine_record(open_one.facts)
-        cpu = open_one.facts.cpu if settings.cpu is None else settings.cpu
-        recorder = recorder_of(open_one) if settings.raw else None
-        context = Context(
-            machine=recorder or open_one,
-            seed=settings.seed,
-            cpu=cpu,
-            fast=settings.fast,
-            options=complete_options(scenario, options),
-            progress=settings.progress,
-        )
-        started, begin = datetime.now(UTC), time.monotonic()
-        findings = []
-        for finding in answers(scenario, context, record.environment):
-            findings.append(finding)
-            settings.on_finding(finding)
-        recordings = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
-    stored = {
-        "scenario": scenario.name,
-        "machine": machine if isinstance(machine, str) else record.name,  # what opens it again, by a name
-        "seed": settings.seed,
-        **measured_cpu(record, cpu),
-        "fast": settings.fast,
-        "options": context.options,
-    }
+def begun(machine: Machine, named: dict[str, Any], how: Settings) -> Document:
+    """A document without findings, with the settings that are `named` and those of `how`."""
+    record = machine_record(machine.facts)
+    cpu = machine.facts.cpu if how.cpu is None else how.cpu
+    kinds = record.environment.get("topology", {}).get("kinds") or {}
+    own = [("kind_of_core", kind) for kind, cpus in kinds.items() if cpu in cpus]
     return Document(
         tool=store.this_tool(),
         machine=record,
-        settings=store.plain(stored),
-        started=started.isoformat(timespec="seconds"),
-        elapsed_seconds=round(time.monotonic() - begin, 3),
-        findings=findings,
-        evidence=store.plain({**context.evidence, **recordings}),
+        settings=store.plain({**named, "seed": how.seed, "cpu": cpu, **dict(own), "fast": how.fast}),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        elapsed_seconds=0.0,
+        findings=[],
+        evidence={},
     )
 
 
-def answers(scenario: Scenario, context: Context, environment: Mapping[str, Any]) -> Iterator[Finding]:
-    """What a scenario finds, behind the findings that it builds on; each with what the system says of it (`beside`)."""
+def infer(document: Document, how: Settings | None = None, shared: Shared | None = None) -> Document:
+    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
+
+    Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
+    name = str(document.settings.get("scenario"))
+    key, replay = f"{EVIDENCE_PREFIX}{name}", replay_of(recording_of(document.evidence, name))
+    found = answered(document, registry.scenario(name), replay, how or Settings(), shared)
+    evidence = {**found.evidence, key: document.evidence[key]}
+    return msgspec.structs.replace(found, elapsed_seconds=document.elapsed_seconds, evidence=evidence)
+
+
+def answered(
+    document: Document, scenario: Scenario, machine: Machine, how: Settings, shared: Shared | None = None
+) -> Document:
+    """The document with what a scenario finds on an open machine, or on its replay, by the document's settings."""
+    try:
+        stored = msgspec.convert(document.settings, type=_Stored)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"its settings are damaged: {error}") from error
+    check_cpu(machine.facts, stored.cpu)
+    known, begin, findings = shared or Shared(), time.monotonic(), []
+    recorder = recorder_of(machine) if how.raw else None
+    context = Context(
+        machine=recorder or machine,
+        seed=stored.seed,
+        cpu=stored.cpu,
+        fast=stored.fast,
+        options=complete_options(scenario, stored.options),
+        calibration=known.calibration,
+        layouts=known.layouts,
+        progress=how.progress,
+    )
     if scenario.builds_on:
         path = context.options.get("result")
         context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
-    yield from beside(scenario.answer(context), reported_caches(environment))
+    for finding in beside(scenario.answer(context), reported_caches(document.machine.environment)):
+        store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
+        findings.append(finding)
+        how.on_finding(finding)
+    recordings = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
+    evidence = store.plain({**context.evidence, **recordings})
+    known.calibration, known.layouts = context.calibration, context.layouts
+    return msgspec.structs.replace(
+        document,
+        tool=store.this_tool(),
+        settings={**document.settings, "options": store.plain(context.options)},
+        elapsed_seconds=round(time.monotonic() - begin, 3),
+        findings=findings,
+        evidence=evidence,
+    )
 
 
 def beside(findings: Iterable[Finding], reported: Mapping[str, int]) -> Iterator[Finding]:
@@ -116,70 +157,33 @@ def beside(findings: Iterable[Finding], reported: Mapping[str, int]) -> Iterator
         yield msgspec.structs.replace(finding, reason=f"{finding.reason}; {remark}" if finding.reason else remark)
 
 
-class _Stored(msgspec.Struct):
-    """The settings of a document that inference depends on."""
-
-    seed: int
-    fast: bool
-    cpu: int | None = None
-    options: dict[str, Any] = {}
-
-
-def infer(document: Document, progress: Listener = _ignore) -> Document:
-    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
-
-    Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
-    name = str(document.settings.get("scenario"))
-    try:
-        settings = msgspec.convert(document.settings, type=_Stored)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"its settings are damaged: {error}") from error
-    scenario, replay = registry.scenario(name), replay_of(recording_of(document.evidence, name))
-    check_cpu(replay.facts, settings.cpu)
-    context = Context(machine=replay, seed=settings.seed, cpu=settings.cpu, fast=settings.fast, progress=progress)
-    context.options = complete_options(scenario, settings.options)
-    findings = list(answers(scenario, context, document.machine.environment))
-    recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
-    evidence = {**store.plain(context.evidence), **recordings}
-    return msgspec.structs.replace(document, tool=store.this_tool(), findings=findings, evidence=evidence)
-
-
 def list_scenarios() -> dict[str, str]:
     """Every scenario that `run` takes, by name, with its one-line summary. None is imported."""
     return {name: entry.summary for name, entry in registry.catalogue().items()}
 
 
 @contextmanager
-def opened(machine: str | Machine, settings: Settings) -> Iterator[Machine]:
+def opened(machine: str | Machine, how: Settings) -> Iterator[Machine]:
     """The machine of that name, closed afterwards; one that is an object already stays as it is.
 
-    Why it could not be closed is only noted: what was measured must not be lost for that."""
+    Why it could not be closed is only said: what was measured must not be lost for that."""
     if not isinstance(machine, str):
         yield machine
         return
-    fresh = open_machine(machine, cpu=settings.cpu, seed=settings.seed, msr=settings.msr)
+    fresh = open_machine(machine, cpu=how.cpu, seed=how.seed, msr=how.msr)
     try:
-        for note in fresh.facts.notes:
-            settings.noted(note)
         yield fresh
     finally:
         try:
             fresh.close()
         except Exception as error:  # another author's machine may raise anything
-            settings.noted(f"the machine could not be closed: {error!r}")
+            how.progress(f"the machine could not be closed: {error!r}")
 
 
 def check_cpu(facts: Facts, cpu: int | None) -> None:
     """Raise `UsageError` where the machine has no such CPU."""
     if cpu is not None and cpu not in facts.cpus:
         raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
-
-
-def measured_cpu(record: MachineRecord, cpu: int | None) -> dict[str, Any]:
-    """The settings that say on which CPU was measured, and on which kind of core where there are several."""
-    kinds = record.environment.get("topology", {}).get("kinds") or {}
-    own = next((kind for kind, cpus in kinds.items() if cpu in cpus), None)
-    return {"cpu": cpu} if own is None else {"cpu": cpu, "kind_of_core": own}
 
 
 def machine_record(facts: Facts) -> MachineRecord:
@@ -197,7 +201,7 @@ def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, 
     """The scenario's own options with defaults for those that are not given. Raises `UsageError` for one that it does
     not have, or a value that it does not take."""
     own = {option.name: option for option in scenario.options}
-    unknown = sorted(set(given) - {"no_msr", *own})  # an option of earlier versions that changes nothing any more
+    unknown = sorted(set(given) - set(own))
     if unknown:
         raise UsageError(
             f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {', '.join(own) or 'none'}"

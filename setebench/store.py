@@ -15,7 +15,6 @@ import secrets
 import stat
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -147,10 +146,7 @@ def check_target(path: str | Path, force: bool) -> None:
         return
     if existing is not None and not force:
         raise UsageError(f"{str(target)!r} exists; use --force to replace it")
-    _check_folder(Path(os.path.realpath(target)).parent)
-
-
-def _check_folder(folder: Path) -> None:
+    folder = Path(os.path.realpath(target)).parent
     if not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is not a directory that exists; make it first")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -186,7 +182,6 @@ def _write_atomically(target: Path, data: bytes, force: bool) -> None:
     try:
         _write_new(temporary, data, like=target)
         _rename(temporary, target, force)
-        _sync_folder(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -213,15 +208,6 @@ def _rename(temporary: Path, target: Path, force: bool) -> None:
         if target.exists():
             raise FileExistsError(target)
     os.replace(temporary, target)
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # the file itself is safe; some file systems can't sync a directory
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
@@ -258,33 +244,6 @@ def load_as(path: str | Path, form: type[Form]) -> Form:
         raise UsageError(f"{where!r} is damaged or cut short: {error}") from error
     except RecursionError as error:
         raise UsageError(f"{where!r} is nested too deeply for a result file") from error
-
-
-def kept(path: Path, kind: type[Form]) -> Form | None:
-    """A record of this kind that setebench keeps in a file; None where there is no such file. Raises `UsageError`
-    for one that is damaged or can't be read."""
-    try:
-        return msgspec.json.decode(files.read_bytes(path), type=kind)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path)!r} is damaged: {error}") from error
-
-
-def planned_folder(path: Path, plan: str, kind: type[Form]) -> Form | None:
-    """The plan in a folder's file `plan`; None in one that is empty, which is made if it isn't there. Raises
-    `UsageError` where the folder can't be used, or holds other files."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        holds = any(path.iterdir())
-    except OSError as error:
-        raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
-    known = kept(path / plan, kind)
-    if known is None and holds:
-        raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
-    return known
 
 
 def _read(where: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Runs of one question in a folder: how often it is answered, and how often two answers contradict each other.
+"""Runs of one question: how often it is answered, and how often two answers contradict each other.
 
 On silicon no truth can be looked up, but intervals can be held to their word: two honest 95 % intervals of one
 quantity, from runs that know nothing of each other, are disjoint in about one of 180 pairs.
@@ -7,7 +7,7 @@ quantity, from runs that know nothing of each other, are disjoint in about one o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist, median, stdev
@@ -16,13 +16,10 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.campaign import NAME, steps_of
 from setebench.compare import Agreement, agreement
-from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 
 SCHEMA = 1
-PLAN = "plan.json"
 _Z = NormalDist().inv_cdf(0.975)
 
 DISJOINT = 2 * (1 - NormalDist().cdf(math.sqrt(2) * _Z))
@@ -34,72 +31,32 @@ FEWEST_FOR_SPREAD = 4
 """Runs of which the standard deviation is worth reporting: of fewer it is off by more than half of itself."""
 
 
-class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is run again and again: `scenario` is one of them, or `characterize`. Run number k has the seed
-    `seed` + k - 1: with the same one, runs would draw the same lines, and so fraction errors."""
+def document(scenario: str, plan: Mapping[str, Any], files: Sequence[Path]) -> dict[str, Any]:
+    """What the results in these files say together, run number k of them with the seed `seed` + k - 1 of the plan: the
+    document of `setebench repeat --format json`, schema 1."""
+    documents = [store.load(file) for file in files]
+    found = parameters(documents)
+    return {
+        "schema": SCHEMA,
+        "plan": {"schema": SCHEMA, "scenario": scenario, **plan},
+        "runs": [
+            _run(file, plan["seed"] + k, each) for k, (file, each) in enumerate(zip(files, documents, strict=True))
+        ],
+        "parameters": msgspec.to_builtins(found),
+        "totals": totals(found),
+    }
 
-    schema: int = SCHEMA
-    scenario: str = NAME
-    machine: str = "native"
-    cpu: int | None = None
-    seed: int = 1
-    fast: bool = False
 
-    @staticmethod
-    def of(folder: Path) -> SeriesPlan | None:
-        """The plan of the runs in a folder; None where there is none. Raises `UsageError` for a damaged one."""
-        return store.kept(folder / PLAN, SeriesPlan)
-
-
-class Series:
-    """Runs in a folder: `plan.json`, `run-01.json` and so on."""
-
-    def __init__(self, folder: Path, plan: SeriesPlan) -> None:
-        """Makes the folder if it isn't there. Raises `UsageError` where it can't be used, or where it holds something
-        else, or runs of another plan."""
-        self.folder, self.plan = folder, plan
-        earlier = store.planned_folder(folder, PLAN, SeriesPlan)
-        if earlier is None:
-            store.write(folder / PLAN, msgspec.json.encode(plan) + b"\n")
-        elif earlier != plan:
-            name = next(name for name in plan.__struct_fields__ if getattr(plan, name) != getattr(earlier, name))
-            raise UsageError(
-                f"{str(folder)!r} holds runs with {name} {getattr(earlier, name)!r}, not {getattr(plan, name)!r}; "
-                "name another directory"
-            )
-
-    def file(self, run: int) -> Path:
-        """Where the result of run number `run`, from 1 on, is or will be."""
-        return self.folder / f"run-{run:02d}.json"
-
-    def is_done(self, run: int) -> bool:
-        """Whether that run has ended; one of all scenarios that was stopped has a file, but has not."""
-        path = self.file(run)
-        return path.exists() and all(step.state != "pending" for step in steps_of(store.load(path)))
-
-    def document(self, runs: int) -> dict[str, Any]:
-        """What the first `runs` runs say together: the document of `setebench repeat --format json`, schema 1."""
-        documents = [store.load(self.file(run)) for run in range(1, runs + 1)]
-        found = parameters(documents)
-        return {
-            "schema": SCHEMA,
-            "plan": msgspec.to_builtins(self.plan),
-            "runs": [self._run(run, each) for run, each in enumerate(documents, 1)],
-            "parameters": msgspec.to_builtins(found),
-            "totals": totals(found),
-        }
-
-    def _run(self, run: int, document: Document) -> dict[str, Any]:
-        unmeasured = dict.fromkeys(("steal_fraction", "others_fraction", "co_runner_fraction"))  # since 0.2
-        return {
-            "file": self.file(run).name,
-            "seed": self.plan.seed + run - 1,
-            "started": document.started,
-            "elapsed_seconds": document.elapsed_seconds,
-            "answered": sum(finding.value is not None for finding in document.findings),
-            "reported": len(document.findings),
-            **unmeasured,
-        }
+def _run(file: Path, seed: int, document: Document) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "seed": seed,
+        "started": document.started,
+        "elapsed_seconds": document.elapsed_seconds,
+        "answered": sum(finding.value is not None for finding in document.findings),
+        "reported": len(document.findings),
+        **dict.fromkeys(("steal_fraction", "others_fraction", "co_runner_fraction")),  # not measured since 0.2
+    }
 
 
 # -- what runs say together -------------------------------------------------------------------------------------------

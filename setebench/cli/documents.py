@@ -10,11 +10,11 @@ import click
 from setebench import campaign, references, session, store
 from setebench.campaign import Listener
 from setebench.cli import beside
-from setebench.cli.options import PATH, file_options, output_options, quiet_option, reference_option
-from setebench.cli.output import Output, file_or_none, form_of, print_for_people, print_text, target_of
+from setebench.cli.options import PATH, file_options, forms_options, output_options, quiet_option, reference_option
+from setebench.cli.output import Output, print_text, target_of
 from setebench.cli.progress import Progress
 from setebench.compare import Agreement, compare
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError, UsageError, reason
 from setebench.report.comparison import FORMS as COMPARISONS
 from setebench.report.comparison import render as render_comparison
 from setebench.report.table import render
@@ -29,7 +29,7 @@ DIFFERS = 3
 @click.argument("file", type=PATH)
 @reference_option
 @output_options
-def show(file: Path, reference: str | None, form: str | None, output: str | None, force: bool) -> None:
+def show(file: Path, reference: str | None, form: str | None, output: Path | None, force: bool) -> None:
     """Print the result file FILE, or write it to another file in another form."""
     target = Output.choose(output, form, force)
     target.check()
@@ -40,11 +40,8 @@ def show(file: Path, reference: str | None, form: str | None, output: str | None
 
 @click.command()
 @click.argument("results", metavar="RESULT...", nargs=-1, required=True)
-@click.option(
-    "--format", "form", type=click.Choice(REPORTS), help="Form of the report.  [default: html, or by FILE's extension]"
-)
 @reference_option
-@file_options
+@forms_options(REPORTS, "html")
 def report(results: tuple[str, ...], output: Path | None, form: str | None, reference: str | None, force: bool) -> None:
     """Make a report of result files, on standard output or in FILE.
 
@@ -53,18 +50,18 @@ def report(results: tuple[str, ...], output: Path | None, form: str | None, refe
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """
-    path = file_or_none(output)
-    chosen = form or ("html" if path is None else form_of(path, REPORTS))
-    if chosen in ("json", "csv") and len(results) > 1:
-        raise UsageError(f"{chosen} takes one result; name one, or use setebench compare")
+    target = Output.choose(output, form, force, REPORTS, "html")
+    if target.form in ("json", "csv") and len(results) > 1:
+        raise UsageError(f"{target.form} takes one result; name one, or use setebench compare")
     beside.check_reference(reference)
-    write, documents = target_of(path, force), _named(results)
-    if chosen == "html":
-        write(beside.report(documents, reference))
+    target.check()
+    documents = _named(results)
+    if target.form == "html":
+        target.write(beside.report(documents, reference))
         return
-    published = [[] if chosen == "json" else beside.chosen_references(each, reference) for each in documents.values()]
+    published = [beside.chosen_references(each, reference) for each in documents.values()]
     pairs = zip(documents.values(), published, strict=True)
-    write("\n".join(render(each, chosen, references=own) for each, own in pairs).encode())
+    target.write("\n".join(render(each, target.form, references=own) for each, own in pairs).encode())
 
 
 def _named(results: tuple[str, ...]) -> dict[str, Document]:
@@ -83,8 +80,7 @@ def _named(results: tuple[str, ...]) -> dict[str, Document]:
 @click.argument("results", metavar="A B [C...]", nargs=-1)
 @click.option("--list-references", is_flag=True, help="List the published values that come with setebench, and exit.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
-@click.option("--format", "form", type=click.Choice(COMPARISONS), help="Form of the comparison.  [default: table]")
-@file_options
+@forms_options(COMPARISONS)
 def compare_command(results: tuple[str, ...], **values: Any) -> None:
     """Compare results with the first of them: settings and findings that differ, and findings that agree.
 
@@ -92,18 +88,16 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
 
     Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
     """
-    form, output = values["form"], values["output"]
     if values["list_references"]:
         print_text("".join(map(references.listed, references.names())).encode())
         return
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
-    write, documents = target_of(output, values["force"]), _named(results)
+    target = Output.choose(values["output"], values["form"], values["force"], COMPARISONS)
+    target.check()
+    documents = _named(results)
     found = compare(list(documents.values()), list(documents))
-    if form in (None, "table") and file_or_none(output) is None:
-        print_for_people(lambda **_: render_comparison(found, "table"))
-    else:
-        write(render_comparison(found, form or "table").encode())
+    target.show(lambda **_: render_comparison(found, target.form))
     if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 
@@ -135,7 +129,7 @@ def export_command(result: Path | None, name: str | None, listing: bool, output:
 @click.argument("file", type=PATH)
 @quiet_option
 @output_options
-def infer(file: Path, quiet: bool, form: str | None, output: str | None, force: bool) -> None:
+def infer(file: Path, quiet: bool, form: str | None, output: Path | None, force: bool) -> None:
     """Run the inference again on the machine's answers recorded in FILE, without the machine.
 
     FILE is a result of characterize -o, or of a scenario with --raw.
@@ -146,27 +140,19 @@ def infer(file: Path, quiet: bool, form: str | None, output: str | None, force: 
     target = Output.choose(output, form, force)
     target.check()
     document = store.load(file)
+    whole = document.settings.get("scenario") == campaign.NAME
     try:
         with Progress(quiet=quiet) as progress:
-            inferred = _inferred(document, progress)
+            listener = Listener(progress=progress, failed=progress.failed)
+            how = session.Settings(progress=progress)
+            inferred = campaign.infer(document, listener) if whole else session.infer(document, how)
     except UsageError as error:
         raise UsageError(f"can't infer from {str(file)!r}: {error}") from error
     except SetebenchError:
         raise
     except Exception as error:  # a recording comes from anybody's file, and what a damaged one leads to is endless
-        why = campaign.reason(error)
+        why = reason(error)
         raise SetebenchError(f"can't infer from {str(file)!r}, which may be damaged: {why}") from error
     target.deliver(inferred)
-    steps = campaign.steps_of(inferred)
-    if steps and all(step.state != "done" for step in steps):
+    if whole and all(step.state != "done" for step in campaign.steps_of(inferred)):
         raise SetebenchError("no scenario could be inferred; the table says why")
-
-
-def _inferred(document: Document, progress: Progress) -> Document:
-    if document.settings.get("scenario") != campaign.NAME:
-        return session.infer(document, progress)
-
-    def fail(scenario: str, error: BaseException) -> None:
-        progress.result(f"{scenario} failed: {campaign.reason(error)}")
-
-    return campaign.infer(document, Listener(progress=progress, failed=fail))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,10 @@ import click
 
 from setebench import registry
 from setebench.campaign import NAME
-from setebench.cli.options import PATH, fast_option, file_options, folder_option, quiet_option, seed_option
-from setebench.cli.output import file_or_none, form_of, print_for_people, target_of
+from setebench.cli.options import PATH, fast_option, folder_option, forms_options, quiet_option, seed_option
+from setebench.cli.output import Output
 from setebench.cli.progress import Progress
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
-from setebench.score import NOISES
+from setebench.errors import SetebenchError, UsageError
 
 if TYPE_CHECKING:
     from setebench.fleet.run import Place
@@ -64,14 +62,10 @@ def fleet() -> None:
 
 @fleet.command("compare")
 @click.argument("results", metavar="DIR|FILE...", nargs=-1, required=True)
-@click.option(
-    "--baseline", metavar="DIR|FILE", multiple=True, help="Earlier results of these nodes, to find what has changed."
-)
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a node stands out.")
-@click.option("--format", "form", type=click.Choice(FORMS), help="Form.  [default: table, or by FILE's extension]")
-@file_options
+@forms_options(FORMS)
 @quiet_option
-def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values: Any) -> None:
+def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
     """Find the nodes that stand out, and in which parameters.
 
     Results are files of `setebench characterize -o` or any scenario, one or several for a node: n7.json, n7.run-2.json
@@ -83,20 +77,16 @@ def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values:
     from setebench.fleet.comparison import compare
     from setebench.report.fleet import render
 
-    output = file_or_none(values["output"])
-    write = target_of(output, values["force"])
-    chosen = values["form"] or ("table" if output is None else form_of(output, FORMS))
+    target = Output.choose(values["output"], values["form"], values["force"], FORMS)
+    target.check()
     with Progress(quiet=values["quiet"]) as progress:
 
         def read(done: int, files: int) -> None:
             if done % PROGRESS_FILES == 0:
                 progress(f"{done:,} of {files:,} files read")
 
-        found = compare(results, baseline, read)
-    if output is None and chosen == "table":
-        print_for_people(lambda **_: render(found, "table"))
-    else:
-        write(render(found, chosen).encode())
+        found = compare(results, read)
+    target.show(lambda **_: render(found, target.form))
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(STANDS_OUT)
 
@@ -119,16 +109,12 @@ def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values:
 @click.option(
     "--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Runs of each scenario on a node."
 )
-@click.option("--every", type=duration, default="0s", help="Time between the starts of runs: 30min, 6h.")
 @seed_option
 @fast_option
 @click.option(
     "--limit", type=duration, default="1h", show_default=True, help="Time limit for one scenario on one node."
 )
 @click.option("--at-once", type=click.IntRange(1), help="Number of nodes that measure at a time.  [default: all]")
-@click.option(
-    "--wait", type=duration, default="10min", show_default=True, help="With --slurm: how long to wait for a node."
-)
 @click.option(
     "--workers-are-nodes", is_flag=True, help="With --on: each worker is a node, by its name, instead of each host."
 )
@@ -142,46 +128,33 @@ def run(**values: Any) -> None:
     Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
     """
     from setebench.fleet.plan import Folder, Plan
-    from setebench.fleet.run import Manner, Run
+    from setebench.fleet.run import Run
 
     with Progress(quiet=values["quiet"]) as progress:
-
-        def problem(line: str) -> None:  # with --quiet too
-            progress.close()
-            click.echo(line, err=True)
-
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
         own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
         plan = Plan(scenarios=_scenarios(values["scenarios"], NAME), **own)
-        manner = Manner(limit_seconds=values["limit"], at_once=values["at_once"], every_seconds=values["every"])
-        try:
-            with _place(values, problem) as place:
-                folder = Folder.open(values["folder"], plan)
-                done = Run(place=place, folder=folder, manner=manner, progress=progress, problem=problem)
-                done.carry_out()
-        except KeyboardInterrupt:
-            progress.close()
-            click.echo(f"\nInterrupted; the same command goes on with what is missing in {values['folder']}.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+        going_on = f"the same command goes on with what is missing in {values['folder']}."
+        with progress.interruptible(lambda: going_on), _place(values, progress.problem) as place:
+            if not place.nodes:
+                raise UsageError("there are no nodes that are up")
+            folder = Folder.open(values["folder"], plan)
+            limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
+            done = Run(place=place, folder=folder, progress=progress, problem=progress.problem, **limits)
+            done.carry_out()
         progress.result(f"{done.kept} answers of {len(place.nodes)} nodes")
     if done.failed:
         raise SetebenchError(f"{done.failed} answers are missing; the same command measures them again")
 
 
-@contextmanager
-def _place(values: dict[str, Any], problem: Any) -> Iterator[Place]:
+def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place]:
     from setebench.fleet import run
 
     if sum(values[name] is not None for name in ("address", "slurm", "hosts")) != 1:
         raise UsageError("name one place: --on ADDRESS, --slurm [PARTITION] or --hosts FILE")
     if values["address"] is not None:
-        with run.by_dask(values["address"], values["workers_are_nodes"], problem) as place:
-            yield place
-        return
-    place = run.by_ssh(values["hosts"]) if values["hosts"] else run.by_slurm(values["slurm"], values["wait"])
-    if not place.nodes:
-        raise UsageError("there are no nodes that are up")
-    yield place
+        return run.by_dask(values["address"], values["workers_are_nodes"], problem)
+    return nullcontext(run.by_ssh(values["hosts"]) if values["hosts"] else run.by_slurm(values["slurm"]))
 
 
 @fleet.command()
@@ -197,9 +170,7 @@ def _place(values: dict[str, Any], problem: Any) -> Iterator[Place]:
     help="By how many percent odd ones are worse.",
 )
 @click.option("--machine", default="plain", show_default=True, metavar="NAME", help="Simulated machine.")
-@click.option("--noise", type=click.Choice(NOISES), default="guest", show_default=True, help="How noisy it is.")
 @scenario_option
-@click.option("--fast/--thorough", default=True, show_default=True, help="How many samples scenarios take.")
 @click.option(
     "--machines",
     default=12,
@@ -239,7 +210,6 @@ def _record(values: dict[str, Any], progress: Progress) -> Recording:
     count = values["machines"]
     if values["runs"] > count:
         raise UsageError(f"{values['runs']} runs a node need at least so many --machines")
-    own = {name: values[name] for name in ("noise", "fast", "seed")}
-    machine = values["machine"].removeprefix("sim:")
-    wanted = made.Wanted(machine=machine, scenarios=_scenarios(values["scenarios"], "latency"), count=count, **own)
+    machine, names = values["machine"].removeprefix("sim:"), _scenarios(values["scenarios"], "latency")
+    wanted = made.Wanted(machine=machine, noise="guest", scenarios=names, count=count, fast=True, seed=values["seed"])
     return made.record(wanted, lambda done: progress(f"{done} of {count} simulated machines run"))

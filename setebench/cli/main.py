@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from setebench import registry
 from setebench.cli.lazy import LazyCommands
@@ -67,12 +65,6 @@ class _Commands(LazyCommands):
         }
         return {"Scenarios": scenarios, "Other commands": {name: line for name, (_, line) in TOOLS.items()}}
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names with their lines, without importing: this runs at every press of the tab key."""
-        every = sorted(item for lines in self.lines().values() for item in lines.items())
-        found = [CompletionItem(name, help=line) for name, line in every if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -102,16 +94,6 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
         ctx.exit()
 
 
-def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise click.BadParameter(f"{folder!r} is no directory", ctx, _parameter)
-    if folders:
-        earlier = os.environ.get(registry.PATH_VARIABLE)
-        os.environ[registry.PATH_VARIABLE] = os.pathsep.join([*folders, *([earlier] if earlier else [])])
-        registry.catalogue.cache_clear()
-
-
 @click.group(
     cls=_Commands,
     commands_at={name: (f"setebench.cli.{place}", line) for name, (place, line) in TOOLS.items()},
@@ -124,15 +106,6 @@ def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple
     expose_value=False,
     callback=_print_version,
     help="Show the version and exit.",
-)
-@click.option(
-    "--scenario-path",
-    metavar="DIR",
-    multiple=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_add_folders,
-    help=f"Take the scenario files in DIR too (also by the environment variable {registry.PATH_VARIABLE}).",
 )
 def setebench() -> None:
     """Measure what a memory system does that its vendor doesn't document.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from setebench.errors import UsageError
 from setebench.host import lock
 
 FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
@@ -61,30 +60,22 @@ register_options = several(
 """--msr, and --no-msr of earlier versions, which changes nothing."""
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
-talk_options = several(
-    quiet_option,
-    click.option(
-        "-v", "--verbose", is_flag=True, help="Progress with times, findings as they come, notes on the machine."
-    ),
-)
 force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
-output_options = several(
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMS),
-        help="Form of the findings.  [default: table, or by FILE's extension]",
-    ),
-    click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output (-)."),
-    force_option,
-)
-"""Where every command that reports findings writes them: `form`, `output`, a text or None, and `force`."""
-
 file_options = several(
     click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE instead of standard output (-)."),
     force_option,
 )
-"""`output`, a path or None, and `force`, for data that has forms of its own."""
+"""`output`, a path or None, and `force`, for data that has one form."""
+
+
+def forms_options(forms: Sequence[str], usual: str = "table") -> Callable[[Decorated], Decorated]:
+    """`file_options`, and `form`, one of these or None."""
+    help_text = f"Form.  [default: {usual}, or by FILE's extension]"
+    return several(click.option("--format", "form", type=click.Choice(forms), help=help_text), file_options)
+
+
+output_options = forms_options(FORMS)
+"""Where every command that reports findings writes them."""
 
 form_option = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form."
@@ -120,9 +111,3 @@ result_argument = click.argument("result", metavar="RESULT", type=PATH)
 def is_given(name: str) -> bool:
     """Whether the user gave that option of the present command."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def check_talk(values: dict[str, Any]) -> None:
-    """Raise `UsageError` where the user wants both less and more."""
-    if values["quiet"] and values["verbose"]:
-        raise UsageError("--quiet and --verbose exclude each other")

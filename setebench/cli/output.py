@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import click
@@ -31,16 +30,9 @@ FORM_OF_EXTENSION = {
     ".html": "html",
     ".htm": "html",
 }
+FORMS = ("json", "csv", "markdown", "latex", "table")
+FOR_PEOPLE = ("table", "overview")
 STANDARD_OUTPUT = "-"
-
-
-def form_of(path: Path, forms: Sequence[str]) -> str:
-    """The form that a file's extension names, of these. Raises `UsageError` where it names none."""
-    form = FORM_OF_EXTENSION.get(path.suffix.lower())
-    if form is None or form not in forms:
-        extensions = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
-        raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {extensions}")
-    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +44,18 @@ class Output:
     force: bool = False
 
     @classmethod
-    def choose(cls, file: str | None, form: str | None, force: bool) -> Output:
-        """What `-o FILE --format FORM --force` say. Without a form the file's extension names it.
-
-        Raises `UsageError` for an extension that names none."""
+    def choose(
+        cls, file: str | Path | None, form: str | None, force: bool, forms: Sequence[str] = FORMS, usual: str = "table"
+    ) -> Output:
+        """What `-o FILE --format FORM --force` say. Without a form the file's extension names one of `forms`; on
+        standard output it is the `usual` one. Raises `UsageError` for an extension that names none."""
         path = None if file is None else file_or_none(Path(file))
-        if path is None:
-            return cls(form or "table", None, force)
-        return cls(form or form_of(path, ("json", "csv", "markdown", "latex", "table")), path, force)
+        if form is None and path is not None:
+            usual = FORM_OF_EXTENSION.get(path.suffix.lower(), "")
+            if usual not in forms:
+                known = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
+                raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {known}")
+        return cls(form or usual, path, force)
 
     def check(self) -> None:
         """Raise `UsageError` now for a file, or a standard output, that couldn't be written later."""
@@ -67,6 +63,27 @@ class Output:
             store.check_target(self.path, self.force)
         elif sys.stdout is None:  # as Python has it where the caller closed the descriptor
             raise UsageError("standard output is closed; use -o FILE")
+
+    def write(self, data: bytes) -> None:
+        """Write to the file, or print. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
+        if self.path is None:
+            print_text(data)
+        else:
+            store.write(self.path, data, self.force)
+
+    def show(self, table: Callable[..., str]) -> None:
+        """Write a text that `table()` makes; of a form for people, where it is printed, as the terminal can show it:
+        `table(width=..., colour=...)`. Raises as `write`."""
+        if self.path is not None or self.form not in FOR_PEOPLE:
+            return self.write(table().encode())
+        width = terminal_width()
+        text = table() if width is None else table(width=width, colour=not plain_terminal())
+        encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
+        return print_text((text if encoding.startswith("utf") else ascii_only(text)).encode())
+
+    def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
+        """Print or write the document. Raises as `write`."""
+        self.show(lambda **how: render(document, self.form, references=references, **how))
 
     def deliver_beside(self, text: str) -> None:
         """Write a text about a program, to standard error without a file: standard output is the program's."""
@@ -80,13 +97,6 @@ class Output:
         except OSError as error:
             raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
 
-    def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
-        """Print or write the document. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
-        if self.path is None and self.form in ("table", "overview"):
-            print_for_people(lambda **how: render(document, self.form, references=references, **how))
-        else:
-            target_of(self.path, self.force)(render(document, self.form, references=references).encode())
-
 
 def file_or_none(path: Path | None) -> Path | None:
     """The file that `-o` names: none, for standard output, where that is `-` as in other commands."""
@@ -96,19 +106,9 @@ def file_or_none(path: Path | None) -> Path | None:
 def target_of(path: Path | None, force: bool) -> Callable[[bytes], None]:
     """What writes to the file that `-o` names, or prints where that is `-` or none. Raises `UsageError` now for what
     couldn't be written later."""
-    path = file_or_none(path)
-    if path is None:
-        return print_text
-    store.check_target(path, force)
-    return partial(store.write, path, force=force)
-
-
-def print_for_people(table: Callable[..., str]) -> None:
-    """Print a table, which `table(width=..., colour=...)` makes, as the terminal can show it."""
-    width = terminal_width()
-    text = table() if width is None else table(width=width, colour=not plain_terminal())
-    encoding = sys.stdout.encoding or "utf-8"
-    print_text(text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode())
+    output = Output("", file_or_none(path), force)
+    output.check()
+    return output.write
 
 
 def terminal_width() -> int | None:

@@ -9,9 +9,16 @@ import logging
 import shutil
 import sys
 import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
+import click
+
 from setebench.cli.output import plain_terminal
+from setebench.errors import INTERRUPTED, SetebenchError, reason
 from setebench.text import visible
 
 LINE_SECONDS = 10.0
@@ -24,43 +31,31 @@ def quieten_matplotlib() -> None:
 
 
 class Progress:
-    """One line that is overwritten on a terminal, a line now and then elsewhere; with `verbose` a line each, with
-    times."""
+    """One line that is overwritten on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
-        self._verbose = verbose
-        self._begin = time.monotonic()
-        self._overwrite = not self._quiet and not verbose and sys.stderr.isatty() and not plain_terminal()
+        self._overwrite = not self._quiet and sys.stderr.isatty() and not plain_terminal()
         self._drawn = False
-        self._part, self._due = "", self._begin
+        self._part, self._due = "", time.monotonic()
 
     def __call__(self, message: str) -> None:
         """Write what is done next."""
         part, now = message.partition("]")[0] if message.startswith("[") else "", time.monotonic()
-        if self._quiet or not (self._overwrite or self._verbose or part != self._part or now >= self._due):
+        if self._quiet or not (self._overwrite or part != self._part or now >= self._due):
             return
         self._part, self._due = part, now + LINE_SECONDS
-        text = visible(message)
         if self._overwrite:
-            self._draw(text)
+            self._write("\r\x1b[K" + visible(message)[: shutil.get_terminal_size().columns - 1])
+            self._drawn = True
         else:
-            self._line(f"[{time.monotonic() - self._begin:7.2f} s] {text}" if self._verbose else text)
-
-    def detail(self, message: str) -> None:
-        """Write what only --verbose shows."""
-        if self._verbose:
-            self(message)
+            self._write(visible(message) + "\n")
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
-
-    def take_over(self) -> None:
-        """A line that another process drew and left there is this one's to remove."""
-        self._drawn = self._overwrite
 
     def close(self) -> None:
         """Remove the line that is on the terminal."""
@@ -72,14 +67,28 @@ class Progress:
         """A line that stays, after the last step."""
         self.close()
         if not self._quiet:
-            self._line(visible(message))
+            self._write(visible(message) + "\n")
 
-    def _draw(self, text: str) -> None:
-        self._write("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1])
-        self._drawn = True
+    @contextmanager
+    def interruptible(self, what_next: Callable[[], str]) -> Iterator[None]:
+        """Within the context Ctrl-C ends the command with status 130 and a line that says what to do next."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.close()
+            click.echo(f"\nInterrupted; {what_next()}", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
-    def _line(self, text: str) -> None:
-        self._write(text + "\n")
+    def problem(self, message: str) -> None:
+        """A line that stays, also where no progress is wanted."""
+        self.close()
+        click.echo(visible(message), err=True)
+
+    def failed(self, scenario: str, error: BaseException) -> None:
+        """A line that stays: which scenario failed, why, and where in the source if that is nobody's answer."""
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if isinstance(error, SetebenchError) else f" ({Path(where.filename).name}:{where.lineno})"
+        self.result(f"{scenario} failed: {reason(error)}{place}")
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text)

@@ -12,20 +12,18 @@ import click
 from setebench import session, store
 from setebench.cli.options import (
     PATH,
-    check_talk,
     machine_options,
     no_wait_option,
     output_options,
+    quiet_option,
     register_options,
     several,
-    talk_options,
 )
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress, quieten_matplotlib
-from setebench.errors import INTERRUPTED, SetebenchError, UsageError
-from setebench.report.numbers import interval_text, value_text
+from setebench.errors import SetebenchError, UsageError
 from setebench.report.plots import plot
-from setebench.results import Document, Finding
+from setebench.results import Document
 from setebench.scenario import Option, Scenario
 
 Values = dict[str, Any]
@@ -44,7 +42,6 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
     own = {f"own_{index}": option for index, option in enumerate(scenario.options)}
 
     def callback(**values: Any) -> None:
-        check_talk(values)
         document = run(scenario, {option.name: values.pop(key) for key, option in own.items()}, values)
         if more is not None:
             more.then(document, values)
@@ -64,7 +61,7 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
         click.option("--plot", metavar="FILE", type=PATH, help="Draw the findings into FILE (.png, .svg or .pdf).")(
             command
         )
-    several(talk_options, no_wait_option)(command)
+    several(quiet_option, no_wait_option)(command)
     command.params += more.parameters if more else ()
     names = ["--help", *(each for parameter in command.params for each in parameter.opts)]
     if twice := next((each for each in names if names.count(each) > 1), None):
@@ -87,45 +84,28 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
 
     Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none."""
     output, drawn = Output.choose(values["output"], values["form"], values["force"]), values.get("plot")
-    _check_targets(output, drawn)
+    output.check()
+    if drawn is not None:
+        plot.check_extension(drawn)
+        store.check_target(drawn, output.force)
+        if output.path is not None and output.path.resolve() == drawn.resolve():
+            raise UsageError(f"--output and --plot both name {str(drawn)!r}; name two files")
     written: list[str] = []
-    with Progress(quiet=values["quiet"], verbose=values["verbose"]) as progress:
-        settings = session.Settings(
-            noted=progress.detail,
-            progress=progress,
-            on_finding=lambda finding: report_finding(finding, progress),
-            **{name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")},
-        )
-        try:
-            document = session.measure(scenario, values["machine"], options, settings)
+    with Progress(quiet=values["quiet"]) as progress:
+        how = {name: values[name] for name in ("seed", "cpu", "fast", "msr", "raw")}
+        with progress.interruptible(lambda: f"{' and '.join(written) or 'nothing'} was written."):
+            document = session.run(scenario, values["machine"], progress=progress, **how, **options)
             progress.close()
-            _deliver(scenario, document, output, progress)
-            written += [str(output.path)] if output.path else []
+            warn_of_kinds(document, progress)
+            _deliver(scenario, document, output)
+            if output.path is not None:
+                written.append(str(output.path))
+                progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
             if drawn is not None:
-                _draw(scenario, document, drawn, values["force"])
+                draw(scenario.plot, document, drawn, output.force)
                 written.append(str(drawn))
                 progress.result(f"wrote the plot to {drawn}")
-        except KeyboardInterrupt:
-            progress.close()
-            click.echo(f"\nInterrupted; {' and '.join(written) or 'nothing'} was written.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
     return document
-
-
-def _check_targets(output: Output, drawn: Path | None) -> None:
-    output.check()
-    if drawn is None:
-        return
-    plot.check_extension(drawn)
-    store.check_target(drawn, output.force)
-    if output.path is not None and output.path.resolve() == drawn.resolve():
-        raise UsageError(f"--output and --plot both name {str(drawn)!r}; name two files")
-
-
-def report_finding(finding: Finding, progress: Progress) -> None:
-    """Print a finding as it comes, with --verbose."""
-    text = finding.reason or " ".join((value_text(finding), interval_text(finding)))
-    progress.detail(f"{finding.parameter}: {text}")
 
 
 def warn_of_kinds(document: Document, progress: Progress) -> None:
@@ -134,21 +114,18 @@ def warn_of_kinds(document: Document, progress: Progress) -> None:
         progress.result(note)
 
 
-def _deliver(scenario: Scenario, document: Document, output: Output, progress: Progress) -> None:
-    warn_of_kinds(document, progress)
+def _deliver(scenario: Scenario, document: Document, output: Output) -> None:
     words = scenario.words if output.path is None and output.form == "table" else None
     if words is None or document.findings:
         output.deliver(document)
     if words is not None:
         click.echo(words(document.evidence))
-    if output.path is not None:
-        progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
 
 
-def _draw(scenario: Scenario, document: Document, path: Path, force: bool) -> None:
-    assert scenario.plot is not None  # --plot exists only where the scenario can draw
+def draw(plotted: Callable[[dict[str, Any]], Any] | None, document: Document, path: Path, force: bool) -> None:
+    """Draw the evidence of a document into a file."""
+    assert plotted is not None  # --plot exists only where there is something to draw
     quieten_matplotlib()
-    figure = scenario.plot(document.evidence)
-    simulated = " (simulated)" if document.machine.kind == "sim" else ""
-    plot.add_machine(figure, document.machine.name + simulated)
+    figure = plotted(document.evidence)
+    plot.add_machine(figure, document.machine.name + (" (simulated)" if document.machine.kind == "sim" else ""))
     plot.save(figure, path, force)

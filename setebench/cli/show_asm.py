@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -45,39 +44,25 @@ Examples:
     show_default=True,
     help="Clock bracket of every start and stop without one. (A measurement uses the best one of the CPU.)",
 )
-@click.option("--together", is_flag=True, help="As for a joint run on several CPUs: with barriers.")
-def show_asm(probe: str | None, snippet: str | None, listing: bool, bracket: str, together: bool) -> None:
+def show_asm(probe: str | None, snippet: str | None, listing: bool, bracket: str) -> None:
     """Show the machine code that PROBE becomes on this CPU, operation by operation.
 
-    PROBE is in the pattern notation below, or - to read it from standard input. Nothing is run. Addresses count from
-    the start of the code; instructions that a probe places by ip_bits come last.
+    PROBE is in the pattern notation below. Nothing is run. Addresses count from the start of the code; instructions
+    that a probe places by ip_bits come last.
     """
     if sum((probe is not None, snippet is not None, listing)) != 1:
         raise UsageError("give one of PROBE, --snippet NAME and --list")
-    if listing:
-        text = _listing()
-    elif snippet is not None:
-        text = _snippet_text(snippet)
-    else:
-        text = _probe_text(_source(probe or ""), bracket, together)
+    text = (
+        _listing() if listing else _snippet_text(snippet) if snippet is not None else _probe_text(probe or "", bracket)
+    )
     print_text(text.encode())
 
 
-def _source(probe: str) -> str:
-    if probe != "-":
-        return probe
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"standard input is no UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
-def _probe_text(source: str, bracket: str, together: bool) -> str:
+def _probe_text(source: str, bracket: str) -> str:
     from setebench import notation
     from setebench.native.disassemble import disassemble
 
-    parts = disassemble(notation.parse(source), bracket=bracket, together=together)
-    return "\n".join(_part_text(part) for part in parts)
+    return "\n".join(_part_text(part) for part in disassemble(notation.parse(source), bracket=bracket))
 
 
 def _part_text(part: Part) -> str:

@@ -15,6 +15,7 @@ from setebench.cli.options import (
     PATH,
     cpu_option,
     file_options,
+    machine_option,
     no_wait_option,
     output_options,
     quiet_option,
@@ -76,7 +77,7 @@ def show_machine(name: str) -> None:
 @sim.command(epilog=NAME_HELP)
 @click.argument("name")
 @output_options
-def truth(name: str, form: str | None, output: str | None, force: bool) -> None:
+def truth(name: str, form: str | None, output: Path | None, force: bool) -> None:
     """Print the true parameters of NAME, by the names of findings."""
     from setebench.sim.files import loader
     from setebench.sim.truth.document import truth_document
@@ -124,9 +125,7 @@ def twin_command(result: Path, output: Path | None, force: bool) -> None:
 
 twin_options = several(
     result_argument,
-    click.option(
-        "--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured."
-    ),
+    machine_option,
     click.option("--twin", "file", metavar="FILE", type=PATH, help="Use this machine file as the twin."),
     cpu_option,
     no_wait_option,

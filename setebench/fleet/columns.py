@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,31 +33,33 @@ ROW = np.dtype([("node", "<u4"), ("kind", "u1"), ("value", "<f8"), ("error", "<f
 """`value` is the number, or the code of the answer or of the reason; `error` the standard error that is stated."""
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """All that results report of one parameter: rows as `ROW`; answers and reasons by their codes."""
+@dataclass
+class Column:
+    """All that results report of one parameter: rows as `ROW`, and codes by answers and reasons."""
 
     parameter: str
-    unit: str
-    rows: NDArray[Any]
-    texts: list[str]
+    unit: str = ""
+    codes: dict[str, int] = field(default_factory=dict)
+    said: list[tuple[int, int, float, float]] = field(default_factory=list)
+
+    @cached_property
+    def rows(self) -> NDArray[Any]:
+        """What was said, once all has come in."""
+        return np.array(self.said, ROW)
+
+    @property
+    def texts(self) -> list[str]:
+        """Answers and reasons by their codes."""
+        return list(self.codes)
 
     def of(self, *kinds: Kind) -> NDArray[Any]:
         """The rows of these kinds."""
         found: NDArray[Any] = self.rows[np.isin(self.rows["kind"], kinds)]
         return found
 
-
-@dataclass
-class _Gathered:
-    """What results report of one parameter while they come in: rows as `ROW`, and codes by answers and reasons."""
-
-    unit: str | None = None
-    codes: dict[str, int] = field(default_factory=dict)
-    rows: list[tuple[int, int, float, float]] = field(default_factory=list)
-
     def add(self, node: int, finding: Reported) -> None:
-        kind, value, error = self._row(finding)
-        self.rows.append((node, kind, value, error))
+        """Take what a node says."""
+        self.said.append((node, *self._row(finding)))
 
     def _row(self, finding: Reported) -> tuple[int, float, float]:
         value = finding.value
@@ -65,8 +67,7 @@ class _Gathered:
             return self._coded(Kind.OPEN, f"{finding.outcome}: {finding.reason or 'no reason given'}")
         if finding.outcome == Outcome.ABSENT:
             return self._coded(Kind.ABSENT, "absent")
-        if self.unit is None:
-            self.unit = finding.unit
+        self.unit = self.unit or finding.unit
         if finding.unit != self.unit:
             return self._coded(Kind.OPEN, f"another unit: {finding.unit}")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -82,38 +83,23 @@ class _Gathered:
 
 
 class Columns:
-    """Takes results one by one, gives back columns.
-
-    `nodes` are the numbers of nodes, which may be given beforehand; `seen` those that have results here."""
+    """Takes results one by one. `nodes` are the numbers of nodes, `of` the columns of parameters as they came."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
-        self.seen: set[str] = set()
         self.runs = 0
-        self._parameters: dict[str, _Gathered] = {}
-
-    @property
-    def parameters(self) -> list[str]:
-        """In the order in which they came."""
-        return list(self._parameters)
+        self.of: dict[str, Column] = {}
 
     def add(self, result: Result) -> None:
         """Take one run of a node; of a parameter that it mentions twice the first finding counts."""
         node = self.nodes.setdefault(result.node, len(self.nodes))
-        self.seen.add(result.node)
         self.runs += 1
         first: dict[str, Reported] = {}
-        for finding in result.findings:
-            first.setdefault(finding.parameter, finding)
+        for each in result.findings:
+            first.setdefault(each.parameter, each)
         for parameter, finding in first.items():
-            if parameter in self._parameters or len(self._parameters) < MOST_PARAMETERS:
-                self._parameters.setdefault(parameter, _Gathered()).add(node, finding)
-
-    def column(self, parameter: str) -> Column:
-        """What all results so far say of that parameter. Raises KeyError."""
-        found = self._parameters[parameter]
-        rows = np.array(found.rows, ROW)
-        return Column(parameter=parameter, unit=found.unit or "", rows=rows, texts=list(found.codes))
+            if parameter in self.of or len(self.of) < MOST_PARAMETERS:
+                self.of.setdefault(parameter, Column(parameter)).add(node, finding)
 
 
 def _error(low: float | None, high: float | None) -> float:

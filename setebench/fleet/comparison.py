@@ -1,4 +1,4 @@
-"""A fleet held against itself, or against what it was before: everything that the forms of output show."""
+"""A fleet held against itself: everything that the forms of output show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import stats
 from setebench.errors import UsageError
 from setebench.fleet import reading
 from setebench.fleet.columns import Columns, Kind
-from setebench.fleet.examine import Tested, changes_of, tests_of
+from setebench.fleet.examine import Tested, tests_of
 from setebench.fleet.nodes import folded, in_order
 from setebench.stats.nodes import multiple
 
@@ -98,95 +98,51 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return [mark for mark in self.marks if mark.alarm]
 
 
-def compare(
-    paths: Iterable[str | Path], baseline: Iterable[str | Path] = (), progress: Progress = lambda _done, _of: None
-) -> Fleet:
-    """Compare results of many nodes (files, or folders of them) with each other; with a `baseline`, each node with what
-    it said back then too. `progress` is called with how many files are read, of how many.
+def compare(paths: Iterable[str | Path], progress: Progress = lambda _done, _of: None) -> Fleet:
+    """Compare results of many nodes (files, or folders of them) with each other. `progress` is called with how many
+    files are read, of how many.
 
     A file that can't be read costs a note. Raises `UsageError` where there is nothing to compare."""
-    notes: list[str] = []
-    now, before = Columns(), Columns()
-    _fill(now, paths, notes, progress)
-    earlier = list(baseline)
-    if earlier:
-        before.nodes = dict(now.nodes)  # the same numbers; those of nodes that are gone come behind
-        _fill(before, earlier, notes, progress)
-        notes += _came_and_went(now, before)
-    return of_columns(now, before, notes)
-
-
-def _came_and_went(now: Columns, before: Columns) -> list[str]:
-    gone = list(before.nodes)[len(now.nodes) :]
-    new = set(now.nodes) - before.seen
-    notes = [f"in the baseline alone: {folded(in_order(gone))}"] if gone else []
-    return [*notes, f"not in the baseline: {folded(in_order(new))}"] if new else notes
-
-
-def _fill(columns: Columns, paths: Iterable[str | Path], notes: list[str], progress: Progress) -> None:
-    files = reading.files(paths)
-    settings: dict[str, dict[str, set[str]]] = {}
-    broken: list[str] = []
-    for number, read in enumerate(reading.results(files), 1):
-        if isinstance(read, reading.Unreadable):
-            broken.append(read.why)
-        else:
-            columns.add(read)
-            _note_settings(settings, read)
+    files, columns, notes = reading.files(paths), Columns(), list[str]()
+    made: dict[str, set[str]] = {}
+    for number, (path, name) in enumerate(files.items(), 1):
+        try:
+            result = reading.result(path, name)
+            columns.add(result)
+            made.setdefault(result.made_by, set()).add(result.node)
+        except UsageError as error:
+            notes.append(str(error))
         progress(number, len(files))
     if not columns.runs:
-        raise UsageError(f"none of {len(files)} files is a result: {broken[0]}")
-    notes += broken
-    notes += [line for name, values in settings.items() if (line := _mixed(name, values))]
+        raise UsageError(f"none of {len(files)} files is a result: {notes[0]}")
+    if len(made) > 1:
+        parts = [f"{how} on {folded(in_order(nodes))}" for how, nodes in sorted(made.items())]
+        notes.append(f"results differ in how they were made: {'; '.join(parts)}")
+    return _compared(columns, notes)
 
 
-def _note_settings(settings: dict[str, dict[str, set[str]]], read: reading.Result) -> None:
-    """What should be the same in all results, lest nodes differ by how they were measured."""
-    own = read.settings
-    values = {
-        "version of setebench": read.version,
-        "scenario": own.get("scenario"),
-        "setting of --fast": own.get("fast"),
-    }
-    for name, value in values.items():
-        settings.setdefault(name, {}).setdefault(str(value), set()).add(read.node)
-
-
-def _mixed(name: str, values: dict[str, set[str]]) -> str | None:
-    if len(values) < 2:
-        return None
-    parts = [f"{value} on {folded(in_order(nodes))}" for value, nodes in sorted(values.items())]
-    return f"results differ in the {name}: {'; '.join(parts)}"
-
-
-def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str] = ()) -> Fleet:
-    """As `compare`, of what is read already; `before` has the same numbers for the same nodes."""
-    names = list(now.nodes)
+def _compared(columns: Columns, notes: list[str]) -> Fleet:
+    names = list(columns.nodes)
     tests: list[Tested] = []
     left_open: list[Open] = []
     repeated = False
-    known = set(before.parameters) if before is not None else set()
-    for parameter in now.parameters:
-        column = now.column(parameter)
+    for parameter, column in columns.of.items():
         tests += tests_of(column, len(names))
-        if before is not None and parameter in known:
-            tests += changes_of(column, before.column(parameter), len(names))
         repeated = repeated or len(np.unique(column.rows["node"])) < len(column.rows)
         left_open += _open(parameter, column.rows, column.texts, names)
     count = sum(len(test.p) for test in tests)
-    marks = _marks(tests, names)
     distances = np.full((len(names), len(tests)), np.nan, np.float32)
     for place, test in enumerate(tests):
         distances[test.nodes, place] = test.distance
     return Fleet(
         nodes=in_order(names),
-        runs=now.runs,
+        runs=columns.runs,
         tests=count,
         parameters=[_parameter(test, count) for test in tests],
-        marks=marks,
+        marks=_marks(tests, names),
         open=left_open,
         notes=[*notes, *([] if repeated else [SINGLE_RUNS])],
-        distances=distances[[now.nodes[name] for name in in_order(names)]],
+        distances=distances[[columns.nodes[name] for name in in_order(names)]],
     )
 
 

@@ -13,20 +13,18 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from setebench.fleet.columns import Column, Kind
 from setebench.stats.nodes import categories, components, robust
 
 Numbers = NDArray[np.float64]
 
-CHANGED = " (changed)"
 PRESENCE = " (there or absent)"
 """Behind a parameter's name: the question whether it is there, where numbers are reported of some nodes only."""
 
 FEWEST_NODES = 3  # of fewer, none is odder than the other
 POWER = 0.95  # of the smallest change that is said to be found
-UNCHANGED = "unchanged"
 _ANSWERS = (Kind.NUMBER, Kind.ANSWER, Kind.ABSENT)
 
 
@@ -87,41 +85,17 @@ def tests_of(column: Column, nodes: int) -> list[Tested]:
     else:
         if len(answered) > len(numbers):
             found.append(_answers(column, column.of(Kind.NUMBER, Kind.BOUND, Kind.ABSENT), nodes, PRESENCE))
-        present, runs = _summed(numbers, nodes)
-        found.append(_numbers(column, present, runs))
+        found.append(_numbers(column, numbers, nodes))
     return [each for each in found if len(each.nodes) >= FEWEST_NODES]
-
-
-def changes_of(now: Column, before: Column, nodes: int) -> list[Tested]:
-    """As `tests_of`, of what each node says now against what it said before; of nodes that are in both."""
-    later, earlier = now.of(Kind.NUMBER), before.of(Kind.NUMBER)
-    measured = (later["error"] > 0).any() or (earlier["error"] > 0).any()
-    found = _number_changes(now, later, earlier, nodes) if measured else _answer_changes(now, before, nodes)
-    return [found] if len(found.nodes) >= FEWEST_NODES else []
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _summed(rows: NDArray[Any], nodes: int) -> tuple[NDArray[np.int64], components.Runs]:
-    rows = rows[rows["node"] < nodes]  # without those that are in the baseline alone
-    return components.sum_up(rows["node"], rows["value"], rows["error"], nodes)
-
-
-def _number_changes(column: Column, later: NDArray[Any], earlier: NDArray[Any], nodes: int) -> Tested:
-    """Held against no change at all, not against what most nodes do: an update that changes every node is news."""
-    (here, now), (there, before) = _summed(later, nodes), _summed(earlier, nodes)
-    both, at_now, at_before = np.intersect1d(here, there, assume_unique=True, return_indices=True)
-    named = msgspec.structs.replace(column, parameter=column.parameter + CHANGED)
-    if not len(both):
-        return Tested(parameter=named.parameter, unit="", nodes=both, values=np.empty(0), p=np.empty(0))
-    return _numbers(named, both, components.changes(now.of(at_now), before.of(at_before)), 0.0)
-
-
-def _numbers(column: Column, present: NDArray[np.int64], runs: components.Runs, centre: float | None = None) -> Tested:
+def _numbers(column: Column, rows: NDArray[Any], nodes: int) -> Tested:
+    present, runs = components.sum_up(rows["node"], rows["value"], rows["error"], nodes)
     found = components.components(runs)
-    middle = found.means.centre if centre is None else centre
-    away, error = runs.mean - middle, np.sqrt(found.variance)
+    away, error = runs.mean - found.means.centre, np.sqrt(found.variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         in_errors = np.where(away == 0, 0.0, away / error)
     one_run = np.sqrt(found.between + max(found.within, float(np.median(runs.stated))))
@@ -131,7 +105,7 @@ def _numbers(column: Column, present: NDArray[np.int64], runs: components.Runs, 
         nodes=present,
         values=runs.mean,
         p=robust.tail(in_errors, found.degrees),
-        centre=middle,
+        centre=found.means.centre,
         spread=Spreads(
             within=found.within**0.5,
             between=found.between**0.5,
@@ -173,36 +147,3 @@ def _codes(column: Column, rows: NDArray[Any], texts: dict[str, int]) -> NDArray
     said = [f"{value:.9g}" if kind == Kind.NUMBER else column.texts[int(value)] for kind, value in distinct]
     codes: NDArray[np.int64] = np.array([texts.setdefault(each, len(texts)) for each in said], np.int64)[places]
     return codes
-
-
-def _answer_changes(now: Column, before: Column, nodes: int) -> Tested:
-    """Another answer than before, where the runs of both times agree with themselves."""
-    texts: dict[str, int] = {}
-    found = []
-    for column in (now, before):
-        rows = column.of(*_ANSWERS)
-        rows = rows[rows["node"] < nodes]
-        if not len(rows):
-            return Tested(parameter=now.parameter, unit="", nodes=rows["node"], values=np.empty(0), p=np.empty(0))
-        found.append(categories.answers(rows["node"], _codes(column, rows, texts), nodes))
-    both, *places = np.intersect1d(found[0].present, found[1].present, assume_unique=True, return_indices=True)
-    later, earlier = (each.answer[at] for each, at in zip(found, places, strict=True))
-    chance = sum(_by_chance(each, at) for each, at in zip(found, places, strict=True))
-    names, ways = list(texts), {UNCHANGED: 0}
-    said = [
-        UNCHANGED if old == new else f"{names[old]} → {names[new]}" for old, new in zip(earlier, later, strict=True)
-    ]
-    return Tested(
-        parameter=now.parameter + CHANGED,
-        unit=now.unit,
-        nodes=both,
-        values=np.array([ways.setdefault(way, len(ways)) for way in said], np.float64),
-        p=np.where(later == earlier, 1.0, np.minimum(chance, 1.0)),
-        texts=list(ways),
-    )
-
-
-def _by_chance(found: categories.Answers, places: NDArray[np.int64]) -> Numbers:
-    """How probable it is that the runs of each node agree on a wrong answer."""
-    agreeing, runs = found.agreeing[places], found.runs[places]
-    return np.where(2 * agreeing > runs, stats.binom.sf(agreeing - 1, runs, found.stray), 1.0)

@@ -15,7 +15,7 @@ from setebench import files
 from setebench.errors import UsageError
 from setebench.fleet.columns import answer_text
 from setebench.fleet.comparison import SCHEMA, Parameter
-from setebench.fleet.examine import CHANGED, PRESENCE
+from setebench.fleet.examine import PRESENCE
 from setebench.results import Document, Finding, Outcome
 from setebench.stats.nodes import robust
 
@@ -65,7 +65,7 @@ def read(path: str | Path, false_alarm: float = FALSE_ALARM) -> dict[str, Limits
     if compared.schema != SCHEMA:
         raise UsageError(f"{str(path)!r} has schema {compared.schema}; this version reads {SCHEMA}")
     chance = false_alarm / max(compared.tests, 1)
-    kept = [each for each in compared.parameters if not each.parameter.endswith((CHANGED, PRESENCE))]
+    kept = [each for each in compared.parameters if not each.parameter.endswith(PRESENCE)]
     return {each.parameter: _limits(each, chance) for each in kept}
 
 

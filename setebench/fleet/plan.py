@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from setebench import store
+from setebench import files, store
 from setebench.errors import UsageError
 from setebench.fleet.reading import NODE_SETTING
 from setebench.results import Document
@@ -29,6 +29,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     machine: str = "native"
     scenarios: tuple[str, ...] = ("characterize",)
     runs: int = 1
+    cpu: int | None = None
     seed: int = 1
     fast: bool = False
 
@@ -56,8 +57,17 @@ class Folder:
     def open(cls, path: Path, plan: Plan) -> Folder:
         """The folder is made if it isn't there. Raises `UsageError` where it can't be used, or holds something else or
         results of another plan; more runs than before are no other plan."""
-        earlier = store.planned_folder(path, PLAN, Plan)
-        for name in ("machine", "scenarios", "seed", "fast") if earlier is not None else ():
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            holds = any(path.iterdir())
+            earlier = msgspec.json.decode(files.read_bytes(path / PLAN), type=Plan) if holds else None
+        except FileNotFoundError as error:
+            raise UsageError(f"the directory {str(path)!r} holds other files; name another one") from error
+        except OSError as error:
+            raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{str(path / PLAN)!r} is damaged: {error}") from error
+        for name in ("machine", "scenarios", "cpu", "seed", "fast") if earlier is not None else ():
             old, new = getattr(earlier, name), getattr(plan, name)
             if old != new:
                 raise UsageError(f"{str(path)!r} was begun with another {name}: {old!r}, not {new!r}")
@@ -68,11 +78,10 @@ class Folder:
         """Where that job's result is or will be."""
         return self.path / job.node / f"{job.scenario}.run-{job.run}.json"
 
-    def left(self, node: str) -> list[Job]:
-        """What that node has not answered yet, in the order of the plan."""
+    def jobs(self, node: str) -> list[Job]:
+        """What that node is to answer, in the order of the plan."""
         runs = range(1, self.plan.runs + 1)
-        jobs = [Job(node=node, scenario=name, run=run) for run in runs for name in self.plan.scenarios]
-        return [job for job in jobs if not self.file(job).exists()]
+        return [Job(node=node, scenario=name, run=run) for run in runs for name in self.plan.scenarios]
 
     def keep(self, job: Job, answer: bytes) -> None:
         """Write what a node answered. Raises `UsageError` where it is no result, or can't be written."""
@@ -90,6 +99,7 @@ class Folder:
         machine = self.plan.machine.replace(NODE_FIELD, job.node)
         seed = str(self.plan.seed + job.run - 1)
         settings = ["--format", "json", "--quiet", "--machine", machine, "--seed", seed]
+        settings += ["--cpu", str(self.plan.cpu)] if self.plan.cpu is not None else []
         return [job.scenario, *settings, *(["--fast"] if self.plan.fast else [])]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,11 @@ class _Light(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one node: its findings, the version that found them, and how it was measured."""
+    """One run of one node: its findings, and by which version and with which effort it was made."""
 
     node: str
     findings: list[Reported]
-    version: str
-    settings: dict[str, Any]
-
-
-class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is no result, and why."""
-
-    node: str
-    why: str
+    made_by: str
 
 
 def files(paths: Iterable[str | Path]) -> dict[Path, str]:
@@ -86,14 +78,10 @@ def _node_name(path: Path, folder: str) -> str:
     return _RUN_SUFFIX.sub("", path.stem) or folder or path.stem
 
 
-def results(paths: dict[Path, str]) -> Iterator[Result | Unreadable]:
-    """Each file's result, or why it has none."""
-    for path, name in paths.items():
-        try:
-            read = store.load_as(path, _Light)
-        except UsageError as error:
-            yield Unreadable(node=name, why=str(error))
-            continue
-        named = read.settings.get(NODE_SETTING)
-        node = named if isinstance(named, str) and named else name
-        yield Result(node=node, findings=read.findings, version=read.tool.version, settings=read.settings)
+def result(path: Path, name: str) -> Result:
+    """A file's result, of the node `name` unless it names its own. Raises `UsageError` where it has none."""
+    read = store.load_as(path, _Light)
+    named = read.settings.get(NODE_SETTING)
+    effort = " --fast" if read.settings.get("fast") else ""
+    node = named if isinstance(named, str) and named else name
+    return Result(node=node, findings=read.findings, made_by=f"{read.tool.version}{effort}")

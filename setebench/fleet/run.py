@@ -26,9 +26,9 @@ from typing import Any
 
 from setebench import files
 from setebench.errors import SetebenchError, UsageError
+from setebench.fleet import cluster
 from setebench.fleet.plan import Folder, Job, is_safe
 
-CONNECT_SECONDS = 10.0  # how long a scheduler may take to answer; one that is there does in milliseconds
 LOOK_SECONDS = 1.0  # time between two looks whether a Dask worker is still there
 END_SECONDS = 10.0  # how long a process may take to end
 LONGEST_REASON = 400  # characters
@@ -52,24 +52,15 @@ class Place:
     perform: Perform
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manner:
-    """How nodes are measured: `limit_seconds` is for one scenario; `at_once` limits the nodes that measure at the same
-    time; `every_seconds` lie between the begins of two runs."""
-
-    limit_seconds: float = 3600.0
-    at_once: int | None = None
-    every_seconds: float = 0.0
-
-
 @dataclass(kw_only=True)
 class Run:
-    """One run over all nodes, with results kept and failed. `progress` is called with what is done next, `problem` with
-    what went wrong."""
+    """One run over all nodes, at most `at_once` at a time, each scenario for at most `limit_seconds`, with results kept
+    and failed. `progress` is called with what is done next, `problem` with what went wrong."""
 
     place: Place
     folder: Folder
-    manner: Manner
+    limit_seconds: float
+    at_once: int
     progress: Callable[[str], None]
     problem: Callable[[str], None]
     kept: int = 0
@@ -78,9 +69,7 @@ class Run:
 
     def carry_out(self) -> None:
         """Have every node measure what it has not answered yet."""
-        self._begin = time.monotonic()
-        self._places = threading.Semaphore(self.manner.at_once or len(self.place.nodes))
-        with ThreadPoolExecutor(max(1, len(self.place.nodes))) as pool:
+        with ThreadPoolExecutor(self.at_once) as pool:
             try:
                 for future in as_completed([pool.submit(self._serve, node) for node in self.place.nodes]):
                     done = future.result()
@@ -93,20 +82,14 @@ class Run:
                 raise
 
     def _serve(self, node: str) -> list[bool]:
-        done = []
-        for job in self.folder.left(node):
-            due = self._begin + (job.run - 1) * self.manner.every_seconds
-            self.stop.wait(max(0.0, due - time.monotonic()))
-            with self._places:
-                if not self.stop.is_set():
-                    done.append(self._measure(job))
-        return done
+        left = [job for job in self.folder.jobs(node) if not self.folder.file(job).exists()]
+        return [self._measure(job) for job in left if not self.stop.is_set()]
 
     def _measure(self, job: Job) -> bool:
         self.progress(job.title)
         try:
             command = [sys.executable, "-m", "setebench", *self.folder.arguments(job)]
-            answer = self.place.perform(job.node, command, self.manner.limit_seconds)
+            answer = self.place.perform(job.node, command, self.limit_seconds)
             self.folder.keep(job, answer[max(answer.find(b"{"), 0) :])  # a terminal's lines may come before
         except (NoAnswerError, UsageError) as error:
             self.problem(f"{job.title}: {error}")
@@ -159,9 +142,9 @@ def _last_line(text: bytes | None) -> str:
 # -- places -----------------------------------------------------------------------------------------------------------
 
 
-def by_slurm(partition: str, wait_seconds: float) -> Place:
+def by_slurm(partition: str) -> Place:
     """The nodes of a partition, or of Slurm's default one, that are not down; each measurement is a job that has its
-    node alone and waits for it for so long."""
+    node alone, and waits for it for as long as it may take."""
     for program in ("sinfo", "srun"):
         if shutil.which(program) is None:
             raise UsageError(f"--slurm needs Slurm's commands, and there is no {program} here")
@@ -176,11 +159,10 @@ def by_slurm(partition: str, wait_seconds: float) -> Place:
     usable = tuple(node for node, state in states.items() if state.lower().rstrip("*~#!%$@^-+") in USABLE)
     # --exclusive gives all CPUs, but no more memory than the site's default for a job; 0 is all of it
     options = ["--nodes=1", "--ntasks=1", "--exclusive", "--mem=0", "--cpu-bind=none", *chosen]
-    options.append(f"--immediate={max(1, round(wait_seconds))}")
 
     def run(node: str, command: Sequence[str], seconds: float) -> bytes:
-        own = [f"--nodelist={node}", f"--job-name=setebench-{node}"]
-        return perform(["srun", *options, *own, *command], wait_seconds + seconds)
+        own = [f"--immediate={max(1, round(seconds))}", f"--nodelist={node}", f"--job-name=setebench-{node}"]
+        return perform(["srun", *options, *own, *command], 2 * seconds)
 
     return Place(nodes=usable, perform=run)
 
@@ -210,18 +192,8 @@ def by_ssh(path: Path) -> Place:
 def by_dask(address: str, by_worker: bool, problem: Callable[[str], None]) -> Iterator[Place]:
     """The hosts of the workers of a Dask cluster, one worker of each; `by_worker`: each worker is a node, by its name.
 
-    Raises `UsageError` where Dask is not installed, `SetebenchError` where there is no scheduler, or no worker."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise UsageError("a Dask cluster needs Dask: pip install 'setebench[cluster]'") from error
-    begin: Any = Client
-    try:
-        client = begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        why = " ".join(str(error).split())
-        raise SetebenchError(f"no Dask scheduler can be reached at {address!r}: {why}") from error
-    with client:
+    Raises what `cluster.connected` raises, and `SetebenchError` where there is no worker."""
+    with cluster.connected(address) as client:
         names = {worker: str(each["name"]) for worker, each in _workers(client).items()}
         hosts = {} if by_worker else client.run(socket.gethostname)
         nodes: dict[str, str] = {}

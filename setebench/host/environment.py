@@ -8,30 +8,18 @@ address or a serial number: result files are made to be passed on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 
 from setebench.host.access import Access, read_access
-from setebench.host.activity import wanted_and_stolen_ticks
 from setebench.host.cgroup import Limits, Unlimited, read_limits
 from setebench.host.event_sources import EventSources, read_event_sources
 from setebench.host.processor import Processor, Topology, read_processor, read_topology
 from setebench.host.tree import Tree, parse_choice, parse_cpu_list, parse_number, parse_size, shown
 
 CPU = "sys/devices/system/cpu"
-T = TypeVar("T")
-MITIGATIONS = (
-    "gather_data_sampling",  # gathers are serialised
-    "l1tf",  # a host flushes L1 data before it enters a guest
-    "mds",  # fill buffers are overwritten on the way out of the kernel
-    "meltdown",  # page-table isolation: system calls switch TLB contexts
-    "mmio_stale_data",  # as mds
-    "spec_store_bypass",  # loads wait for the addresses of all earlier stores
-)
-"""Vulnerabilities whose mitigation changes what user-space loads and stores cost."""
+CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 
 class Hypervisor(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +30,10 @@ class Hypervisor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Frequency(msgspec.Struct, frozen=True, kw_only=True):
-    """Frequency scaling over all CPUs: the governors in use, and the limits of the slowest and the fastest CPU."""
+    """Frequency scaling over all CPUs: the governors in use, and whether clocks above the nominal one are allowed."""
 
-    driver: str | None = None
     governors: tuple[str, ...] | None = None
     boost: bool | None = None
-    min_hz: int | None = None
-    max_hz: int | None = None
 
 
 class HugePages(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +47,6 @@ class HugePages(msgspec.Struct, frozen=True, kw_only=True):
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory and pages. `transparent` is the mode of transparent huge pages: always, madvise or never."""
 
-    total_bytes: int | None = None
     available_bytes: int | None = None
     locked_limit_bytes: int | Unlimited | None = None
     transparent: str | None = None
@@ -79,15 +63,11 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """Version number (a local suffix is dropped, it may name a user), clock sources, and mitigations.
-
-    `store_bypass` is what the kernel says of this process's own speculative store bypass.
-    """
+    """Version number (a local suffix is dropped, it may name a user), the clock source in use, and what the kernel says
+    of this process's own speculative store bypass."""
 
     version: str | None = None
     clocksource: str | None = None
-    clocksources: tuple[str, ...] | None = None
-    mitigations: dict[str, str] | None = None
     store_bypass: str | None = None
 
 
@@ -111,11 +91,6 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         """Groups of CPUs that share a core, empty where the topology is not known."""
         return self.topology.siblings or ()
 
-    def to_builtins(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, numbers and strings, as a result file keeps them."""
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return plain
-
 
 def read_environment(root: Path = Path("/")) -> Environment:
     """Read the environment of the machine whose system files lie below `root`.
@@ -125,17 +100,16 @@ def read_environment(root: Path = Path("/")) -> Environment:
     tree = Tree(root)
     processor = read_processor(tree)
     topology = read_topology(tree)
-    kernel = _kernel(tree)
     return Environment(
         cpu=processor,
         topology=topology,
-        hypervisor=_hypervisor(tree, processor.flags, kernel.clocksources or ()),
+        hypervisor=_hypervisor(tree, processor.flags),
         frequency=_frequency(tree),
         memory=_memory(tree),
         activity=_activity(tree),
         access=read_access(tree, (topology.allowed or topology.online or (0,))[0]),
         limits=read_limits(tree),
-        kernel=kernel,
+        kernel=_kernel(tree),
         events=read_event_sources(tree),
         unread=tuple(dict.fromkeys(tree.problems)),
     )
@@ -158,16 +132,10 @@ def _version(text: str) -> str:
 
 
 def _kernel(tree: Tree) -> Kernel:
-    source = "sys/devices/system/clocksource/clocksource0"
-    available = tree.text(f"{source}/available_clocksource")
-    states = {name: tree.text(f"{CPU}/vulnerabilities/{name}") for name in MITIGATIONS}
-    mitigations = {name: text for name, text in states.items() if text is not None}
     status = parse_fields(tree.text("proc/self/status") or "")
     return Kernel(
         version=tree.value("proc/sys/kernel/osrelease", _version),
-        clocksource=tree.text(f"{source}/current_clocksource") or None,
-        clocksources=None if available is None else tuple(available.split()),
-        mitigations=mitigations or None,
+        clocksource=tree.text(f"{CLOCKSOURCE}/current_clocksource") or None,
         store_bypass=status.get("Speculation_Store_Bypass"),
     )
 
@@ -187,55 +155,39 @@ _HYPERVISOR_HINTS = (
 """Substrings of system vendor, product name and clock sources, lower case, surest first."""
 
 
-def _hypervisor(tree: Tree, flags: tuple[str, ...], clocksources: Iterable[str]) -> Hypervisor:
+def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
     kind = tree.text("sys/hypervisor/type")
     flagged = "hypervisor" in flags if flags else None
     present = True if kind else flagged
     if not present:
         return Hypervisor(present=present)
-    vendor, product = (tree.text(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name"))
-    clues = f"{kind or ''} {vendor} {product} {' '.join(clocksources)}".lower()
+    places = ("sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", f"{CLOCKSOURCE}/available_clocksource")
+    clues = " ".join([kind or "", *(tree.text(place) or "" for place in places)]).lower()
     return Hypervisor(present=True, name=next((name for hint, name in _HYPERVISOR_HINTS if hint in clues), None))
 
 
 # -- frequency, memory, activity --------------------------------------------------------------------------------------
 
 
-def _hertz(text: str) -> int:
-    return parse_number(text) * 1000  # cpufreq files are in kHz
-
-
 def _frequency(tree: Tree) -> Frequency:
-    policies = [f"{CPU}/{name}/cpufreq" for name in tree.names(CPU, r"cpu\d+") or ()]
-
-    def every(name: str, parse: Callable[[str], T]) -> list[T]:
-        found = (tree.value(f"{policy}/{name}", parse) for policy in policies)
-        return [each for each in found if each is not None]
-
+    governors = [tree.text(f"{CPU}/{name}/cpufreq/scaling_governor") for name in tree.names(CPU, r"cpu\d+") or ()]
     boost = tree.value(f"{CPU}/cpufreq/boost", parse_number)
     no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", parse_number) if boost is None else not boost
     return Frequency(
-        driver=next(iter(every("scaling_driver", str)), None) or None,
-        governors=tuple(sorted(set(filter(None, every("scaling_governor", str))))) or None,
+        governors=tuple(sorted(set(filter(None, governors)))) or None,
         boost=None if no_turbo is None else not no_turbo,
-        min_hz=min(every("cpuinfo_min_freq", _hertz), default=None),
-        max_hz=max(every("cpuinfo_max_freq", _hertz), default=None),
     )
 
 
 def _memory(tree: Tree) -> Memory:
     fields = parse_fields(tree.text("proc/meminfo") or "")
-    sizes = {
-        name: tree.parsed(f"proc/meminfo {name}", fields[name], parse_size) if name in fields else None
-        for name in ("MemTotal", "MemAvailable")
-    }
+    free = fields.get("MemAvailable")
     locked = re.search(r"^Max locked memory\s+(\S+)", tree.text("proc/self/limits") or "", re.MULTILINE)
     limit: int | Unlimited | None = None
     if locked:
         limit = "unlimited" if locked[1] == "unlimited" else tree.parsed("proc/self/limits", locked[1], parse_number)
     return Memory(
-        total_bytes=sizes["MemTotal"],
-        available_bytes=sizes["MemAvailable"],
+        available_bytes=None if free is None else tree.parsed("proc/meminfo MemAvailable", free, parse_size),
         locked_limit_bytes=limit,
         transparent=tree.value("sys/kernel/mm/transparent_hugepage/enabled", parse_choice),
         huge_pages=_huge_pages(tree),
@@ -264,6 +216,21 @@ def _first_number(text: str) -> float:
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word, re.ASCII):
         raise ValueError(f"no load average: {shown(text)}")
     return float(word)
+
+
+def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
+    """From the text of proc/stat: the time that some program of this machine wanted to run, and the part of it that a
+    hypervisor gave to others; in the kernel's ticks. None where the kernel counts no stolen time.
+
+    Raises `ValueError` for a text without a line for all CPUs."""
+    match = re.match(r"cpu\s+(.*)", text)
+    if not match:
+        raise ValueError("no line for all CPUs")
+    ticks = [parse_number(word) for word in match[1].split()]
+    if len(ticks) < 8:  # columns that every kernel since 2.6.11 has
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
+    return user + nice + system + irq + softirq + steal, steal
 
 
 def _activity(tree: Tree) -> Activity:

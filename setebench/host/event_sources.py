@@ -16,14 +16,11 @@ CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 class EventSources(msgspec.Struct, frozen=True, kw_only=True):
     """None: the system does not say.
 
-    `pmus`: every PMU that the kernel drives, its own events included. `max_precise`: how precise samples may be
-    (0 not at all), `rdpmc`: the kernel's setting of reading counters by an instruction, both of the cores' PMU.
+    `pmus`: every PMU that the kernel drives, its own events included.
     `nmi_watchdog`: whether it holds a counter of each CPU. `privileged`: the right to count everything, whatever
     perf_event_paranoid says."""
 
     pmus: tuple[str, ...] | None = None
-    max_precise: int | None = None
-    rdpmc: int | None = None
     nmi_watchdog: bool | None = None
     privileged: bool | None = None
 
@@ -36,12 +33,9 @@ class EventSources(msgspec.Struct, frozen=True, kw_only=True):
 def read_event_sources(tree: Tree) -> EventSources:
     """What the files below the tree's root say. Raises nothing."""
     names = tree.names(DEVICES, r"[A-Za-z0-9_.-]{1,64}")
-    core = next((name for name in names or () if name in CORE_PMUS), CORE_PMUS[0])
     watchdog = tree.value("proc/sys/kernel/nmi_watchdog", parse_number)
     return EventSources(
         pmus=None if names is None else tuple(names),
-        max_precise=tree.value(f"{DEVICES}/{core}/caps/max_precise", parse_number),
-        rdpmc=tree.value(f"{DEVICES}/{core}/rdpmc", parse_number),
         nmi_watchdog=None if watchdog is None else bool(watchdog),
         privileged=_privileged(tree),
     )

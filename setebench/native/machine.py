@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host import lock
-from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
-from setebench.host.tree import Tree
 from setebench.loops import Policy
-from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
+from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison
 from setebench.native.facts import native_facts, prefetch_hints
@@ -128,11 +125,6 @@ class NativeMachine:
         for cpu in cpus:
             choose_cpu(cpu, self._cpus)
         return self._switches.off(names, cpus)
-
-    def busy_time(self) -> BusyTime | None:
-        """See `setebench.machine.CountsBusyTime`."""
-        passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
-        return wanted and BusyTime(passed=passed, others=wanted[0] - own, cpus=wanted[1])
 
     def cpu_time(self, cpu: int | None = None) -> tuple[float, float]:
         """See `setebench.machine.CountsCpuTime`."""

@@ -5,7 +5,6 @@ For display only. Nothing that infers may read them: a table of known answers is
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import msgspec
 from setebench.compare import REFERENCE
 from setebench.errors import UsageError
 from setebench.host.caches import reported_caches
-from setebench.results import SCHEMA, Document, Finding, MachineRecord, Outcome, Tool
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
 
 PREFIX = "reference:"
 FOLDER = Path(__file__).parent
@@ -74,8 +73,7 @@ def read(name: str) -> Reference:
     """The reference of that name. Raises `UsageError` for a name that there is not."""
     if name not in names():
         raise UsageError(f"unknown reference {name!r}; one of {', '.join(names())}")
-    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    return msgspec.convert(table, type=Reference)
+    return msgspec.toml.decode((FOLDER / f"{name}.toml").read_bytes(), type=Reference)
 
 
 def listed(name: str) -> str:
@@ -89,40 +87,38 @@ def document(name: str) -> Document:
     """The reference as a document, so that it can be compared like a result."""
     reference = read(name)
     sources = {key: msgspec.to_builtins(source) for key, source in reference.sources.items()}
+    findings = [_finding(entry, reference.sources[entry.source]) for entry in reference.values]
+    return _document(f"{PREFIX}{name}", reference.title, findings, {"sources": sources})
+
+
+def _document(scenario: str, title: str, findings: list[Finding], evidence: dict[str, Any]) -> Document:
     return Document(
-        schema=SCHEMA,
         tool=Tool(name="setebench", version=""),
-        machine=MachineRecord(kind=REFERENCE, name=reference.title, facts={}, environment={}),
-        settings={"scenario": f"{PREFIX}{name}"},
+        machine=MachineRecord(kind=REFERENCE, name=title, facts={}, environment={}),
+        settings={"scenario": scenario},
         started="",
         elapsed_seconds=0.0,
-        findings=[_finding(entry, reference.sources[entry.source]) for entry in reference.values],
-        evidence={"sources": sources},
+        findings=findings,
+        evidence=evidence,
     )
 
 
 def _finding(entry: Entry, source: Source) -> Finding:
-    low, high = _bounds(entry)
-    absent = entry.value is False or entry.value == 0
+    value, low, high = entry.value, entry.low, entry.high
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and low is None and (entry.about or entry.unit in _ROUNDED_UNITS):
+        half = ABOUT * value if entry.about else 0.5  # type: ignore[operator]
+        low, high = value - half, value + half  # type: ignore[operator]
     return Finding(
         parameter=entry.parameter,
-        value=entry.value,
+        value=value,
         unit=entry.unit,
         low=low,
         high=high,
-        outcome=Outcome.ABSENT if absent else Outcome.MEASURED,
+        outcome=Outcome.MEASURED if value else Outcome.ABSENT,
         method=f"{source.title} ({source.kind}): {entry.says}",
         evidence="sources",
     )
-
-
-def _bounds(entry: Entry) -> tuple[float | None, float | None]:
-    value = entry.value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or entry.low is not None:
-        return entry.low, entry.high
-    if entry.about:
-        return (1 - ABOUT) * value, (1 + ABOUT) * value
-    return (value - 0.5, value + 0.5) if entry.unit in _ROUNDED_UNITS else (None, None)
 
 
 # -- which one describes a machine ------------------------------------------------------------------------------------
@@ -156,14 +152,4 @@ def of_the_system(environment: dict[str, Any]) -> Document | None:
         )
         for name, value in reported_caches(environment).items()
     ]
-    if not findings:
-        return None
-    return Document(
-        tool=Tool(name="setebench", version=""),
-        machine=MachineRecord(kind=REFERENCE, name="what the operating system says", facts={}, environment={}),
-        settings={"scenario": "system"},
-        started="",
-        elapsed_seconds=0.0,
-        findings=findings,
-        evidence={},
-    )
+    return _document("system", "what the operating system says", findings, {}) if findings else None

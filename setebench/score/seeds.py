@@ -62,15 +62,13 @@ def _package() -> Path:
 
 
 def _inference_files() -> Iterator[tuple[str, Path]]:
-    """Name and path of every file: of the package, of its scenarios, and scenario files of the user's own folders."""
+    """Name and path of every file: of the package, and of its scenarios."""
     for name, path in _below(_package()):
         if Path(name).parts[0].removesuffix(".py") not in (*CARRYING, "scenarios"):
             yield f"setebench/{name}", path
     folder = registry.own_folder()
     if folder is not None:
         yield from ((f"scenarios/{name}", path) for name, path in _below(folder))
-    own = (entry for entry in registry.catalogue().values() if entry.file is not None)
-    yield from ((f"files/{entry.name}", entry.file) for entry in own if entry.file is not None)
 
 
 def _below(folder: Path) -> Iterator[tuple[str, Path]]:

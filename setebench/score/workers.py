@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed as completed
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError
+from setebench.fleet import cluster
 from setebench.score import errand
 from setebench.score.seeds import sources_hash
 from setebench.score.tasks import Answer, Task, answer_of, errand_of, perform
@@ -22,9 +24,6 @@ from setebench.sim.compiled import prepare
 
 Received = Callable[[Answer], None]
 """Is given each answer as it comes in, one at a time."""
-
-CONNECT_SECONDS = 10.0
-"""How long a scheduler may take to answer; one that is there does in milliseconds."""
 
 
 def perform_all(tasks: list[Task], workers: int, received: Received, sources: Path | None = None) -> list[Answer]:
@@ -53,7 +52,7 @@ def perform_all(tasks: list[Task], workers: int, received: Received, sources: Pa
             for number, task in enumerate(tasks)
         }
         try:
-            for done in as_completed(pending):
+            for done in completed(pending):
                 number = pending[done]
                 answers[number] = _answer(tasks[number], done.result(), sources is not None)
                 received(answers[number])
@@ -89,22 +88,12 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
     """As `perform_all`, on the cluster whose scheduler has that address: Dask gives the tasks of a worker that dies to
     another one, and gives up on a task that has cost several of them.
 
-    Raises `UsageError` where Dask is not installed, `SetebenchError` where the scheduler can't be reached, or a worker
-    has another version of this package."""
-    try:
-        from distributed import Client
-        from distributed import as_completed as completed
-    except ImportError as error:
-        raise UsageError("--on needs Dask: pip install 'setebench[cluster]'") from error
+    Raises what `cluster.connected` raises, and `SetebenchError` where a worker has another version of this package."""
     prepare()  # workers of this computer share the compiled simulator
-    begin: Any = Client  # whose types depend on whether the extra is installed
-    arriving: Any = completed
-    try:
-        client = begin(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        why = " ".join(str(error).split())
-        raise SetebenchError(f"no Dask scheduler can be reached at {address!r}: {why}") from error
-    with client:
+    with cluster.connected(address) as client:
+        from distributed import as_completed
+
+        arriving: Any = as_completed  # whose types depend on whether the extra is installed
         wanted = sources_hash()
         # pure=False: a task is carried out again, never answered from what the cluster remembers of an earlier run
         pending = {client.submit(_checked, task, wanted, pure=False): task for task in tasks}

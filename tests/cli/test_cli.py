@@ -26,7 +26,7 @@ def test_help_lists_scenarios_and_tools(run: Run) -> None:
     assert not FakeMachine.opened
 
 
-@pytest.mark.parametrize("line", ["fake --seed -1", "fake --kind jump", "plain-one --plot a.png", "fake -q -v"])
+@pytest.mark.parametrize("line", ["fake --seed -1", "fake --kind jump", "plain-one --plot a.png"])
 def test_bad_use_ends_with_2(run: Run, line: str) -> None:
     result = run(*line.split())
     assert result.exit_code == 2 and said(result) and result.stdout == "" and not FakeMachine.opened

@@ -98,20 +98,9 @@ def checked(tmp_path: Path) -> Path:
 HEALTHY = [number("latency.l2", 14.05), number("offset", 0.3), answer("mshr.l1.demand", 12), absent("p.present")]
 
 
-def test_a_healthy_node_passes_and_its_numbers_are_performance_variables(checked: Path) -> None:
+def test_a_healthy_node_passes_with_performance_variables_and_a_sick_one_fails(checked: Path) -> None:
     status, report, output = reframed(checked, HEALTHY)
-    assert status == 0, output
     text = json.dumps(report)
-    assert "latency.l2" in text and "14.05" in text
-
-
-@pytest.mark.parametrize(
-    ("place", "finding", "line"),
-    [
-        (0, number("latency.l2", 16.0), "latency.l2"),
-        (2, answer("mshr.l1.demand", 11), "mshr.l1.demand is 11 instead of 12"),
-    ],
-)
-def test_a_sick_node_fails(checked: Path, place: int, finding: dict[str, Any], line: str) -> None:
-    status, report, output = reframed(checked, [*HEALTHY[:place], finding, *HEALTHY[place + 1 :]])
-    assert status != 0 and line in output + json.dumps(report)
+    assert status == 0 and "latency.l2" in text and "14.05" in text, output
+    status, report, output = reframed(checked, [*HEALTHY[:2], answer("mshr.l1.demand", 11)])
+    assert status != 0 and "mshr.l1.demand is 11 instead of 12" in output + json.dumps(report)

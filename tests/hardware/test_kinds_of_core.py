@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from native_fixture import command, setebench
-from scenario_files import write_files
+from scenario_files import with_modules, write_files
 
 from setebench.native.threads import allowed_cpus
 
@@ -32,6 +32,12 @@ SCENARIO = Scenario(name="tiny", summary="Tiny.", answer=answer, parameters=("ti
 """
 
 
+@pytest.fixture(autouse=True)
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_files(tmp_path / "scenarios", tiny=TINY)
+    monkeypatch.setenv("PYTHONPATH", with_modules(folder)["PYTHONPATH"])
+
+
 @pytest.mark.parametrize("chosen", [(), ("--cpu", str(allowed_cpus()[0]))])
 def test_file_and_first_line_name_the_cpu_and_its_kind_of_core(tmp_path: Path, chosen: tuple[str, ...]) -> None:
     allowed, result = allowed_cpus(), tmp_path / "r.json"
@@ -39,7 +45,7 @@ def test_file_and_first_line_name_the_cpu_and_its_kind_of_core(tmp_path: Path, c
     small = str(allowed[-1])
     big = ",".join(map(str, allowed[:-1])) or beyond
     kind = "small core" if cpu == allowed[-1] else "big core"
-    own = [sys.executable, "-m", "setebench", "--scenario-path", str(write_files(tmp_path / "scenarios", tiny=TINY))]
+    own = [sys.executable, "-m", "setebench"]
     inside = ["unshare", "-m", "bash", "-c", HYBRID, str(tmp_path / "devices"), big, small]
     if command([*inside, "true"]).returncode:
         pytest.skip("only root can show this process other kinds of core")
@@ -52,17 +58,14 @@ def test_file_and_first_line_name_the_cpu_and_its_kind_of_core(tmp_path: Path, c
     assert f", CPU {cpu} ({kind}), " in setebench("show", str(result)).stdout.splitlines()[0]
     again = command([*own, "infer", str(result), "--format", "json"])
     assert json.loads(again.stdout)["findings"] == document["findings"], again.stderr
-    together = command(
-        [*inside, *own, "characterize", "--only", "tiny", "--patience", "0", "-o", f"{result}.all", *chosen]
-    )
+    together = command([*inside, *own, "characterize", "--only", "tiny", "-o", f"{result}.all", *chosen])
     assert f", CPU {cpu} ({kind}), " in together.stdout.splitlines()[0] and "big core: CPU" in together.stderr
     again = command([*own, "infer", f"{result}.all"])
     assert again.returncode == 0 and "tiny.ticks" in again.stdout, again.stderr
 
 
-def test_one_kind_of_core_is_not_named_but_the_cpu_is(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "scenarios", tiny=TINY)
-    done = setebench("--scenario-path", str(folder), "tiny", "--format", "json")
+def test_one_kind_of_core_is_not_named_but_the_cpu_is() -> None:
+    done = setebench("tiny", "--format", "json")
     settings, facts = (json.loads(done.stdout)[key] for key in ("settings", "machine"))
     assert settings["cpu"] == allowed_cpus()[-1]
     kinds = facts["environment"]["topology"]["kinds"] or {}

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
-from setebench.cli.doctor import Examination, doctor
+from setebench.cli.doctor import doctor, print_checks
 from setebench.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
 from setebench.errors import UsageError
 from setebench.host.environment import read_environment
@@ -31,7 +29,6 @@ GUEST_CLOCK = ClockReport(
     cycles_per_tick_low=1.638,
     cycles_per_tick_high=1.644,
 )
-REAL = PageReport(granted=True, how="hugetlb", tlb_behaviour="real", reason="300 lines 4 KiB apart cost no misses")
 
 
 def by_name(found: list[Check]) -> dict[str, Check]:
@@ -43,7 +40,9 @@ def by_name(found: list[Check]) -> dict[str, Check]:
 def of_machine(
     name: str, clock: ClockReport | None = None, pages: PageReport | None = None, cpu: int | None = None
 ) -> dict[str, Check]:
-    return by_name(checks(read_environment(MACHINES / name), Measured(clock=clock, pages=pages, cpu=cpu)))
+    measured = {"clock": clock, "pages": pages}
+    known = {name: each for name, each in measured.items() if each is not None}
+    return by_name(checks(read_environment(MACHINES / name), Measured(cpu=cpu, **known)))
 
 
 def of(**parts: object) -> dict[str, Check]:
@@ -77,8 +76,6 @@ def test_guest_with_a_coarse_clock_and_splintered_pages() -> None:
 @pytest.mark.parametrize(
     ("behaviour", "granted", "expected"),
     [
-        ("real", True, ["good", "good"]),
-        ("splintered", True, ["good", "note"]),
         ("unresolved", True, ["good", "unknown"]),
         ("unavailable", False, ["bad", "unknown"]),
     ],
@@ -101,51 +98,20 @@ def test_documentation_has_every_check() -> None:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_a_recorded_machine_prints_plain_lines() -> None:
-    result = CliRunner().invoke(doctor, ["--root", str(MACHINES / "intel_desktop")])
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    lines = result.stdout.splitlines()
+def test_checks_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_checks(list(of_machine("intel_desktop").values()))
+    text = capsys.readouterr().out
+    lines = text.splitlines()
     assert "frequency boost: note: on" in lines
     assert "hypervisor: good: none" in lines
-    assert lines[-1] == "0 bad, 8 note, 9 unknown, 15 good"
-    assert "\x1b" not in result.stdout
-
-
-def fake_selfcheck(monkeypatch: pytest.MonkeyPatch, clock: object, pages: object) -> list[int | None]:
-    """Put a selfcheck in place that returns or raises what is given; returns the CPUs that it was asked for."""
-    asked: list[int | None] = []
-
-    def answer(what: object, cpu: int | None) -> object:
-        asked.append(cpu)
-        if isinstance(what, Exception):
-            raise what
-        return what
-
-    module = ModuleType("setebench.native.selfcheck")
-    module.__dict__.update(
-        clock_report=lambda *, cpu=None: answer(clock, cpu), page_report=lambda *, cpu=None: answer(pages, cpu)
-    )
-    monkeypatch.setitem(sys.modules, "setebench.native.selfcheck", module)
-    return asked
-
-
-def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = fake_selfcheck(monkeypatch, GUEST_CLOCK, REAL)
-    cpu = read_environment().topology.allowed or (0,)
-    result = CliRunner().invoke(doctor, ["--format", "json", "--cpu", str(cpu[-1])])
-    document = msgspec.json.decode(result.stdout, type=Examination)
-    assert (document.clock, document.pages) == (GUEST_CLOCK, REAL)
-    assert asked == [cpu[-1]] * 2
-    assert "measuring the clock" in result.stderr
+    assert lines[-1] == "0 bad, 8 note, 8 unknown, 13 good"
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--root", str(MACHINES / "intel_desktop"), "--cpu", "99"], "CPU 99 can't be used; choose one of 0-7"),
-        (["--root", str(MACHINES / "container"), "--machine", "sim:knc"], "--root is for the machine 'native'"),
-        (["--machine", "nobody"], "unknown machine 'nobody'"),
+        (["--cpu", "8191"], "CPU 8191 can't be used; choose one of "),
     ],
 )
 def test_wrong_requests_are_refused(arguments: list[str], message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bare_machine import BareMachine
-from scenario_files import EARLY, FAILING, LATE, MACHINE, Write
+from scenario_files import EARLY, FAILING, LATE, MACHINE, Write, write_files
 
 from setebench import campaign, store
 from setebench.campaign import Listener, Plan, characterize
@@ -51,29 +51,34 @@ def test_a_failing_scenario_costs_its_own_rows_alone(scenario_folder: Write, wha
 # -- going on -------------------------------------------------------------------------------------------------------
 
 
-def _interrupted(scenario_folder: Write) -> Document:
-    scenario_folder(early=EARLY, failing=FAILING.format(what="raise KeyboardInterrupt"), late=LATE)
+def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
+    folder = scenario_folder(early=EARLY, failing=FAILING.format(what="raise KeyboardInterrupt"), late=LATE)
     saved: list[Document] = []
     with pytest.raises(KeyboardInterrupt):
         characterize(MACHINE, seed=7, fast=True, listener=Listener(saved=saved.append))
-    return saved[-1]
-
-
-def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
-    earlier = _interrupted(scenario_folder)
-    plan = campaign.plan_of(earlier)
-    assert plan == Plan(scenarios=("early", "failing", "late"), machine=MACHINE, seed=7, fast=True)
-    saved: list[Document] = []
+    earlier = saved.pop()
+    assert campaign.plan_of(earlier) == Plan(scenarios=("early", "failing", "late"), machine=MACHINE, seed=7, fast=True)
     with pytest.raises(KeyboardInterrupt):
-        campaign.carry_out(plan, BareMachine(), Listener(saved=saved.append), earlier)
+        campaign.carry_out(earlier, BareMachine(), Listener(saved=saved.append))
     assert saved == [], "what was done is not done again"
-    without = Plan(scenarios=("early", "late"), machine=MACHINE, seed=7, fast=True)
-    document = campaign.carry_out(without, BareMachine(), Listener(), earlier)
-    assert _steps(document) == {"early": "done", "late": "done"}
+    document = campaign.carry_out(earlier, BareMachine(), Listener(), skip={"failing"})
+    assert _steps(document) == {"early": "done", "failing": "pending", "late": "done"}
     assert document.evidence["scenario.early"] == earlier.evidence["scenario.early"]
     assert document["clock.step"] == earlier["clock.step"]
     assert document.started == earlier.started
     assert document.evidence["scenario.late"]["step_ticks"] is None, "what was known went with the process"
+    write_files(folder, failing=FAILING.format(what="pass"))
+    whole = campaign.carry_out(document, BareMachine(), Listener())
+    assert set(_steps(whole).values()) == {"done"} and len(whole.findings) == 4
+
+
+def test_what_a_failed_scenario_reported_goes_when_it_has_another_turn(scenario_folder: Write) -> None:
+    folder = scenario_folder(early=EARLY, failing=FAILING.format(what="1 / 0"))
+    earlier = characterize(MACHINE)
+    assert "blocking.load" in earlier
+    write_files(folder, failing=FAILING.format(what="pass").replace("blocking.load", "blocking.store"))
+    again = campaign.carry_out(earlier, BareMachine(), Listener())
+    assert "blocking.store" in again and "blocking.load" not in again and "clock.step" in again
 
 
 # -- time left ------------------------------------------------------------------------------------------------------
@@ -82,8 +87,7 @@ def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
 def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: Write) -> None:
     scenario_folder(early=EARLY, late=LATE)
     heard: list[str] = []
-    characterize(MACHINE, listener=Listener(progress=heard.append))
-    assert heard == ["[1/2] early: looking at the clock (about 10 s left)"]
-    heard.clear()
-    characterize(MACHINE, fast=True, listener=Listener(progress=heard.append))
-    assert heard == ["[1/2] early: looking at the clock (about 4 s left)"]
+    for fast in (False, True):
+        characterize(MACHINE, fast=fast, listener=Listener(progress=heard.append))
+    looking = "[1/2] early: looking at the clock"
+    assert heard == [f"{looking} (about 10 s left)", f"{looking} (about 4 s left)"]

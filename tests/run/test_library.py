@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from bare_machine import BareMachine
-from scenario_files import HEAD, MACHINE, Write, runs
+from scenario_files import MACHINE, Write
 
 import setebench
-from setebench import registry
 
 OWN = """
 def answer(context):
@@ -64,7 +63,7 @@ def test_a_question_is_asked_by_name(scenario_folder: Write, tmp_path: Path) -> 
     with pytest.raises(KeyError):
         document["latency.l2"]
     assert BareMachine.opened[0].closed
-    assert setebench.list_scenarios() == {"own": "Own."}
+    assert setebench.list_scenarios() == {"own": "from the package mine"}
     setebench.save(document, tmp_path / "a.json")
     assert setebench.load(tmp_path / "a.json") == document
 
@@ -91,28 +90,3 @@ def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, Any], 
         setebench.run("own", MACHINE, **arguments)
     with pytest.raises(setebench.UsageError, match="unknown scenario"):
         setebench.run("nothing", MACHINE)
-
-
-# -- scenario files ---------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    monkeypatch.setenv(registry.PATH_VARIABLE, "")
-    (folder / "my_question.py").write_text(HEAD + OWN)
-    (folder / "latency.py").write_text(HEAD + OWN)
-    (folder / "helper.py").write_text("x = 1\n")
-    (folder / "_hidden.py").write_text(HEAD + OWN)
-    (folder / "binary.py").write_bytes(b"\xff\xfeSCENARIO")
-    try:
-        run = runs()
-        shown = run("--scenario-path", str(folder), "--help").stdout
-        assert "\n  my-question " in shown and f"\n  {folder.name}.latency " in shown
-        assert "helper" not in shown and "hidden" not in shown and "binary" not in shown
-        asked = run("my-question", "--size", "3", "-q", machine=MACHINE)
-        assert asked.exit_code == 0 and "latency.l1" in asked.stdout
-        missing = run("--scenario-path", "nowhere", "--help")
-        assert missing.exit_code == 2 and "'nowhere' is no directory" in missing.stderr
-    finally:
-        registry.catalogue.cache_clear()

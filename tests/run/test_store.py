@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from documents import make_document
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setebench import store
 from setebench.errors import UsageError
@@ -74,27 +72,6 @@ def test_numbers_that_json_lacks_are_null_in_evidence_and_bounds(missing: float)
     data = json.loads(store.dumps(make_document([finding], {"curve": [1.0, missing], "array": np.array([missing])})))
     assert data["findings"][0]["high"] is None
     assert data["evidence"] == {"curve": [1.0, None], "array": [None]}
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(st.dictionaries(st.text(), json_values, max_size=4))
-def test_any_evidence_of_json_types_survives(
-    tmp_path_factory: pytest.TempPathFactory, evidence: dict[str, Any]
-) -> None:
-    document = make_document(evidence=evidence)
-    path = tmp_path_factory.mktemp("evidence") / "x.json"
-    store.write(path, store.dumps(document))
-    assert store.load(path) == document
 
 
 # -- write --------------------------------------------------------------------------------------------------------

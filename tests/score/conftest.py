@@ -12,12 +12,12 @@ from setebench.score import seeds
 
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The log of sealed runs lies in the test's folder, which is the working one. Of what infers only the user's own
-    scenario files are hashed: parsing all of it takes a second each time."""
+    """The log of sealed runs lies in the test's folder, which is the working one. Of what infers only the
+    scenarios of the test are hashed: parsing all of it takes a second each time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    whole = seeds._inference_files
-    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
+    own = tmp_path / "scenarios"
+    monkeypatch.setattr(seeds, "_inference_files", lambda: ((path.name, path) for path in own.glob("*.py")))
     seeds.inference_hash.cache_clear()
     yield
     seeds.inference_hash.cache_clear()

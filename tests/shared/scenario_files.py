@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
@@ -77,34 +76,35 @@ def runs(*first: str, machine: str | None = None) -> Run:
     return run
 
 
-def _hear_hang_ups() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`setebench characterize` as a process of its own, with the scenarios in a folder beside those that ship, and with
-    SIGHUP as usual where nohup runs the tests."""
-    command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    environment.pop(registry.PATH_VARIABLE, None)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=cwd, env=environment, text=True, preexec_fn=_hear_hang_ups, **pipes)
+METADATA = "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n"
 
 
 def write_files(folder: Path, **files: str) -> Path:
-    """Scenario files, by name, into a folder."""
-    folder.mkdir(exist_ok=True)
+    """Scenarios, by name, into a folder that is a package of somebody else once it is on the path of modules."""
+    metadata = folder / "mine-1.0.dist-info"
+    metadata.mkdir(parents=True, exist_ok=True)
+    (metadata / "METADATA").write_text(METADATA)
     for name, text in files.items():
         (folder / f"{name}.py").write_text(HEAD + textwrap.dedent(text))
+        sys.modules.pop(name, None)
+    points = "".join(f"{path.stem} = {path.stem}:SCENARIO\n" for path in sorted(folder.glob("*.py")))
+    (metadata / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{points}")
+    invalidate_caches()
     registry.catalogue.cache_clear()
     return folder
 
 
+def with_modules(*folders: Path) -> dict[str, str]:
+    """The environment of a process that finds these modules, and those of the tests."""
+    paths = [*map(str, folders), str(Path(__file__).parent), *sys.path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 @pytest.fixture
 def no_scenarios(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if no package had scenarios, ours neither."""
+    """As if the project had no scenarios."""
     monkeypatch.setattr(registry, "_own", list)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file that changes twice in a second would stay the same
     BareMachine.opened.clear()
     registry.catalogue.cache_clear()
     yield
@@ -114,5 +114,5 @@ def no_scenarios(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def scenario_folder(no_scenarios: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes scenario files into a folder whose scenarios are the only ones; returns the folder."""
-    monkeypatch.setenv(registry.PATH_VARIABLE, str(tmp_path / "scenarios"))
+    monkeypatch.syspath_prepend(str(tmp_path / "scenarios"))
     return partial(write_files, tmp_path / "scenarios")

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from setebench import store
-from setebench.cli.output import Output, print_text
-from setebench.errors import UsageError
-from setebench.report.text import csv_table
+from setebench.cli.options import forms_options
+from setebench.cli.output import Output
+from setebench.report.text import csv_table, in_columns
 
 FORMS = ("table", "json", "csv")
 SCHEMA = 1
-TEXT_WIDTH = 100
-"""Of reasons below the table, in columns."""
-
 Row = dict[str, Any]
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also the events of PMUs that the kernel names.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), help="Form of the list.  [default: table, or by FILE's extension]"
-)
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output (-).")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def list_roles(everything: bool, form: str | None, output: str | None, force: bool) -> None:
+@forms_options(FORMS)
+def list_roles(everything: bool, form: str | None, output: Path | None, force: bool) -> None:
     """List every role with its meaning and unit, whether it can be counted here, by which event, or why not.
 
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """
-    target = Output.choose(output, form, force)
-    if target.form not in FORMS:
-        raise UsageError(f"the list has no form {target.form!r}; use {', '.join(FORMS)}")
+    target = Output.choose(output, form, force, FORMS)
     target.check()
-    text = _FORMS[target.form](_rows(everything)).encode()
-    if target.path is None:
-        print_text(text)
-    else:
-        store.write(target.path, text, target.force)
+    target.write(_FORMS[target.form](_rows(everything)).encode())
 
 
 def _rows(everything: bool) -> list[Row]:
@@ -67,14 +54,9 @@ def _table(rows: Sequence[Row]) -> str:
     """Names, units, and events or the number of a reason, which stands below: most roles share one."""
     reasons = list(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
     numbers = {reason: f"[{number}]" for number, reason in enumerate(reasons, 1)}
-    cells = [(row["name"], row["unit"], numbers.get(row["reason"], row["event"]), row["meaning"]) for row in rows]
-    widths = [max(map(len, column), default=0) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    below = [
-        textwrap.fill(f"{number} not here: {reason}", TEXT_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-        for reason, number in numbers.items()
-    ]
-    return "".join(f"{line}\n" for line in [*lines, *([""] if below else []), *below])
+    cells = [(row["name"], row["unit"], numbers.get(row["reason"]) or row["event"], row["meaning"]) for row in rows]
+    below = "".join(f"{number} not here: {reason}\n" for reason, number in numbers.items())
+    return in_columns(cells, ("name", "unit", "event", "meaning")) + "\n" + (f"\n{below}" if below else "")
 
 
 def _json(rows: Sequence[Row]) -> str:

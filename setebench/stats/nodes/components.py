@@ -29,10 +29,6 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     degrees: Counts
     stated: Numbers
 
-    def of(self, places: NDArray[np.integer]) -> Runs:
-        """Those of some nodes."""
-        return Runs(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
-
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
     """`within`: variance of one run about its node. `between`: of nodes about the centre; with single runs it includes
@@ -85,18 +81,6 @@ def components(runs: Runs) -> Components:
         means=means,
         variance=between + np.maximum(typical, own),
         degrees=np.where(unguarded, min(1, means.degrees), means.degrees),
-    )
-
-
-def changes(now: Runs, before: Runs) -> Runs:
-    """The nodes' changes as runs, as many as the fewer of both times. Both have the same nodes."""
-    runs = np.minimum(now.runs, before.runs)
-    return Runs(
-        mean=now.mean - before.mean,
-        runs=runs,
-        own=runs * (now.own / now.runs + before.own / before.runs),
-        degrees=now.degrees + before.degrees,
-        stated=runs * (now.stated / now.runs + before.stated / before.runs),
     )
 
 
