@@ -61,6 +61,8 @@ class TlbParams:
     odd: int = 15  # largest odd divisor of entries; numbers that unevenly filled sets leave have seldom a small one
     most_odd: int = 5  # the same of those inferred from a step: 14 of 16 ways are left where others take 2 of each set
     counts: float = 0.98  # of the most that a round counted: so many were counted where nothing else took entries
+    seen: int = 2  # rounds that must show a step: others may be disturbed, and what disturbs has no plateaus
+    last: int = 5  # numbers of pages that show what a translation costs at the end
     agree: float = 1.1  # ratio of rounds' steps up to which the same table was seen: what else runs takes entries
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
     memory: float = 0.125  # of the memory on offer
@@ -222,17 +224,25 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
     reach, costs = int(max(each.pages.max(initial=0) for each in rounds)), [each.misses() for each in rounds]
     for level in (0, 1):
         seen = [(step, each) for each in rounds if (step := each.levels()[level])]
-        if 2 * len(seen) < len(rounds) and (step := pooled(rounds).levels()[level]):
-            seen = [(step, pooled(rounds))] * len(rounds)
+        if len(seen) < min(PARAMS.seen, len(rounds)) and (step := pooled(rounds).levels()[level]):
+            seen = [(step, pooled(rounds))] * PARAMS.seen
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
-        if seen and 2 * len(seen) >= len(rounds):
+        if seen and len(seen) >= min(PARAMS.seen, len(rounds)):
             cycles = quantile_of_rounds([each[level] for each in costs], LATENCY)
             yield _entries(entries, seen, level)
+            cycles = cycles._replace(low=max(cycles.low, 0.0))
             yield decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
             continue
         reason = f"no step up to {reach} pages"
+        end = float(
+            np.median([np.median(each.cycles[-PARAMS.last :]) for each in rounds if len(each.cycles)] or np.nan)
+        )
         hit = float(np.median([each[0] for each in costs]))
-        yield _without_second(entries, (hit, reach), small) if level else decide.unresolved(entries, "entries", reason)
+        yield (
+            _without_second(entries, (hit, end, reach), small)
+            if level
+            else decide.unresolved(entries, "entries", reason)
+        )
         yield decide.unresolved(penalty, "cycles", reason, METHOD)
 
 
@@ -279,14 +289,15 @@ def _is_table(counted: int, seen: Seen) -> bool:
     return bool(sharp and oddness(np.array([counted]))[0] <= PARAMS.odd)
 
 
-def _without_second(parameter: str, own: tuple[float, int], small: Sequence[TlbRound]) -> Finding:
-    """Where one step shows: a miss costs a page walk if there is no second TLB; how much that is, small pages show."""
-    hit, walk = np.median([each.misses() for each in small], axis=0).tolist()
-    reason = f"no second step up to {own[1]} pages"
-    if own[0] > walk - STEPS.least_cycles:
+def _without_second(parameter: str, own: tuple[float, float, int], small: Sequence[TlbRound]) -> Finding:
+    """Where one step shows, cycles of a miss, of one among the most pages, and how many those are: a miss costs a page
+    walk if there is no second TLB; how much that is, small pages show."""
+    (miss, end, reach), (hit, walk) = own, np.median([each.misses() for each in small], axis=0).tolist()
+    reason = f"no second step up to {reach} pages"
+    if miss > walk - STEPS.least_cycles:
         return decide.absent(parameter, 0, "entries", METHOD)
-    if own[0] < hit + STEPS.least_cycles:
-        return decide.at_least(parameter, own[1], "entries", reason, METHOD)
+    if max(miss, end) < hit + STEPS.least_cycles:
+        return decide.at_least(parameter, reach, "entries", reason, METHOD)
     return decide.unresolved(parameter, "entries", f"{reason}; it holds more, or there is none", METHOD)
 
 
