@@ -69,7 +69,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 def _array_bytes(context: Context, affordable: int) -> tuple[int, float]:
     """Bytes of an array of all threads together, 0 where those that it needs are not there, and of the last cache.
-    Raises `UsageError` where three arrays of the `size` that was asked for don't fit the memory."""
+    Raises `UsageError` where three arrays of the `size` that is wanted don't fit the memory."""
     most, mib = int(MEMORY_PART * context.machine.facts.memory_bytes), context.options.get("size")
     if mib is not None and not 1 <= mib <= most >> 20:
         raise UsageError(f"--size takes 1 to {most >> 20} MiB: three arrays must fit half of the memory")

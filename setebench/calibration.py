@@ -38,7 +38,7 @@ class Kind(Enum):
 def kind_of(name: str, caches: Sequence[str]) -> Kind:
     """Of a level, from the names of all caches, nearest first.
 
-    Who else uses a cache is asked later, if at all, so what may be shared counts as shared: all but the first two, and
+    Who else uses a cache is measured later if at all, so what may be shared counts so: all but the first two, and
     the last one but where it is the only one. How much neighbours do to such a level drifts in longer times than a run
     lasts, and all threads together may have no more of it than one."""
     if name == MEMORY:

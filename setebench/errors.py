@@ -26,7 +26,7 @@ class ProbeError(UsageError):
 
 
 class UnsupportedError(SetebenchError):
-    """This machine, its rights or its system cannot do what was asked."""
+    """This machine, its rights or its system cannot do what was requested."""
 
 
 EXTRAS = {"iced_x86": "asm", "jinja2": "report", "matplotlib": "report"}

@@ -117,11 +117,11 @@ def _cases(context: Context) -> list[Case]:
         for width in widths
         if where == "local" or all(nodes_for(facts, cpu) for cpu in cpus)
     ]
-    return list(dict.fromkeys(cases))  # what was asked for twice would be measured twice in each round
+    return list(dict.fromkeys(cases))  # what is named twice would be measured twice in each round
 
 
 def _no_remote(context: Context) -> Iterator[Finding]:
-    """Says why there is no remote memory, where it was asked for."""
+    """Says why there is no remote memory, where it is wanted."""
     facts = context.machine.facts
     if "remote" in (context.options.get("memory") or ()) and not all(nodes_for(facts, cpu) for cpu in facts.cpus):
         reason = f"every CPU needs a memory node and another one; {facts.name} has {len(facts.nodes)} to choose from"
@@ -136,10 +136,10 @@ def _room(context: Context, threads: int) -> int:
 def _check_options(context: Context, cases: list[Case]) -> None:
     """Raises `UsageError` for what can't be."""
     threads = max(len(case.cpus) for case in cases)
-    room, asked, peak = _room(context, threads), context.options.get("largest"), context.options.get("peak")
+    room, largest, peak = _room(context, threads), context.options.get("largest"), context.options.get("peak")
     if peak is not None and not peak > 0:
         raise UsageError("--peak takes a rate in GB/s above 0")
-    if asked is not None and not 1 <= asked <= room >> 20:
+    if largest is not None and not 1 <= largest <= room >> 20:
         raise UsageError(f"--largest takes 1 to {room >> 20} MiB: {threads} threads have no more memory here")
 
 

@@ -64,8 +64,8 @@ class Curve:
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
-    loaders, asked = _loaders(context), context.options.get("mix")
-    mixes = {mix: MIXES[mix] for mix in asked or MIXES}
+    loaders, chosen = _loaders(context), context.options.get("mix")
+    mixes = {mix: MIXES[mix] for mix in chosen or MIXES}
     steps = [step for writes in mixes.values() for step in _steps(context, len(loaders), writes)]
     with closing(LoadedChase(context, loaders)) as chase:
         curve = _in_rounds(context, chase, steps)
@@ -77,7 +77,7 @@ def answer(context: Context) -> Iterator[Finding]:
     yield decide.as_precise(idle, PARAMS.precise * curve.idle.value)
     for mix, writes in mixes.items():
         # what there was no time for is left out, but for reads alone
-        if asked or not writes or any(step.writes == writes for step in curve.points):
+        if chosen or not writes or any(step.writes == writes for step in curve.points):
             prefix = f"{EVIDENCE}.mix_{mix.replace(':', '_')}" if writes else EVIDENCE
             yield from _findings(prefix, curve, writes, len(loaders))
     yield decide.unavailable("loaded_latency.prefetchers_off.at_peak", "ns", "not measured since 0.2")
@@ -105,12 +105,14 @@ def _loaders(context: Context) -> tuple[int, ...]:
     ordered = choose_cpus(facts, context.own_cpu, len(facts.cpus))
     own = next((group for group in facts.siblings if ordered[0] in group), ())
     apart = [cpu for cpu in ordered[1:] if cpu not in own]
-    asked = context.options.get("threads")
-    if asked is None:
+    threads = context.options.get("threads")
+    if threads is None:
         return tuple(apart[: PARAMS.threads])
-    if not 0 <= asked < len(facts.cpus):
-        raise UsageError(f"{asked} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs")
-    return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:asked])
+    if not 0 <= threads < len(facts.cpus):
+        raise UsageError(
+            f"{threads} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs"
+        )
+    return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:threads])
 
 
 def _steps(context: Context, most: int, writes: int) -> list[Step]:

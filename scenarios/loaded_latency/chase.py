@@ -28,7 +28,7 @@ class Params:
 
     delays: tuple[int, ...] = (0, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)  # full load to a percent
     fast_delays: tuple[int, ...] = (0, 16, 64, 256, 1024)  # the same with --fast, and for mixes with writes
-    threads: int = 64  # that load at most unless more are asked for: each point takes longer the more there are
+    threads: int = 64  # that load at most unless more are wanted: each point takes longer the more there are
     fewest_points: int = 9  # measured whatever the budget: those of --fast, and full load by fewer threads
 
     fewest_rounds: int = 4  # whatever the budget; fewer leave no quantile of quiet ones

@@ -2,7 +2,7 @@
 
 Fang et al. 2014, 5.2.2 and section 6: time n independent accesses to distinct lines, and see at which n time jumps,
 because the next access has to wait for an entry. A unit of time is what a flushed line takes longer than a loaded one.
-Loads and software prefetches are asked apart, for they may draw on different pools (`ask`), then all threads of a core
+Loads and software prefetches are apart, for they may draw on different pools (`ask`), then all threads of a core
 at once (`threads`). Which queue a jump is of, controls of the same bursts say (`findings`).
 """
 
@@ -25,7 +25,7 @@ from .threads import ask_threads
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the findings of the levels asked for."""
+    """Yield the findings of the levels wanted."""
     level = context.options.get("level", "all")
     levels = ("l1", "l2") if level == "all" else (level.lower(),)
     params = Params()

@@ -102,9 +102,9 @@ class Questions:
         hints = {hint: self.controls.landed(hint) for hint in self.context.machine.facts.prefetch_hints}
         first, second = (next((hint for hint in hints if hints[hint] == each), "") for each in ("l1", "l2"))
         second = (second or first) if "l2" in levels else ""  # an L1 hint's lines come through level 2 as well
-        asked = {hint: self._prefetches(hint) for hint in dict.fromkeys((first, second)) if hint}
+        bursts = {hint: self._prefetches(hint) for hint in dict.fromkeys((first, second)) if hint}
         if second:
-            self._search(LINES, lambda n: self._there(replace(asked[second], count=n)), (1, self.params.most))
+            self._search(LINES, lambda n: self._there(replace(bursts[second], count=n)), (1, self.params.most))
         for epoch in range(1, self.params.epochs + self.params.more_epochs):
             counts = {what: entries(search.found, what) for what, search in self._searches.items()}
             if epoch < self.params.epochs or any(taken(each, counts.values(), self.params) for each in counts.values()):
@@ -122,7 +122,7 @@ class Questions:
             queue_before=self._queue_before(loads),
             prefetching=tuple(
                 Prefetching(burst, hints[hint], self._found(hint), self._found(LINES) if hint == second else NO_JUMP)
-                for hint, burst in asked.items()
+                for hint, burst in bursts.items()
             ),
             fills=hints,
             disturbed=self.bursts.alone.co_runner_fraction,

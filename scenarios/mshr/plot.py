@@ -1,4 +1,4 @@
-"""How time grows with the number of misses asked for at once (Figure 4 of Fang et al. 2014)."""
+"""How time grows with the number of misses at once (Figure 4 of Fang et al. 2014)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(evidence: Mapping[str, Any]) -> Figure:
     curves = evidence.get("curves")
     if not isinstance(curves, Mapping) or not curves:
         raise SetebenchError("there is nothing to plot: the evidence holds no latency-over-count curves")
-    figure, axes = new_figure("Misses asked for at once", "misses asked for at once", "time (core cycles)")
+    figure, axes = new_figure("Misses at once", "misses at once", "time (core cycles)")
     try:
         for index, name in enumerate(sorted(curves, key=_order)):
             _draw(axes, _label(name), curves[name], style(index))

@@ -109,8 +109,8 @@ def _second(questions: Questions, evidence: Evidence, together: ThreadBursts, *,
 def _limit_of_second(evidence: Evidence, own: Prefetching | None, *, private: bool) -> Burst | str:
     """As many prefetches as one thread has entries of level 2 for; or why that isn't known."""
     first = next((each for each in evidence.prefetching if each.level == "l1"), None)
-    asked: Sequence[Prefetching | None] = (own, first) if private else (own,)
-    for each in asked:
+    kinds: Sequence[Prefetching | None] = (own, first) if private else (own,)
+    for each in kinds:
         if each is None or not each.set_out.certain or (each.set_out.last or 0) < 2:
             continue
         entries = each.set_out.last or 0

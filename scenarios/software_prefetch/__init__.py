@@ -60,7 +60,7 @@ def _named(findings: Iterator[Finding]) -> dict[str, Finding]:
 
 
 def _no_hint(trials: Trials) -> Iterator[Finding]:
-    """What can't be asked without any hint that does something."""
+    """What can't be measured without any hint that does something."""
     names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full")
     for name in names:
         parameter, unit = f"software_prefetch.{name}", "string" if name == "when_full" else "bool"

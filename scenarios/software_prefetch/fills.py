@@ -13,7 +13,7 @@ from .trials import QUIETER, Answer, Trials
 
 
 def look(trials: Trials) -> None:
-    """Where each hint lands now. Some CPUs ignore some hints for seconds on end, so this is asked between other
+    """Where each hint lands now. Some CPUs ignore some hints for seconds on end, so this is sampled between other
     questions as well; what a hint does then is the plainest thing it does at any time."""
     for hint in trials.context.machine.facts.prefetch_hints:
         trials.fills.setdefault(hint, []).append(trials.controls.landed(hint))

@@ -76,7 +76,7 @@ def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
 
 
 class Trials:
-    """Programs on one machine, `bursts` of them for every question, and the `hint` that questions are asked with: one
+    """Programs on one machine, `bursts` of them for every question, and the `hint` that questions are put with: one
     that fills level 1, else any that does something."""
 
     def __init__(self, context: Context, bursts: Bursts) -> None:

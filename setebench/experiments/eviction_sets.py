@@ -3,7 +3,7 @@
 A line is evicted by as many others of its set as that has ways. So of candidates in any order the shortest prefix that
 evicts ends with one of the victim's set, which bisection finds; it is put in front, and the search goes on among those
 before it, until those in front are enough (Vila, Köpf and Morales, S&P 2019). The set counts only if no line of it can
-be left out beside lines that were shown to lie in other sets. Nothing is asked of addresses, so what hashes and pages
+be left out beside lines that were shown to lie in other sets. Addresses say nothing, so what hashes and pages
 do needs no knowledge. Every sample times the victim twice, after the chase and once more right behind: the second one
 hits the first cache, so that neither bracket nor pace matter.
 """

@@ -1,7 +1,7 @@
 """The levels of the memory hierarchy, found once per run from several rounds of the size sweep.
 
 How many there are, what a load from each takes and how much it holds, with intervals. What the operating system says
-of caches is never asked.
+of caches is never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Numbers = NDArray[np.float64]
 class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     """What of the sweeps counts, and where."""
 
-    least_memory: int = 8 << 20  # bytes without which nothing is asked
+    least_memory: int = 8 << 20  # bytes without which nothing is measured
     lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
     quiet: float = 1.02  # ratio of the quietest round's first level up to which a round is quiet, too
     quiet_rounds: int = 3  # of them, without which more rounds follow: beside a co-runner only some are

@@ -63,7 +63,7 @@ def unresolved(parameter: str, unit: str, reason: str, method: str = "") -> Find
 
 
 def unavailable(parameter: str, unit: str, reason: str, method: str = "") -> Finding:
-    """What this machine or its rights don't allow to be asked, and why."""
+    """What this machine or its rights don't allow to be measured, and why."""
     return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason, method=method)
 
 

@@ -1,7 +1,7 @@
 """Plateaus of a cost over growing size: levels as anybody sees them in a curve, whatever lies between them.
 
 On a plateau neighbouring sizes of independent rounds cost alike; between two of them lies a rise whose shape depends
-on replacement and on where pages lie, so nothing is asked of it. Dynamic programming finds the plateaus that explain
+on replacement and on where pages lie, so nothing is read from it. Dynamic programming finds the plateaus that explain
 the most sizes.
 """
 

@@ -68,35 +68,35 @@ def choose_cpus(facts: Facts, first: int | None, threads: int, placement: str = 
     return tuple(ordered[:threads])
 
 
-def widths_of(facts: Facts, asked: Sequence[str] = ()) -> list[str]:
-    """The widths to measure: those asked for, else the widest. Raises `UsageError` for one that the CPU lacks."""
+def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
+    """The widths to measure: those wanted, else the widest. Raises `UsageError` for one that the CPU lacks."""
     offered = [name for name, size in WIDTHS.items() if size in facts.access_sizes]
-    lacking = [name for name in asked if name not in offered]
+    lacking = [name for name in wanted if name not in offered]
     if lacking:
         raise UsageError(
             f"{facts.name} has no accesses of width {', '.join(lacking)}; it has {', '.join(offered) or 'none'}"
         )
-    return list(dict.fromkeys(asked)) or offered[-1:]
+    return list(dict.fromkeys(wanted)) or offered[-1:]
 
 
-def kernels_of(facts: Facts, asked: Sequence[str]) -> list[Kernel]:
+def kernels_of(facts: Facts, wanted: Sequence[str]) -> list[Kernel]:
     """Kernels by name. Raises `UnsupportedError` where the machine runs none or lacks one."""
-    lacking = [name for name in asked if name not in facts.kernels]
+    lacking = [name for name in wanted if name not in facts.kernels]
     if lacking:
         offered = ", ".join(facts.kernels) or "none"
         raise UnsupportedError(f"{facts.name} has no streaming kernel {', '.join(lacking)}; it has {offered}")
-    return [KERNELS[name] for name in asked]
+    return [KERNELS[name] for name in wanted]
 
 
-def thread_counts(asked: str | None, cpus: int) -> list[int]:
-    """Numbers of threads: `1,2,4`, or `each`; one and all where nothing is asked.
+def thread_counts(wanted: str | None, cpus: int) -> list[int]:
+    """Numbers of threads: `1,2,4`, or `each`; one and all where nothing is wanted.
 
     Raises `UsageError` for anything else."""
-    if not asked:
+    if not wanted:
         return sorted({1, cpus})
-    if asked == "each":
+    if wanted == "each":
         return list(range(1, cpus + 1))
     try:
-        return sorted({int(part) for part in asked.split(",")})
+        return sorted({int(part) for part in wanted.split(",")})
     except ValueError:
-        raise UsageError(f"--threads takes numbers such as 1,2,4, or each; not {asked!r}") from None
+        raise UsageError(f"--threads takes numbers such as 1,2,4, or each; not {wanted!r}") from None

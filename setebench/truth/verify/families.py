@@ -59,7 +59,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Trial:
-    """A probe and what is asked of it: which level serves each of `targets` (bytes from HERE), loaded on its own after
+    """A probe and what is read from it: which level serves each of `targets` (bytes from HERE), loaded on its own after
     `probe`, in repetitions of its own; without targets how long interval 0 of `probe` takes, in cycles for each of
     `units`. `ring` are the lines, on `ring_pages` pages, of a cycle that lies at HERE, or that is chased before targets
     are loaded; `bytes` are those of arrays that the probe streams through."""
