@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 READY = "ready"
 
@@ -23,18 +24,19 @@ def write_register(descriptor: int, register: int, value: int) -> None:
         raise OSError(f"{written} of 8 bytes written")
 
 
-def main() -> None:
-    """Wait until the input ends, and put all registers back."""
+def guard(tasks: TextIO, answers: TextIO) -> None:
+    """Wait until `tasks` ends, and put all registers back."""
     # an interrupt from the terminal and a polite end are for the other process; when that goes, the input ends
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    task = json.loads(sys.stdin.readline())
-    print(READY, flush=True)
-    sys.stdin.read()
+    task = json.loads(tasks.readline())
+    answers.write(READY + "\n")
+    answers.flush()
+    tasks.read()
     for descriptor, value in task["files"].items():
         with suppress(OSError):  # the others are still put back; the other process reads all of them, if it is there
             write_register(int(descriptor), task["register"], value)
 
 
 if __name__ == "__main__":
-    main()
+    guard(sys.stdin, sys.stdout)
