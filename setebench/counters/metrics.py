@@ -100,7 +100,6 @@ DEFINITIONS = (
     Definition("l1_miss_latency", "cycles", (_ALPHA,), (_BETA,), _LATENCY),
     Definition("load_miss_latency", "cycles", (_ALPHA,), (_BETA, _GAMMA), _LATENCY),
     Definition("load_miss_latency", "cycles", (_ALPHA,), ("load_l1_miss_any",), _COMPLETED),
-    Definition("miss_parallelism", "misses", (_ALPHA,), ("l1d_inflight_cycles",), "Intel perfmon metrics: MLP"),
     Definition("memory_read", "GB/s", ("mem_read",), (), _CONTROLLERS),
     Definition("memory_read", "GB/s", ("home_read",), (), _HOME),
     Definition("memory_read", "GB/s", ("offcore_mem_read",), (), _CORES),

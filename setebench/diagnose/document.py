@@ -33,11 +33,7 @@ def diagnosed(
     each = [Figures([interval], basis) for interval in timeline.intervals]
     numbers = ((one.parameter.removeprefix("diagnose."), one.value) for one in found)
     values = {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
-    # what concerns latency, of the intervals that it limits
-    waits = [own for own in each if (own.value("memory_latency") or 0.0) > (own.value("memory_bandwidth") or 0.0)]
-    there = Figures([row for own in waits for row in own.intervals] or timeline.intervals, basis)
-    more = {"miss_parallelism": there.value("miss_parallelism"), "idle_latency": timeline.idle_ns}
-    values |= {name: value for name, value in more.items() if value is not None} | {"elapsed": timeline.seconds}
+    values |= {"elapsed": timeline.seconds} | ({} if timeline.idle_ns is None else {"idle_latency": timeline.idle_ns})
     places = {part: _where(timeline, each, part) for part in ("memory_latency", "memory_bandwidth")}
     return Document(
         tool=store.this_tool(),

@@ -27,12 +27,9 @@ from setebench.results import Finding, Outcome
 
 EVIDENCE = "diagnose"
 """The entry of a document's evidence that holds the timeline."""
-METRICS = (
-    *("l1_miss_latency", "load_miss_latency", "memory_read", "memory_write", "false_sharing"),
-    "miss_parallelism",
-)
-"""Figures by definitions of `counters.metrics`. The last one is for advice only."""
-FIGURES = (*PARTS, *METRICS[:-1])
+METRICS = ("l1_miss_latency", "load_miss_latency", "memory_read", "memory_write", "false_sharing")
+"""Figures by definitions of `counters.metrics`."""
+FIGURES = (*PARTS, *METRICS)
 """Figures that are findings."""
 THRESHOLD = "diagnose.saturated.threshold"
 UNCALIBRATED = (

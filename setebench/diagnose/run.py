@@ -33,7 +33,7 @@ from setebench.results import Document, MachineRecord
 
 PMU_ROLES = (
     *("cycles", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
-    *("l1d_inflight_sum", "l1d_inflight_cycles", "load_l1_miss", "load_fb_hit", "load_l1_miss_any"),
+    *("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any"),
     *("mem_read", "mem_write", "home_read", "home_write", "offcore_mem_read"),
     *("hitm_local", "hitm_remote"),
 )

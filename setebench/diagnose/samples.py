@@ -78,8 +78,9 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
         counts: Counter[tuple[int, int, str, str, str]] = Counter()
         for sample, file, at in samples if ends else ():
             interval = min(bisect_right(ends, (sample.time - self._begin_ns) / 1e9), len(ends) - 1)
-            own = KERNEL if sample.flag else _written(written[sample.pid], sample.start)
-            function, line = (named.get(at) if at else None) or (own, "")
+            function, line = named.get(at, ("", "")) if at else ("", "")
+            # code that a program wrote may lie in a file (memfd), too
+            function = KERNEL if sample.flag else function or _name_at(written[sample.pid], sample.start)
             counts[interval, sample.tid, function, KERNEL if sample.flag else file, line] += 1
         hits = tuple(
             Hit(
@@ -125,22 +126,21 @@ def placed(records: Iterable[Record]) -> tuple[list[tuple[Record, str, At | None
 
 
 def written_code(process: int) -> list[tuple[int, int, str]]:
-    """Begin, end and name of the code that a process wrote itself (Python with -X perf, V8, Java agents), ascending,
-    where it lists them as programs for Linux do: perf-PID.map, lines of begin, size and name. Other lines are ignored.
-    Only a file of the same user, or of root, is taken: anybody may write to that folder."""
-    found = []
+    """Begin, end and name of the code that a process wrote itself (Python with -X perf, V8, Java agents), where it
+    lists them as programs for Linux do: perf-PID.map, lines of begin, size and name. Other lines are ignored. Only a
+    file of the same user, or of root, is taken: anybody may write to that folder."""
+    entries = []
     with suppress(OSError), files.opened(f"/tmp/perf-{process}.map") as lines:
         for line in lines if os.fstat(lines.fileno()).st_uid in (0, os.getuid()) else ():
             with suppress(ValueError):
                 start, size, name = line.decode(errors="replace").rstrip("\n").split(maxsplit=2)
-                found.append((int(start, 16), int(start, 16) + int(size, 16), name))
-    return sorted(found, key=lambda each: each[0])
+                entries.append((int(start, 16), int(start, 16) + int(size, 16), name))
+    return entries
 
 
-def _written(code: Sequence[tuple[int, int, str]], address: int) -> str:
-    """The name of what a process wrote at an address; of two that begin alike the later one holds."""
-    number = bisect_right(code, address, key=lambda each: each[0]) - 1
-    return code[number][2] if number >= 0 and address < code[number][1] else UNKNOWN
+def _name_at(entries: Sequence[tuple[int, int, str]], address: int) -> str:
+    """The name of what was written last to an address."""
+    return next((name for begin, end, name in reversed(entries) if begin <= address < end), UNKNOWN)
 
 
 def places(wanted: Iterable[At], begun: float = float("inf")) -> dict[At, tuple[str, str]]:

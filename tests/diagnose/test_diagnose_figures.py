@@ -106,8 +106,7 @@ def test_imbalance_is_at_least_that_of_the_time_on_a_cpu() -> None:
 
 def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several_chains() -> None:
     stream = " ".join(str(each["text"]) for each in advice(timeline(BANDWIDTH_BOUND), CALIBRATED))
-    assert "a nearer cache" in stream and "fewer threads" in stream and "lower core clock" in stream
-    assert "triad (stream.c:12)" in stream and "chains" not in stream
+    assert "a nearer cache" in stream and "fewer threads" in stream and "triad (stream.c:12)" in stream
     chase = " ".join(str(each["text"]) for each in advice(timeline(CHASE), CALIBRATED))
     assert "several chains" in chase and "fewer threads" not in chase
 

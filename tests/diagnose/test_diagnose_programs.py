@@ -115,6 +115,48 @@ def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp
     assert "data:image/svg+xml" in done.stdout and "What limits the program" in done.stdout
 
 
+GENERATED = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
+    int file = count > 2 ? memfd_create("generated", 0) : -1;
+    int share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
+    if (file >= 0 && ftruncate(file, 8192))
+        return 1;
+    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, share, file, 0);
+    memcpy(code, loop, sizeof loop);
+    if (mprotect(code, 8192, PROT_READ | PROT_EXEC))
+        return 1;
+    char name[64];
+    sprintf(name, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(name, "w");
+    fprintf(map, "a line that is no entry\\n\\n%lx 10 an_earlier_loop\\n", (long)code);
+    fprintf(map, words[1], (long)code, 16);
+    fclose(map);
+    printf("%d\\n", getpid());
+    fflush(stdout);
+    for (int i = 0; i < 10; i++)
+        ((void (*)(long))code)(100000000);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("arguments", [("%lx %x a loop\n",), ("%#lx %#x a loop\n",), ("%lx %x a loop", "memfd")])
+def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "generated.c").write_text(GENERATED)
+    subprocess.run(["gcc", "-o", tmp_path / "generated", tmp_path / "generated.c"], check=True)
+    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"), *arguments)
+    Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
+    sampled(evidence(tmp_path / "d.json"))
+    assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"
+
+
 def cpus(root: Path, text: str, siblings: dict[int, str]) -> Tree:
     place = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     return write_tree(root, {"proc/stat": text, **{place.format(cpu): group for cpu, group in siblings.items()}})
@@ -164,45 +206,3 @@ def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> Non
         assert row.counts["page_fault" if number % 2 == 0 else "context_switch"].value is not None
         assert row.counts["task_clock"].value is not None
     assert len(rows) >= 4
-
-
-GENERATED = """
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-    const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
-    int file = count > 2 ? memfd_create("generated", 0) : -1;
-    int share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
-    if (file >= 0 && ftruncate(file, 8192))
-        return 1;
-    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, share, file, 0);
-    memcpy(code, loop, sizeof loop);
-    if (mprotect(code, 8192, PROT_READ | PROT_EXEC))
-        return 1;
-    char name[64];
-    sprintf(name, "/tmp/perf-%d.map", getpid());
-    FILE *map = fopen(name, "w");
-    fprintf(map, "a line that is no entry\\n\\n%lx 10 an_earlier_loop\\n", (long)code);
-    fprintf(map, words[1], (long)code, 16);
-    fclose(map);
-    printf("%d\\n", getpid());
-    fflush(stdout);
-    for (int i = 0; i < 10; i++)
-        ((void (*)(long))code)(100000000);
-    return 0;
-}
-"""
-
-
-@pytest.mark.parametrize("arguments", [("%lx %x a loop\n",), ("%#lx %#x a loop\n",), ("%lx %x a loop", "memfd")])
-def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    (tmp_path / "generated.c").write_text(GENERATED)
-    subprocess.run(["gcc", "-o", tmp_path / "generated", tmp_path / "generated.c"], check=True)
-    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"), *arguments)
-    Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
-    sampled(evidence(tmp_path / "d.json"))
-    assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"

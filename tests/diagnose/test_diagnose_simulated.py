@@ -36,8 +36,6 @@ def test_each_phase_is_bound_by_what_it_is_made_of(counted: str) -> None:
     assert arithmetic.value("productive") > 90  # type: ignore[operator]
     assert chase.value("memory_latency") > 80 and chase.value("memory_bandwidth") < 5  # type: ignore[operator]
     assert stream.value("memory_bandwidth") > 70  # type: ignore[operator]
-    assert chase.value("miss_parallelism") == pytest.approx(1, abs=0.1)
-    assert stream.value("miss_parallelism") > 4  # type: ignore[operator]
     assert chase.value("load_miss_latency") == pytest.approx(200, rel=0.05)
     assert timeline.source == "simulated"
 
@@ -48,7 +46,7 @@ def test_the_command_says_that_counts_are_simulated_and_names_the_phase_that_wai
     result = CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "--plot", str(tmp_path / "p.svg")])
     assert result.exit_code == 0, result.output
     assert "(simulated counts)" in result.stderr and "most of them in chase" in result.stderr
-    assert "several chains" in result.stderr  # which the chase would need, whatever the stream has in flight
+    assert "several chains" in result.stderr
     assert b"simulated" in (tmp_path / "p.svg").read_bytes()
     file = tmp_path / "d.json"
     assert CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "-o", str(file)]).exit_code == 0
