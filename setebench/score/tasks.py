@@ -12,7 +12,7 @@ from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import left_open, truth
 
 NOISES = ("drawn", "quiet", "guest")
-"""drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
+"""drawn: as the machine file says. quiet: no interrupts, jitter or drift. guest: those of the `zen-like`
 preset, which has the reference guest's."""
 
 
@@ -23,7 +23,7 @@ def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
     guest = load("zen-like")
     source = guest.clock if noise == "guest" else spec.Clock()
     # as a fraction of a core's own speed, so that a slow core is not disturbed more than a fast one
-    names = ("drift", "drift_period_cycles", "jump", "jitter_cycles")
+    names = ("drift", "drift_period_cycles", "jitter_cycles")
     clock = msgspec.structs.replace(machine.clock, **{name: getattr(source, name) for name in names})
     return msgspec.structs.replace(machine, clock=clock, noise=guest.noise if noise == "guest" else spec.Noise())
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.frames import Frames
+from setebench.sim.spec.fields import literals, table_fields
 
 Ints = NDArray[np.int64]
 SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
@@ -20,22 +21,21 @@ SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts
 @dataclass(frozen=True)
 class Arrays:
     """Configuration `c`, state `s` and clock settings `f`; `layout.py` says what lies where. `small_frames` and
-    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer, `remote_frames` those 2 MiB blocks that
-    lie in another socket's memory."""
+    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer."""
 
     c: Ints
     s: Ints
     f: NDArray[np.float64]
     small_frames: Frames
     huge_frames: Frames
-    remote_frames: Frames
 
 
 class Space:
-    """Hands out words of the state array one after the other."""
+    """Hands out words of the state array one after the other. `ports` has where each port lies, and its interval."""
 
     def __init__(self) -> None:
         self.words = at.S_WORDS
+        self.ports: list[tuple[int, int]] = []
 
     def take(self, words: int, alignment: int = 1) -> int:
         """Where so many words begin, at a multiple of `alignment`."""
@@ -43,11 +43,16 @@ class Space:
         self.words = begin + words
         return begin
 
+    def port(self, interval: int, number: int = 1) -> int:
+        """Where ports begin each use of which takes an interval; none waits where that is 0."""
+        begin = self.take(at.PORT_WORDS * number)
+        self.ports += [(begin + at.PORT_WORDS * each, interval) for each in range(number) if interval]
+        return begin
+
 
 def virtual_pages(machine: spec.Machine) -> int:
     """Pages of address space: somewhat more than there is memory, as regions leave gaps."""
-    remote = machine.remote_memory.bytes if machine.remote_memory else 0
-    return SYSTEM_PAGES + ((machine.memory.bytes + remote) * 5 // 4 >> at.PAGE_BITS)
+    return SYSTEM_PAGES + (machine.memory.bytes * 5 // 4 >> at.PAGE_BITS)
 
 
 def units(cycles: float) -> int:
@@ -56,12 +61,16 @@ def units(cycles: float) -> int:
 
 
 def fill(words: Any, prefix: str, table: msgspec.Struct, first: int = 0) -> None:
-    """Copy a table's numbers into the words that `layout` has of their names, cycles in fixed-point time."""
-    for name, value in msgspec.structs.asdict(table).items():
-        word = vars(at).get(prefix + name.upper())
-        if word is not None and isinstance(value, int | float):
-            cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
-            words[first + word] = units(value) if cycles else value
+    """Copy a table's fields into the words that `layout` has of their names: cycles in fixed-point time, of a choice
+    the place of the value."""
+    for name, field in table_fields(type(table)).items():
+        word, value = vars(at).get(prefix + name.upper()), getattr(table, name)
+        if word is None or isinstance(value, tuple):
+            continue
+        if isinstance(value, str):
+            value = literals(field.type).index(value)
+        cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
+        words[first + word] = units(value) if cycles else value
 
 
 def lines_of(c: Ints, s: Ints, index: int) -> Ints:

@@ -10,27 +10,16 @@ from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units, virtual_pages
-from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
 from setebench.sim.frames import Frames
+from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS, own_words, simulated
 from setebench.sim.recordings import recording
 from setebench.sim.spec.checks import sense_problems
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
-REPLACEMENTS = {
-    "lru": at.LRU,
-    "random": at.RANDOM,
-    "fifo": at.FIFO,
-    "tree_plru": at.TREE_PLRU,
-    "bit_plru": at.BIT_PLRU,
-    "nru": at.NRU,
-    "srrip": at.AGES,
-    "brrip": at.AGES,
-    "qlru": at.AGES,
-}
-INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE, "victim": at.VICTIM}
 HOST_NEAR_BYTES = 256 << 10
 """State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
+PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 
 def build(machine: spec.Machine, seed: int) -> Arrays:
@@ -40,76 +29,40 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     rng = np.random.default_rng((seed, 0x5E7E))
     c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)
     space = Space()
-    _core(c, machine)
+    _core(c, machine, space)
     _pages(c, machine, space)
-    _threads(c, machine, space)
     c[at.C_LEVELS] = len(machine.levels)
-    for index, level in enumerate(machine.levels):
-        _level(c, machine, index, level, space)
-    c[at.C_FAR_LEVEL] = _far_level(c)
-    tlb = machine.tlb
-    for index, table in enumerate((tlb.l1_4k, tlb.l1_2m, tlb.l2_4k, tlb.l2_2m)):
-        _tlb(c, machine, index, table, space)
-    _software_prefetch(c, machine)
-    lay_out_prefetchers(c, machine, space)
-    _coherence(c, machine)
+    c[at.C_FAR_LEVEL] = len(machine.levels)
+    for index in reversed(range(len(machine.levels))):
+        _level(c, machine, index, space)
+    for index, name in enumerate(("l1_4k", "l1_2m", "l2_4k", "l2_2m")):
+        _tlb(c, machine, index, getattr(machine.tlb, name), space)
+    for name, hint in machine.software_prefetch.hints.items():
+        fill(c, "H_", hint, at.C_HINT + HINTS.index(name) * at.H_WORDS)
+    _prefetchers(c, machine, space)
     pages = machine.memory.bytes >> at.PAGE_BITS
     c[at.C_LINKS] = space.take(virtual_pages(machine) << int(c[at.C_PAGE_LINES_BITS]))  # last, as most is never used
-    s = _state(c, machine, space, rng)
     small = Frames(SYSTEM_PAGES, pages, 1, rng)
-    huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
-    remote = Frames(_near_pages(machine), _remote_pages(machine) // 512, 512, rng)
-    return Arrays(c, s, _clock(machine, rng), small, huge, remote)
+    huge = Frames(_huge_base(pages), max(pages // PARTS, 1), PARTS, rng)
+    return Arrays(c, _state(c, machine, space, rng), _clock(machine, rng), small, huge)
 
 
-def _core(c: Ints, machine: spec.Machine) -> None:
+def _core(c: Ints, machine: spec.Machine, space: Space) -> None:
     core, noise, brackets = machine.core, machine.noise, machine.clock.brackets
-    for table in (core, core.vector_load_extra, noise, machine.clock):
+    for table in (core, core.vector_load_extra, noise, machine.clock, machine.coherence):
         fill(c, "C_", table)
+    fill(c, "C_PF_", machine.software_prefetch)
     c[at.C_LINE_BITS] = machine.line_size_bytes.bit_length() - 1
     c[at.C_PAGE_LINES_BITS] = at.PAGE_BITS - c[at.C_LINE_BITS]
     c[at.C_ISSUE] = at.UNIT // core.issue_width
     c[at.C_TRANSFER] = units(core.integer_to_vector_cycles + core.vector_to_integer_cycles)
     c[at.C_CO_RUNNER_ISSUE] = round(c[at.C_ISSUE] * noise.co_runner_issue_share / (1 - noise.co_runner_issue_share))
-    c[at.C_CO_RUNNER_LINES] = units(noise.co_runner_line_interval_cycles * at.CO_RUNNER_BATCH)
     c[at.C_LOSS_SHARE] = round(noise.loss_share * at.LOSS_PARTS)
     c[at.C_CPUID] = units(brackets.get("cpuid", SERIALIZE_CYCLES))
     for index, name in enumerate(BRACKETS):
         c[at.C_BRACKET + index] = units(brackets[name]) if name in brackets else -1
-
-
-def _huge_base(pages: int) -> int:
-    """First frame of the 2 MiB blocks: behind the 4 KiB frames, aligned."""
-    return -(-(SYSTEM_PAGES + pages) // 512) * 512
-
-
-def _near_pages(machine: spec.Machine) -> int:
-    """Frames of near memory: what may be allocated as 4 KiB frames, and again as blocks of 2 MiB."""
-    pages = machine.memory.bytes >> at.PAGE_BITS
-    return _huge_base(pages) + max(-(-pages // 512), 1) * 512
-
-
-def _remote_pages(machine: spec.Machine) -> int:
-    return 0 if machine.remote_memory is None else machine.remote_memory.bytes >> at.PAGE_BITS
-
-
-def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
-    near = _near_pages(machine)
-    total = max(near + _remote_pages(machine), virtual_pages(machine))
-    c[at.C_PAGES] = total
-    c[at.C_PAGE_TABLE] = space.take(total)
-    c[at.C_FRAME_TABLE] = space.take(total)
-    c[at.C_TLB_HINT] = space.take(2 * total)
-    fill(c, "C_MEMORY_", machine.memory)
-    c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
-    if machine.remote_memory is not None:
-        fill(c, "C_REMOTE_", machine.remote_memory)
-        c[at.C_REMOTE_LINE] = near << c[at.C_PAGE_LINES_BITS]
-        c[at.C_LINK_PORT] = space.take(at.PORT_WORDS)
-
-
-def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
-    core = machine.core
+    c[at.C_DISTANCE] = at.C_WORDS
+    c[at.C_WORDS :] = [units(cycles) for row in machine.coherence.distance_cycles for cycles in row] or 0
     cpus = core.cores * core.threads_per_core
     c[at.C_THREADS] = space.take(cpus * at.T_WORDS)
     c[at.C_WINDOW_RING] = space.take(cpus * core.reorder_window)
@@ -121,47 +74,48 @@ def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_WALK_SLOTS] = space.take(core.cores * machine.tlb.walkers)
 
 
-def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: Space) -> None:
-    v = at.C_LEVEL + index * at.L_WORDS
+def _huge_base(pages: int) -> int:
+    """First frame of the 2 MiB blocks: behind the 4 KiB frames, aligned."""
+    return -(-(SYSTEM_PAGES + pages) // PARTS) * PARTS
+
+
+def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
+    """Memory may be allocated as 4 KiB frames, and again as blocks of 2 MiB."""
+    pages = machine.memory.bytes >> at.PAGE_BITS
+    c[at.C_PAGES] = max(_huge_base(pages) + max(-(-pages // PARTS), 1) * PARTS, virtual_pages(machine))
+    c[at.C_PAGE_TABLE] = space.take(int(c[at.C_PAGES]))
+    c[at.C_FRAME_TABLE] = space.take(int(c[at.C_PAGES]))
+    fill(c, "C_MEMORY_", machine.memory)
+    c[at.C_MEMORY_PORT] = space.port(units(machine.memory.interval_cycles))
+
+
+def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
+    v, level = at.C_LEVEL + index * at.L_WORDS, machine.levels[index]
     owners = machine.core.cores if index < 2 else 1
     fill(c, "L_", level, v)
-    if index == 0:
-        fill(c, "C_", level)  # what predicts its ways
     c[v + at.L_SETS] = level.all_sets
-    c[v + at.L_REPLACEMENT] = REPLACEMENTS[level.replacement]
-    c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
-    c[v + at.L_INDEX] = _index(index, level)
     c[v + at.L_SET_BITS] = level.all_sets.bit_length() - 1
-    c[v + at.L_PORT] = at.UNIT // level.ports
-    limits = (level.mshr_demand_limit, level.mshr_prefetch_limit, level.mshr_hardware_limit)
-    for word, limit in zip((at.L_DEMAND, at.L_SOFTWARE, at.L_HARDWARE), limits, strict=True):
-        c[v + word] = limit if limit < level.mshr_entries else 0
-    c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
+    c[v + at.L_INDEX] = _index(index, level)
+    limits = c[v + at.L_MSHR_DEMAND_LIMIT : v + at.L_MSHR_HARDWARE_LIMIT + 1]
+    limits[limits >= level.mshr_entries] = 0
+    c[v + at.L_SLOT_WORDS] = level.mshr_entries + limits.sum()
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
+    if c[v + at.L_SETS] * c[v + at.L_SET_WORDS] * 8 > HOST_NEAR_BYTES and index:
+        c[at.C_FAR_LEVEL] = index
     rules = ages(NAMED.get(level.replacement, level.qlru))
     if rules is not None:
         c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
-    c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
-    c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
+    c[v + at.L_PORTS] = space.port(at.UNIT // level.ports, owners)
+    c[v + at.L_FILLS] = space.port(units(level.fill_interval_cycles), owners)
 
 
 def _index(index: int, level: spec.Level) -> int:
-    odd = level.all_sets & (level.all_sets - 1)
     if level.hashed_index or level.slices > 1:
-        return at.BY_MIX if odd else at.BY_HASH
-    if odd:
+        return at.BY_HASH
+    if level.all_sets & (level.all_sets - 1):
         return at.BY_REMAINDER
-    return at.BY_BITS if index > 0 or level.physical_index else at.BY_VIRTUAL_BITS
-
-
-def _far_level(c: Ints) -> int:
-    """The first level from the second on whose state is too large to be found in the host's own near caches."""
-    for level in range(1, int(c[at.C_LEVELS])):
-        v = at.C_LEVEL + level * at.L_WORDS
-        if c[v + at.L_SETS] * c[v + at.L_SET_WORDS] * 8 > HOST_NEAR_BYTES:
-            return level
-    return int(c[at.C_LEVELS])
+    return at.BY_BITS if index else at.BY_VIRTUAL_BITS
 
 
 def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:
@@ -178,42 +132,45 @@ def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:
     x = at.C_TLB + index * at.X_WORDS
-    ways = table.ways or table.entries
-    sets = table.entries // ways if ways else 1
-    c[x + at.X_SETS] = sets
-    c[x + at.X_WAYS] = ways if table.entries else 0
-    c[x + at.X_PENALTY] = units(table.miss_penalty_cycles)
-    c[x + at.X_HASHED] = table.index == "hashed"
-    c[x + at.X_SET_BITS] = max(sets, 1).bit_length() - 1
+    fill(c, "X_", table, x)
+    c[x + at.X_WAYS] = table.ways or table.entries
+    c[x + at.X_SETS] = table.entries // max(c[x + at.X_WAYS], 1) or 1
+    c[x + at.X_WAYS] *= table.entries > 0
+    c[x + at.X_SET_BITS] = int(c[x + at.X_SETS]).bit_length() - 1
     c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)
     c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
 
 
-def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
-    rules = machine.software_prefetch
-    fill(c, "C_PF_", rules)
-    c[at.C_PF_DROPS] = rules.when_full == "drops"
-    for name, hint in rules.hints.items():
-        h = at.C_HINT + HINTS.index(name) * at.H_WORDS
-        c[h + at.H_FILLS] = FILLS[hint.fills]
-        c[h + at.H_EXCLUSIVE] = hint.exclusive
-        c[h + at.H_BYPASS] = hint.bypasses_l2
-
-
-def _coherence(c: Ints, machine: spec.Machine) -> None:
-    fill(c, "C_", machine.coherence)
-    c[at.C_DISTANCE] = at.C_WORDS
-    if machine.coherence.distance_cycles:
-        table = np.array(machine.coherence.distance_cycles, dtype=np.float64)
-        c[at.C_WORDS :] = np.rint(table * at.UNIT).astype(np.int64).ravel()
+def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
+    """Configuration words of every prefetcher, and room for its state: of each core, or of all together."""
+    c[at.C_PREFETCHERS] = len(machine.prefetchers)
+    for index, prefetcher in enumerate(map(simulated, machine.prefetchers)):
+        p = at.C_PREFETCHER + index * at.P_WORDS
+        number = NUMBERS[type(prefetcher)]
+        own, words = own_words(prefetcher), KINDS[number].words(prefetcher)
+        threads = 1 if prefetcher.shared_by_smt or isinstance(prefetcher, BY_KEY) else machine.core.threads_per_core
+        fill(c, "P_", prefetcher, p)
+        c[p + at.P_KIND] = number
+        c[p + at.P_FILLS] = int(prefetcher.fills[1])
+        c[p + at.P_TRAINED] = sum(1 << at.SOURCES.index(source) for source in set(prefetcher.trained_by))
+        c[p + at.P_OWNED] = not prefetcher.shared_by_smt
+        c[p + at.P_THREAD_WORDS] = words if threads > 1 else 0
+        c[p + at.P_STATE_WORDS] = words * threads
+        c[p + at.P_STATE] = space.take(words * threads * machine.core.cores)
+        c[p + at.P_OWN : p + at.P_OWN + len(own)] = own
+        c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
 
 
 def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generator) -> Ints:
     s = aligned_zeros(space.words)
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
-    cpus = machine.core.cores * machine.core.threads_per_core
-    s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)[:, at.T_PAGE] = -1
+    threads = s[c[at.C_THREADS] : c[at.C_WINDOW_RING]].reshape(-1, at.T_WORDS)
+    threads[:, at.T_PAGE] = -1
+    for begin, interval in space.ports:
+        shift = interval.bit_length() - 1
+        factor = np.uint64(-(-(1 << 63 + shift) // interval)).astype(np.int64)
+        s[begin + at.PORT_INTERVAL : begin + at.PORT_SHIFT + 1] = (interval, factor, shift)
     for index in range(len(machine.levels)):
         lines_of(c, s, index)[:] = at.EMPTY
     pages = np.arange(SYSTEM_PAGES)
@@ -225,7 +182,7 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
 def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float64]:
     clock, replayed = machine.clock, recording(machine.noise.recorded)
     f = np.zeros(at.F_WORDS)
-    for name in ("ticks_per_cycle", "step_ticks", "drift", "drift_period_cycles", "jump", "jump_period_cycles"):
+    for name in ("ticks_per_cycle", "step_ticks", "drift", "drift_period_cycles"):
         f[getattr(at, f"F_{name.upper()}")] = getattr(clock, name)
     f[at.F_PHASE] = rng.uniform(0.0, clock.step_ticks)
     f[at.F_DRIFT_PHASE] = rng.uniform(0.0, 2.0 * np.pi)

@@ -8,12 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import SetebenchError
-
 Ints = NDArray[np.int64]
-
-CROWDED_SHARE = 0.5
-"""Up to this share of frames in use a frame drawn blindly is probably a free one."""
 
 
 class Frames:
@@ -22,30 +17,19 @@ class Frames:
     def __init__(self, first: int, count: int, step: int, rng: np.random.Generator) -> None:
         self._first, self._step, self._rng = first, step, rng
         self._used = np.zeros(count, dtype=np.bool_)
-        self._left = count
 
     def take(self, count: int) -> Ints:
-        """So many free frames in random order; shape (count,). Raises `SetebenchError` where there are not so many."""
-        if count > self._left:
-            raise SetebenchError(f"{count} frames are needed, {self._left} are left")
-        size = len(self._used)
-        blindly = self._left - count > (1.0 - CROWDED_SHARE) * size
-        taken = self._drawn(count) if blindly else self._rng.permutation(np.flatnonzero(~self._used))[:count]
+        """So many free frames in random order; there must be as many. Shape (count,)."""
+        size, taken = len(self._used), np.zeros(0, dtype=np.int64)
+        while len(taken) < count and np.count_nonzero(self._used) + count < size // 2:  # most drawn blindly are free
+            drawn = np.concatenate([taken, self._rng.integers(0, size, count)])
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+            taken = drawn[~self._used[drawn]][:count]
+        if len(taken) < count:
+            taken = self._rng.permutation(np.flatnonzero(~self._used))[:count]
         self._used[taken] = True
-        self._left -= count
-        return self._first + self._step * taken.astype(np.int64)
+        return self._first + self._step * taken
 
     def give_back(self, frames: Ints) -> None:
         """Make frames that were taken free again."""
         self._used[(frames - self._first) // self._step] = False
-        self._left += len(frames)
-
-    def _drawn(self, count: int) -> Ints:
-        """Free frames, drawn until there are enough different ones."""
-        found = np.zeros(0, dtype=np.int64)
-        while len(found) < count:
-            drawn = self._rng.integers(0, len(self._used), 2 * (count - len(found)) + 16)
-            both = np.concatenate([found, drawn[~self._used[drawn]]])
-            _, begin = np.unique(both, return_index=True)
-            found = both[np.sort(begin)]
-        return found[:count]

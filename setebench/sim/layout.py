@@ -19,7 +19,6 @@ MAX_PREFETCHERS = 16
 MOST_WAYS = 32
 HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
 MOST_LEVELS = 3
-CO_RUNNER_BATCH = 16
 LOSS_PARTS = 1 << 20
 MAX_INTERVALS = 64
 
@@ -31,7 +30,7 @@ PORT_MASK = PORT_SLOTS - 1
     PORT_FULL_TO,
     PORT_WALKED,
     PORT_LATEST,  # the end of the latest use
-    PORT_INTERVAL,  # the interval that the next two words divide by
+    PORT_INTERVAL,  # that a use takes, 0 where no use waits for another; the next two words divide by it
     PORT_FACTOR,
     PORT_SHIFT,
     PORT_WORDS,
@@ -59,17 +58,10 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     C_BYTES32,
     C_BYTES64,
     C_FLUSH_CYCLES,
-    C_FLUSH_CACHED_EXTRA_CYCLES,
     C_SMT_EXTRA_CYCLES,
     C_LEVELS,
-    C_WAY_TAG_BITS,  # of the tags that level 1 chooses a way by, 0 where it compares whole addresses
-    C_MISPREDICTED_WAY_CYCLES,
     C_MEMORY_LATENCY_CYCLES,
     C_MEMORY_SPREAD_CYCLES,
-    C_MEMORY_INTERVAL_CYCLES,
-    C_REMOTE_LINE,  # the first physical line of remote memory; 0 where there is none
-    C_REMOTE_FURTHER_CYCLES,
-    C_REMOTE_LINK_INTERVAL_CYCLES,
     C_MEMORY_PAGE_FAULT_4K_CYCLES,
     C_MEMORY_PAGE_FAULT_2M_CYCLES,
     C_WALKERS,
@@ -77,29 +69,20 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     C_PF_ON_L2_TLB_MISS,
     C_PF_ON_PAGE_FAULT,
     C_PF_ACROSS_PAGE,
-    C_PF_DROPS,
+    C_PF_WHEN_FULL,  # 0: stalls, 1: drops
     C_PF_LOWER_HINT_TAKES_L1_ENTRY,
     C_MODIFIED_CYCLES,
     C_EXCLUSIVE_CYCLES,
     C_SHARED_CYCLES,
     C_INVALIDATE_CYCLES,
-    C_INVALIDATE_PER_SHARER_CYCLES,
     C_INTERRUPT_INTERVAL_CYCLES,  # mean times between disturbances, in the order of T_INTERRUPT to T_LOSS
-    C_STALL_INTERVAL_CYCLES,
     C_CO_RUNNER_INTERVAL_CYCLES,
-    C_STEAL_INTERVAL_CYCLES,
     C_LOSS_INTERVAL_CYCLES,
     C_INTERRUPT_CYCLES,
     C_INTERRUPT_LINES,
-    C_STALL_CYCLES,
     C_CO_RUNNER_CYCLES,
     C_CO_RUNNER_ENTRIES,
     C_CO_RUNNER_ISSUE,  # what each instruction takes longer meanwhile
-    C_CO_RUNNER_LINES,  # time between two batches of CO_RUNNER_BATCH lines that it brings
-    C_STEAL_CYCLES,
-    C_STEAL_LINES,
-    C_EPISODE_INTERVAL_CYCLES,
-    C_EPISODE_CYCLES,
     C_LOSS_SHARE,  # of a core's private lines that leave at once, in LOSS_PARTS
     C_JITTER_CYCLES,
     C_CPUID,
@@ -115,18 +98,16 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     C_EVENTS,
     C_WALK_SLOTS,
     C_MEMORY_PORT,
-    C_LINK_PORT,
     C_OUT,
     C_PAGE_TABLE,
     C_FRAME_TABLE,
-    C_TLB_HINT,
     C_LINKS,  # an address for every line
     # offsets into c
     C_DISTANCE,
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(84)
+) = range(66)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -135,14 +116,12 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     L_LATENCY_CYCLES,
     L_REPLACEMENT,
     L_INCLUSION,
-    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH, BY_MIX or BY_REMAINDER
+    L_INDEX,  # BY_VIRTUAL_BITS, BY_BITS or BY_REMAINDER of the physical line number, or BY_HASH of it
     L_SET_BITS,  # of a set's number, rounded down
-    L_PORT,
-    L_FILL_INTERVAL_CYCLES,
     L_MSHR_ENTRIES,
-    L_DEMAND,
-    L_SOFTWARE,
-    L_HARDWARE,
+    L_MSHR_DEMAND_LIMIT,
+    L_MSHR_PREFETCH_LIMIT,
+    L_MSHR_HARDWARE_LIMIT,
     L_MSHR_SHARED_BY_SMT,
     L_SLOTS,
     L_SLOT_WORDS,
@@ -161,14 +140,14 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     L_UPDATE,
     L_UPDATE_ON_MISS,
     L_WORDS,
-) = range(31)
+) = range(29)
 C_LEVEL = C_LAST
 
-(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_HASHED, X_SET_BITS, X_WORDS) = range(8)
+(X_SETS, X_WAYS, X_MISS_PENALTY_CYCLES, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_WORDS) = range(8)
 TLB_TABLES = 4
 C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m
 
-(H_FILLS, H_EXCLUSIVE, H_BYPASS, H_WORDS) = range(4)
+(H_FILLS, H_EXCLUSIVE, H_WORDS) = range(3)
 C_HINT = C_TLB + TLB_TABLES * X_WORDS
 
 C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not work
@@ -181,7 +160,7 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_CROSSES_4K,
     P_CROSSES_4K_IN_2M,
     P_OWNED,
-    P_DROPS,
+    P_WHEN_FULL,  # 0: stalls, 1: drops
     P_STATE,
     P_STATE_WORDS,
     P_SHARED_BY_CORES,
@@ -193,11 +172,12 @@ P_WORDS = P_OWN + 24  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
-LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, NRU, AGES = range(7)
-BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_MIX, BY_REMAINDER = range(5)
+LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, AGES = range(6)
+BY_VIRTUAL_BITS, BY_BITS, BY_REMAINDER, BY_HASH = range(4)
 NEITHER, INCLUSIVE, EXCLUSIVE, VICTIM = range(4)
 DEMAND, SOFTWARE, HARDWARE = range(3)
 BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
+SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
 
 # -- state: scalars -------------------------------------------------------------------------------------------------
 (
@@ -249,12 +229,9 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_CHASE_READY,
     T_DISTURBED,  # when the first of these is due: 0 where none was set yet
     T_INTERRUPT,
-    T_STALL,
-    T_CO_RUNNER,  # when a co-runner comes to another thread of the core, or brings lines there
-    T_STEAL,  # when the hypervisor takes the thread's time, or an episode of that begins
+    T_CO_RUNNER,  # when a co-runner comes to another thread of the core
     T_LOSS,  # when lines leave the private caches by themselves
     T_CO_RUNNER_LEAVES,
-    T_EPISODE_ENDS,
     T_WAITING,
     T_RUNNING,
     T_WAITS_FOR,  # what the instruction is that completes next: FOR_CHAIN, FOR_LOAD, FOR_MISS, 0 for others
@@ -265,7 +242,7 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_L2_FULL_UNTIL,
     T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(40)
+) = range(37)
 T_WORDS = T_STARTED + MAX_INTERVALS
 FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 
@@ -295,8 +272,6 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_MEMORY_READS_HARDWARE,
     E_MEMORY_READS_STORES,
     E_MEMORY_WRITES,
-    E_REMOTE_READS,
-    E_REMOTE_READS_HARDWARE,
     E_LOADS_OF_MODIFIED,
     E_INTERRUPTS,
     E_IDLE_CYCLES,
@@ -310,16 +285,15 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_IN_FLIGHT_FOURS,  # whole fours of them
     E_IN_FLIGHT_CYCLES,
     EVENT_WORDS,
-) = range(39)
+) = range(37)
 EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
 """Words of a core's counts by name."""
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 26 bits, 0: never), three marks. One word for all of it, as a set that spans fewer
+# (counted in uses of all caches, 26 bits, 0: never), two marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is searched faster.
 DIRTY, OWNED = 1, 2
-WAY_TAG_LOST = 4  # in level 1: another line of the set has the same way tag and was used later
-MARK_BITS, USE_BITS = 3, 26
+MARK_BITS, USE_BITS = 2, 26
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used
@@ -336,12 +310,10 @@ FRAME_BITS = 4
     F_DRIFT_PERIOD_CYCLES,
     F_PHASE,
     F_DRIFT_PHASE,
-    F_JUMP,
-    F_JUMP_PERIOD_CYCLES,
     F_BLOCKS,  # of the recording that is replayed behind these words, 0 for none
     F_GAPS,  # in all of it
     F_BLOCK_CYCLES,  # of a block at the median pace
     F_BLOCK_TICKS,
     F_BEGIN,  # where in the recording the machine begins, in blocks
     F_WORDS,
-) = range(14)
+) = range(12)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.kernels import KERNELS, NAMES, array_spacing
-from setebench.machine import Facts, MemoryNode, PrefetcherSwitch, Region, Ticks
+from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.sim import layout as at
 from setebench.sim import spec
@@ -35,9 +35,6 @@ Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
 STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the loops of streams
-
-NEAR, REMOTE = 0, 1
-"""Numbers of the memory nodes of a machine that has two."""
 
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
@@ -85,16 +82,6 @@ def _facts(machine: spec.Machine) -> Facts:
         fences=fences,
         kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
         lines_per_second=LINES_PER_SECOND,
-        nodes=() if machine.remote_memory is None else _nodes(tuple(cpus)),
-    )
-
-
-def _nodes(cpus: tuple[int, ...]) -> tuple[MemoryNode, ...]:
-    """The CPUs' own memory and another socket's, at the distances that firmware gives for two sockets, whatever they
-    really are."""
-    return (
-        MemoryNode(number=NEAR, cpus=cpus, distances=((NEAR, 10), (REMOTE, 21))),
-        MemoryNode(number=REMOTE, distances=((NEAR, 21), (REMOTE, 10))),
     )
 
 
@@ -115,16 +102,6 @@ class SimulatedMachine:
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `setebench.machine.Machine.allocate`."""
         return simulation(self._number).memory.allocate(size, page_size, populate)
-
-    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
-        """See `setebench.machine.BindsMemory.allocate_on`."""
-        if node not in {each.number for each in self._facts.nodes}:
-            raise UsageError(f"{self._facts.name} has no memory node {node} to choose")
-        return simulation(self._number).memory.allocate(size, page_size, False, remote=node == REMOTE)
-
-    def node_of(self, region: Region, offset: int) -> int | None:
-        """See `setebench.machine.BindsMemory.node_of`."""
-        return REMOTE if simulation(self._number).memory.is_remote(region.address + offset) else NEAR
 
     def release(self, region: Region) -> None:
         """See `setebench.machine.Machine.release`."""

@@ -10,16 +10,12 @@ from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, lines_of, virtual_pages
+from setebench.sim.frames import Frames
 
 Ints = NDArray[np.int64]
 
 HUGE_PAGE = 1 << at.HUGE_BITS
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
-
-
-def _room(size: int, remote: bool) -> int:
-    """Bytes of physical memory that a region of this size takes: whole blocks of another socket's."""
-    return -(-size // HUGE_PAGE) * HUGE_PAGE if remote else size
 
 
 class MemoryMap:
@@ -29,22 +25,22 @@ class MemoryMap:
         self._machine = machine
         self._arrays = arrays
         self._free = [(SYSTEM_PAGES, virtual_pages(machine) - SYSTEM_PAGES)]
-        self._left = [machine.memory.bytes, machine.remote_memory.bytes if machine.remote_memory else 0]
+        self._left = machine.memory.bytes
         self._regions: dict[int, Region] = {}
         self._linked: set[int] = set()  # addresses of regions
 
-    def allocate(self, size: int, page_size: int, populate: bool, *, remote: bool = False) -> Region:
-        """Map a region, of another socket's memory if `remote`; see `setebench.machine.Machine.allocate`."""
+    def allocate(self, size: int, page_size: int, populate: bool) -> Region:
+        """See `setebench.machine.Machine.allocate`."""
         if page_size not in self._machine.memory.page_sizes:
             raise UnsupportedError(f"{self._machine.name} has no pages of {page_size} bytes")
         if size <= 0:
             raise UsageError(f"a region needs a positive size, not {size}")
         size = -(-size // page_size) * page_size
-        if _room(size, remote) > self._left[remote]:
-            raise UnsupportedError(f"{self._machine.name} has {self._left[remote]} bytes left, not {size}")
+        if size > self._left:
+            raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
         first = self._take_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
-        self._map(first, size >> at.PAGE_BITS, page_size, (populate, remote))
-        self._left[remote] -= _room(size, remote)
+        self._map(first, size >> at.PAGE_BITS, page_size, populate)
+        self._left -= size
         address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
         region = Region(address, size, page_size, self._machine.line_size_bytes)
         self._regions[address] = region
@@ -57,23 +53,15 @@ class MemoryMap:
         del self._regions[region.address]
         first = (region.address - at.BASE_ADDRESS) >> at.PAGE_BITS
         pages = region.size >> at.PAGE_BITS
-        remote = self.is_remote(region.address)
         self._forget(first, pages)
-        self._unmap(first, pages, region.page_size, remote)
+        self._unmap(first, pages, region.page_size)
         if region.address in self._linked:
             self._linked.remove(region.address)
             bits = int(self._arrays.c[at.C_PAGE_LINES_BITS])
             begin = int(self._arrays.c[at.C_LINKS])
             self._arrays.s[begin + (first << bits) : begin + (first + pages << bits)] = 0
-        self._left[remote] += _room(region.size, remote)
+        self._left += region.size
         self._give_back(first, pages)
-
-    def is_remote(self, address: int) -> bool:
-        """Whether the page at an address lies in another socket's memory."""
-        c = self._arrays.c
-        page = (address - at.BASE_ADDRESS) >> at.PAGE_BITS
-        frame = int(self._arrays.s[int(c[at.C_PAGE_TABLE]) + page]) >> at.FRAME_BITS
-        return 0 < int(c[at.C_REMOTE_LINE]) <= frame << int(c[at.C_PAGE_LINES_BITS])
 
     def link(self, region: Region, addresses: Ints) -> None:
         """Let each line point to the next address, the last to the first; all must lie in the region."""
@@ -102,41 +90,32 @@ class MemoryMap:
                 merged.append((begin, length))
         self._free = merged
 
-    def _scattered(self, page_size: int) -> bool:
-        return page_size == 1 << at.PAGE_BITS or not self._machine.memory.huge_pages_contiguous
+    def _frames(self, page_size: int) -> tuple[Frames, int]:
+        """What pages of this size lie in, and how many 4 KiB parts one piece of that has."""
+        if page_size == HUGE_PAGE and not self._machine.memory.huge_pages_splintered:
+            return self._arrays.huge_frames, PARTS
+        return self._arrays.small_frames, 1
 
-    def _map(self, first: int, pages: int, page_size: int, how: tuple[bool, bool]) -> None:
-        """`how`: whether pages are touched, and whether they lie in another socket's memory."""
+    def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
         c, s = self._arrays.c, self._arrays.s
-        populate, remote = how
-        if remote:
-            blocks = self._arrays.remote_frames.take(-(-pages // PARTS))
-            frames = (blocks[:, None] + np.arange(PARTS)).ravel()[:pages]
-        elif self._scattered(page_size):
-            frames = self._arrays.small_frames.take(pages)
-        else:
-            blocks = self._arrays.huge_frames.take(pages // PARTS)
-            frames = (blocks[:, None] + np.arange(PARTS)).ravel()
+        pieces, parts = self._frames(page_size)
+        frames = (pieces.take(pages // parts)[:, None] + np.arange(parts)).ravel()
         flags = at.MAPPED | (at.PRESENT if populate else 0)
         if page_size == HUGE_PAGE:
-            flags |= at.HUGE | (0 if self._machine.memory.huge_pages_splintered else at.HUGE_TLB)
+            flags |= at.HUGE | (at.HUGE_TLB if parts > 1 else 0)
         table = int(c[at.C_PAGE_TABLE])
         s[table + first : table + first + pages] = (frames << at.FRAME_BITS) | flags
         s[int(c[at.C_FRAME_TABLE]) + frames] = np.arange(first, first + pages) + 1
 
-    def _unmap(self, first: int, pages: int, page_size: int, remote: bool) -> None:
+    def _unmap(self, first: int, pages: int, page_size: int) -> None:
         c, s = self._arrays.c, self._arrays.s
         table = int(c[at.C_PAGE_TABLE])
         words = s[table + first : table + first + pages]
         frames = words >> at.FRAME_BITS
         s[int(c[at.C_FRAME_TABLE]) + frames] = 0
         words[:] = 0
-        if remote:
-            self._arrays.remote_frames.give_back(frames[::PARTS])
-        elif self._scattered(page_size):
-            self._arrays.small_frames.give_back(frames)
-        else:
-            self._arrays.huge_frames.give_back(frames[::PARTS])
+        pieces, parts = self._frames(page_size)
+        pieces.give_back(frames[::parts])
 
     def _forget(self, first: int, pages: int) -> None:
         c, s = self._arrays.c, self._arrays.s

@@ -20,8 +20,7 @@ from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import parse
-from setebench.sim.files.origins import Origin, field_name
-from setebench.sim.files.toml_lines import Path
+from setebench.sim.files.origins import Origin, Path, field_name
 from setebench.truth.twin import Twin, fields_of, said
 from setebench.truth.twin.readings import LONGEST_WHY
 from setebench.truth.verify.check import (

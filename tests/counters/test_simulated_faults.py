@@ -131,7 +131,7 @@ def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expect
 )
 def test_a_mistake_in_a_machine_file_gets_one_line(events: str, said: str) -> None:
     text = dump(spec.Machine(name="plain", levels=levels())) + f"\n[pmu.events]\n{events}\n"
-    with pytest.raises(UsageError, match=r"^mine\.toml:\d+: pmu\.events") as raised:
+    with pytest.raises(UsageError, match=r"^mine\.toml: pmu\.events") as raised:
         loader.parse(text, "mine.toml")
     assert said in str(raised.value) and "\n" not in str(raised.value)
 

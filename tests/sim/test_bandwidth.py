@@ -3,14 +3,12 @@ without."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from asked import findings
 from quiet_machines import LINE, MEMORY, quiet
 
-from setebench.machine import open_machine
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -53,21 +51,6 @@ def test_the_second_level_is_limited_by_its_fills_and_the_first_is_not(measured:
     filled = LINE / 4.0 * _per_ns()
     assert rate(measured, "bandwidth.l2.load.64.threads_1") == pytest.approx(filled, rel=0.05)
     assert rate(measured, "bandwidth.l1.load.64.threads_1") > 2 * filled
-
-
-FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
-"""Follows six instructions at once, fewer than an unrolled triad has."""
-
-
-@pytest.mark.parametrize(("prefetchers", "rolled"), [((FOLLOWING,), True), ((), False)], ids=["following", "none"])
-def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any, rolled: bool) -> None:
-    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
-    machine = quiet(memory=memory, prefetchers=prefetchers, **{**SMALL, "l3": None})
-    found = answers("bandwidth", machine, kernel=["triad"], threads="1", width=["64"], seconds=20.0)
-    in_memory, in_l1 = (found[f"bandwidth.{level}.triad.64.threads_1"] for level in ("memory", "l1"))
-    assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
-    assert (", rolled" in in_memory.method) == rolled
-    assert ", unrolled" in in_l1.method  # where the loop itself takes time
 
 
 @pytest.mark.parametrize("core", [{"cores": 3}, {"cores": 1, "threads_per_core": 2, "smt_extra_cycles": 4.0}])
@@ -124,11 +107,3 @@ def test_the_stream_table_is_of_memory_and_says_that_nothing_was_checked() -> No
     assert all("not checked" in finding.method for finding in found.values())
     added = rate(found, "bandwidth.memory.add.64.threads_1") * 4 / 3  # and the lines that are fetched to be overwritten
     assert 0.8 < added / (LINE / INTERVAL * _per_ns()) < 1.05
-
-
-@pytest.mark.parametrize("scenario", ["bandwidth", "stream"])
-def test_a_machine_without_streams_says_so(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "examples")
-    (finding,) = answers(scenario, open_machine("toy_machine:toy")).values()
-    assert finding.outcome is Outcome.UNAVAILABLE
-    assert finding.reason == "toy runs no streaming kernels"

@@ -1,4 +1,4 @@
-"""What lies behind private caches: third levels for victims; ways that are predicted, lines that go by themselves."""
+"""What lies behind private caches: third levels for victims; lines that go by themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, quiet, timed
+from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, cycles, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim import spec
@@ -34,50 +34,6 @@ def test_who_holds_a_line(inclusion: str, after_load: set[int], after_eviction: 
     assert cached_in(machine, region.address) == after_eviction
     assert cycles(machine, timed(LINE_BASE), first) == [L3]
     assert cached_in(machine, region.address) == after_hit
-
-
-# -- level 1 finds a line's way by a hash of its virtual page --------------------------------------------------------
-
-
-BITS, MORE = 8, 7
-SAME_TAG = PAGE * ((1 << BITS) | 1)
-"""Folding both halves of the page number gives the same tag as page 0's."""
-
-OTHER_TAG = PAGE
-
-
-def latencies(distance: int, times: int = 20, **level: Any) -> list[int]:
-    """Of loads that turn between two lines of a set, so far apart."""
-    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE, **level})
-    region = machine.allocate(2 * HUGE, HUGE)
-    turns = [region.address + (turn % 2) * distance for turn in range(times)]
-    return cycles(machine, timed(PAGE_BASE), {PAGE_BASE: turns})[2:]
-
-
-def test_lines_with_one_tag_mispredict_each_other() -> None:
-    assert set(latencies(SAME_TAG)) == {L1 + MORE}
-    assert set(latencies(OTHER_TAG)) == {L1}
-    assert set(latencies(SAME_TAG + LINE)) == {L1}, "another set"
-
-
-def test_tags_begin_above_the_bits_of_the_set() -> None:
-    """With 32 sets two lines of a page share one, and their tags differ in the lowest bit."""
-    half = 32 * LINE
-    assert set(latencies(half, sets=32)) == {L1}
-    assert set(latencies(half * ((1 << BITS) | 1), sets=32)) == {L1 + MORE}
-
-
-@pytest.mark.parametrize("level", [{"way_tag_bits": 0}, {"mispredicted_way_cycles": 0}])
-def test_without_prediction_nothing_is_mispredicted(level: dict[str, int]) -> None:
-    assert set(latencies(SAME_TAG, **level)) == {L1}
-
-
-def test_the_latest_used_line_is_found() -> None:
-    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE})
-    region = machine.allocate(2 * HUGE, HUGE)
-    near, far = region.address, region.address + SAME_TAG
-    turns = [near, far, far, far, near, near]
-    assert cycles(machine, timed(PAGE_BASE), {PAGE_BASE: turns})[2:] == [L1, L1, L1 + MORE, L1]
 
 
 # -- lines that leave private caches by themselves, because others need their entries of a directory -----------------

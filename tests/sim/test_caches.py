@@ -14,7 +14,6 @@ from quiet_machines import (
     LINE_BASE,
     MEMORY,
     PAGE,
-    PAGE_BASE,
     cycles,
     pages_of,
     quiet,
@@ -80,19 +79,6 @@ def test_misses_of_random_loads_are_the_textbooks(inclusion: str, span: int) -> 
     assert seen["l1_hits"] + seen["load_in_flight_hits"] == len(lines) - expected[0]
 
 
-def test_stores_allocate_and_write_back() -> None:
-    machine = quiet()
-    region = machine.allocate(HUGE, HUGE)
-    conflicting = region.address + np.arange(9) * 64 * LINE
-    machine.run(Probe().store(LINE_BASE), {LINE_BASE: conflicting[:1]})
-    assert counters(machine)["l1_misses"] == 1
-    machine.run(Probe().load(LINE_BASE), {LINE_BASE: conflicting})
-    seen = counters(machine)
-    assert seen["l1_hits"] + seen["load_in_flight_hits"] == 1  # the stored line
-    assert seen["l1_writebacks"] == 1  # pushed out by the ninth line of its set
-    assert seen["memory_writes"] == 0
-
-
 @pytest.mark.parametrize("replacement", ["tree_plru", "random"])
 def test_replacement(replacement: str) -> None:
     """Eight lines fill a set, a ninth pushes out the oldest under PLRU, otherwise a random one."""
@@ -148,15 +134,6 @@ def test_huge_pages_may_be_fiction(splintered: bool, expected: int) -> None:
     where = pages_of(region, 40) + np.arange(40) * LINE
     times = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 3)})[80:]
     assert set(times) == {L1 + expected}
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-def test_software_prefetch_and_page_faults(allowed: bool) -> None:
-    machine = quiet(software_prefetch=spec.SoftwarePrefetch(on_page_fault=allowed))
-    region = machine.allocate(PAGE, PAGE, populate=False)
-    machine.run(Probe().prefetch(PAGE_BASE).wait(3000).fence(), {PAGE_BASE: [region.address]})
-    time = cycles(machine, timed(PAGE_BASE), {PAGE_BASE: [region.address]})[0]
-    assert (time == L1) == allowed
 
 
 # -- TLBs of simulated machines --------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""The clock of simulated machines and what disturbs them: steal, co-runners, interrupts, clock frequencies in steps."""
+"""The clock of simulated machines and what disturbs it: drift, interrupts, a recording."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, LINE, LINE_BASE, PAGE, cycles, levels, quiet, timed
+from quiet_machines import L1, LINE_BASE, PAGE, levels, quiet
 
 from setebench.probe import Probe
 from setebench.sim import spec
@@ -51,52 +51,6 @@ def test_interrupts_come_at_their_rate_and_disturb_the_caches() -> None:
     assert counters(machine)["l1_misses"] > before
 
 
-# -- what the system around does -------------------------------------------------------------------------------------
-
-
-MOMENT = 100_000
-"""Cycles of one sample here."""
-
-
-def samples(machine: SimulatedMachine, count: int) -> np.ndarray:
-    probe = Probe().start(dither=False).wait(MOMENT).stop()
-    return np.array(cycles(machine, probe, count))
-
-
-def test_steal_comes_in_episodes_and_takes_long() -> None:
-    noise = spec.Noise(
-        steal_interval_cycles=5e5, steal_cycles=2e6, episode_interval_cycles=2e8, episode_cycles=3e7, steal_lines=0
-    )
-    taken = samples(quiet(noise=noise), 12_000) - MOMENT
-    stolen = np.flatnonzero(taken > 100)
-    assert len(stolen) > 20
-    assert taken[stolen].min() > 0.99e6 and taken[stolen].max() < 6.1e6, "one half to one and a half, two at most"
-    between = np.diff(stolen)
-    assert np.median(between) <= 12, "every 5 samples within an episode"
-    assert between.max() > 200, "and none for long"
-    always = samples(quiet(noise=spec.Noise(steal_interval_cycles=5e5, steal_cycles=2e6)), 2000) - MOMENT
-    assert np.diff(np.flatnonzero(always > 100)).max() < 60
-
-
-@pytest.mark.parametrize("interval", [0.0, 200.0])
-def test_a_co_runner_brings_lines(interval: float) -> None:
-    noise = spec.Noise(
-        co_runner_interval_cycles=1.0,
-        co_runner_cycles=1e12,
-        co_runner_entries=0,
-        co_runner_issue_share=0.0,
-        co_runner_line_interval_cycles=interval,
-    )
-    machine = quiet(noise=noise)
-    region = machine.allocate(HUGE, HUGE)
-    where = region.address + np.arange(64) * LINE
-    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
-    # 16 lines every 3,200 cycles: in 300,000 three times what the first cache holds
-    machine.run(Probe().wait(1000), 300)
-    left = cycles(machine, timed(LINE_BASE), {LINE_BASE: where}).count(L1)
-    assert left == 64 if interval == 0 else left < 20
-
-
 # -- a recording that the clock replays ------------------------------------------------------------------------------
 
 SHORT = 3000
@@ -124,15 +78,6 @@ def test_the_recorded_pace_wanders_and_keeps_its_median() -> None:
         away = {n: np.abs(each[n:] / each[:-n] - 1) for n in (1, 60_000)}
         assert np.median(away[1]) < 0.002 < 0.005 < np.median(away[60_000])
         assert 0.05 < np.mean(np.abs(each - np.median(each)) > 0.03) < 0.9
-
-
-def test_recorded_gaps_are_within_samples_and_between_them_as_long_as_they_were() -> None:
-    machine, samples = replaying(3), 200_000
-    ticks = machine.run(Probe().start(dither=False).wait(SHORT).stop(), samples)[:, 0] / 2.1e3  # microseconds
-    late = ticks[ticks > 1.5 * np.median(ticks)]
-    seconds = ticks.sum() * 1e-6
-    assert 2000 < len(late) / seconds < 8000, "2,500 slow samples a second, and gaps that lay between samples"
-    assert 2 < np.median(late) < 6 and late.max() > 50
 
 
 @pytest.mark.parametrize("name", ["drift", "recorded", ""])

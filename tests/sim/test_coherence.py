@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from quiet_machines import L1, LINE_BASE, MEMORY, PAGE, cycles, quiet, timed
+from quiet_machines import L1, LINE_BASE, PAGE, cycles, quiet, timed
 
 from setebench.machine import Region
 from setebench.probe import Probe
@@ -16,7 +16,6 @@ RULES = spec.Coherence(
     exclusive_cycles=110,
     shared_cycles=90,
     invalidate_cycles=60,
-    invalidate_per_sharer_cycles=4,
     distance_cycles=DISTANCES,
 )
 
@@ -50,7 +49,7 @@ def timed_store() -> Probe:
     return Probe().fence().start(dither=False).store(LINE_BASE).fence().stop()
 
 
-@pytest.mark.parametrize(("holders", "cost"), [(0, 0), (1, 60), (2, 64)])
+@pytest.mark.parametrize(("holders", "cost"), [(0, 0), (1, 60), (2, 60)])
 def test_a_store_after_a_shared_or_an_exclusive_prefetch(holders: int, cost: int) -> None:
     machine, region = three_cores()
     for hint, extra in (("t0", cost), ("w", 0)):
@@ -63,15 +62,6 @@ def test_a_store_after_a_shared_or_an_exclusive_prefetch(holders: int, cost: int
         if holders:
             time = cycles(machine, timed(LINE_BASE), where, cpu=1)[0]
             assert time == 120 + DISTANCES[1][0]  # the store took it away
-
-
-def test_a_flush_takes_a_line_from_every_core() -> None:
-    machine, region = three_cores()
-    where = {LINE_BASE: [region.address]}
-    for cpu in range(3):
-        machine.run(Probe().load(LINE_BASE).fence(), where, cpu=cpu)
-    machine.run(Probe().flush(LINE_BASE).fence(), where, cpu=2)
-    assert cycles(machine, timed(LINE_BASE), where, cpu=0) == [MEMORY]
 
 
 def test_barriers_order_what_cores_do() -> None:

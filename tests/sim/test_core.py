@@ -86,12 +86,6 @@ def test_prefetches_stall_or_drop_when_entries_run_out(stalls: bool) -> None:
     assert took(machine, f"load page; fence; {far_lines(6, 'prefetch')}; {sixth}") == [L1 if stalls else MEMORY]
 
 
-@pytest.mark.parametrize("elapsed", [1, 100, 250])
-def test_a_load_of_a_line_in_flight_waits_for_the_rest(elapsed: int) -> None:
-    text = f"flush page; fence; prefetch page; fence l; wait {elapsed}; fence l; start dither=no; load page; stop"
-    assert took(quiet(), text, PAGE)[0] == pytest.approx(MEMORY - elapsed, abs=2)
-
-
 @pytest.mark.parametrize(
     ("second", "low", "high"),
     [
@@ -126,12 +120,6 @@ def test_blocking_loads(out_of_order: bool) -> None:
         assert misses_time(quiet(core=core), 3) == pytest.approx(expected, abs=12)
 
 
-@pytest.mark.parametrize(("fence", "low", "high"), [("m", 90, 100), ("l", 0, 10), ("s", 0, 10)])
-def test_a_full_fence_waits_for_flushes_and_a_load_fence_does_not(fence: str, low: int, high: int) -> None:
-    machine = quiet(core=spec.Core(flush_cycles=90))
-    assert low <= took(machine, f"{WARM}flush page; fence {fence}; stop", PAGE)[0] <= high
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_smt_threads_share_entries(shared: bool) -> None:
     machine = quiet(core=spec.Core(threads_per_core=2), l1={"mshr_entries": 8, "mshr_shared_by_smt": shared})
@@ -158,15 +146,3 @@ def test_smt_threads_share_entries(shared: bool) -> None:
 def test_memory_gives_a_line_per_interval(memory: dict[str, Any], low: int, high: int) -> None:
     machine = quiet(memory=spec.Memory(**memory), l1={"mshr_entries": 0}, l2={"mshr_entries": 0})
     assert low <= misses_time(machine, 20) <= high
-
-
-# -- further resources ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("out_of_order", [True, False])
-def test_in_order_nothing_starts_before_what_comes_first(out_of_order: bool) -> None:
-    """A miss, a hit that needs its value, and a miss that needs nothing."""
-    machine = quiet(core=spec.Core(out_of_order=out_of_order))
-    rounds = 1 if out_of_order else 2
-    (time,) = took(machine, f"{WARM}load page+40l; load page after=-1; load page+99l; stop")
-    assert rounds * MEMORY <= time < rounds * MEMORY + SLACK

@@ -3,7 +3,6 @@ which the last is small."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import cache
 
 import pytest
@@ -12,11 +11,8 @@ from small_presets import small_file
 
 from setebench import campaign
 from setebench.compare import Agreement, compare
-from setebench.experiments.levels import find_levels
 from setebench.judge import Judgement, Verdict
-from setebench.machine import open_machine
 from setebench.results import Document
-from setebench.scenario import Context
 
 pytestmark = pytest.mark.long(20)
 
@@ -60,13 +56,3 @@ def test_another_run_agrees() -> None:
 def test_inference_is_repeated_without_the_machine() -> None:
     document = _run(1)
     assert campaign.infer(document).findings == document.findings
-
-
-def test_levels_are_found_once() -> None:
-    with closing(open_machine(f"sim:{small_file('plain')}")) as machine:
-        first = Context(machine=machine, fast=True)
-        levels = find_levels(first)
-    # no run on a machine that is closed by now
-    second = Context(machine=machine, fast=True, calibration=first.calibration)
-    assert find_levels(second) == levels
-    assert second.evidence["sweep"] == first.evidence["sweep"]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from setebench.cli.main import setebench
 from setebench.errors import UsageError
@@ -54,21 +50,10 @@ def test_a_shipped_machine_survives_being_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_file_leaves_nothing_to_defaults_and_names_its_sources(name: str) -> None:
-    text = loader.shipped_text(name)
-    written = _keys(tomllib.loads(text))
-    assert _keys(tomllib.loads(dump(loader.load(name)))) - written <= {("prefetchers",)}
-    for line in text.splitlines():
+def test_a_shipped_file_names_the_source_of_every_value(name: str) -> None:
+    for line in loader.shipped_text(name).splitlines():
         if " = " in line and not line.startswith(("name", "description", "#")):
             assert re.search(r"\S  # \S", line), line
-
-
-def _keys(node: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    found = {path} if path else set()
-    for key, inner in items:
-        found |= _keys(inner, (*path, key)) if isinstance(inner, dict | list) else {(*path, key)}
-    return found
 
 
 # -- names and paths ---------------------------------------------------------------------------------------------------
@@ -111,7 +96,7 @@ def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
-    ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32; allowed: whole number from 1 to 32"),
+    ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32"),
     ("ways = 4", "way = 4", "levels[0].way: Object contains unknown field `way`"),
     ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 needs"),
     ("sets = 256", "sets = 16", "levels[1].sets: 128 lines are not more than the 256 of level 1"),
@@ -122,7 +107,7 @@ MISTAKES = [
     (
         'inclusion = "inclusive"',
         'inclusion = "both"',
-        "levels[1].inclusion: Invalid enum value 'both'; allowed:",
+        "levels[1].inclusion: Invalid enum value 'both'",
     ),
     ('kind = "stream"', 'kind = "streamer"', "prefetchers[0].kind: Invalid value 'streamer'"),
     ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
@@ -137,65 +122,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("old", "new", "said"), MISTAKES)
-def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str) -> None:
+def test_a_mistake_is_named_with_its_field(old: str, new: str, said: str) -> None:
     assert old in TINY
-    text = TINY.replace(old, new, 1)
-    message = refused(text)
-    place, _, rest = message.partition(": ")
-    assert rest.startswith(said)
-    line = text.splitlines()[int(place.removeprefix("m.toml:")) - 1]
-    named = said.partition(":")[0] if ":" in said else ""
-    field = named.rpartition(".")[2].partition("[")[0]
-    enclosing = named.rpartition(".")[0].partition("[")[0].rpartition(".")[2]
-    assert field in line or line in (f"[{enclosing}]", f"[[{enclosing}]]")
-
-
-# -- nothing but one line, whatever the file holds ---------------------------------------------------------------------
-
-VALUES = st.one_of(
-    st.integers().map(str),
-    st.floats().map(repr),
-    st.sampled_from(
-        ["true", "nan", "-inf", '"l2"', '""', "[]", "[[]]", "{}", "{a = 1}", "[1, 2]", "1979-05-27", "00:00:00", "0x7f"]
-    ),
-    st.text(max_size=8),
-)
-
-
-@st.composite
-def mutated_files(draw: st.DrawFn) -> str:
-    lines = draw(st.sampled_from(SOURCES)).splitlines()
-    for _ in range(draw(st.integers(1, 4))):
-        index = draw(st.integers(0, len(lines) - 1))
-        lines[index] = draw(_mutations(lines[index], lines))
-    return "\n".join(lines)
-
-
-def _mutations(line: str, lines: list[str]) -> st.SearchStrategy[str]:
-    key = line.partition("=")[0]
-    return st.one_of(
-        VALUES.map(lambda value: f"{key}= {value}"),
-        st.just(""),
-        st.sampled_from(lines),
-        st.text(max_size=20),
-        st.integers(0, len(line)).map(lambda cut: line[:cut]),
-        st.sampled_from(lines).map(lambda other: f"{line}\n{other}"),
-    )
-
-
-SOURCES = [TINY, dump(loader.load("plain")), dump(loader.load("zen-like")), dump(random_machine(1))]
-
-
-@settings(max_examples=150, deadline=None)
-@given(mutated_files())
-def test_a_damaged_file_is_a_machine_or_one_line(text: str) -> None:
-    try:
-        machine = loader.parse(text, "m.toml")
-    except UsageError as error:
-        assert str(error).startswith("m.toml")
-        assert str(error).isprintable()
-    else:
-        assert loader.parse(dump(machine), "again") == machine
+    assert refused(TINY.replace(old, new, 1)).startswith(f"m.toml: {said}")
 
 
 # -- templates, docs, limits -------------------------------------------------------------------------------------------
@@ -210,23 +139,13 @@ def test_the_template_loads_as_it_is_and_with_each_example() -> None:
     uncommented = re.sub(r"(?m)^#(?! )", "", examples.partition("\n")[2])
     full = loader.parse(head.replace("prefetchers = []\n", "") + uncommented, "mine")
     assert full.prefetchers == tuple(example(table) for table in PREFETCHERS)
-    assert full.remote_memory == spec.RemoteMemory() and full.pmu is not None and full.pmu.events["l1d_fill"]
+    assert full.pmu is not None and full.pmu.events["l1d_fill"]
 
 
-def test_a_file_that_names_a_co_runner_as_older_versions_did_is_the_same_machine() -> None:
-    text = dump(loader.load("random:5"))
-    assert "co_runner_cycles" in text
-    assert loader.parse(text.replace("co_runner_", "tenant_"), "old") == loader.parse(text, "new")
-
-
-def test_what_an_older_version_simulated_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    plain = dump(loader.load("plain"))
-    old = plain.replace("ports = 2", "ports = 2\nallocated_ways = 0\ndirectory_sets = 64", 1)
-    unused = plain.replace("ports = 2", "ports = 2\nallocated_ways = 0", 1)
-    assert loader.parse(unused, "m.toml") == loader.load("plain")
-    assert capsys.readouterr().err == "", "it did nothing"
-    assert loader.parse(old, "m.toml") == loader.load("plain")
-    assert capsys.readouterr().err == "m.toml: ignored, not simulated since 0.2: directory_sets = 64\n"
+def test_a_field_of_an_earlier_version_is_refused() -> None:
+    assert refused(TINY.replace("ways = 4", "ways = 4\nway_tag_bits = 8", 1)) == (
+        "m.toml: levels[0].way_tag_bits: Object contains unknown field `way_tag_bits`"
+    )
 
 
 def test_the_template_explains_every_field() -> None:

@@ -79,12 +79,3 @@ def test_a_short_load_queue_hides_both_levels() -> None:
         assert (reported[name].value, reported[name].outcome) == (core.load_queue, Outcome.AT_LEAST)
         assert "hidden by what lies before level 1" in (reported[name].reason or "")
     assert (reported["mshr.l1.prefetch"].value, reported["mshr.l1.prefetch"].outcome) == (10, Outcome.MEASURED)
-
-
-def test_a_second_level_of_few_ways_keeps_the_line_behind_fewer_evictors() -> None:
-    """As many as clear any first level would take the line out of this second level as well."""
-    plain = small("plain")
-    levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
-    opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
-    demand = findings("mshr", Context(machine=opened, fast=True, options={"level": "L1"}))["mshr.l1.demand"]
-    assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
-import msgspec
 import pytest
 from quiet_machines import PAGE_BASE, fetched, quiet
 from setebench.scenarios.prefetcher_map import SCENARIO
-from setebench.scenarios.prefetcher_map.confirm import Tried, with_switches
 from setebench.scenarios.prefetcher_map.findings import CURVES
 from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
@@ -43,13 +41,6 @@ class Altered:
     def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
         self.asked.append(tuple(names))
         return self._machine.prefetchers_off(names, cpus)
-
-
-class OtherLevels(Altered):
-    """Its switches say the other level than that of the prefetchers that they turn off."""
-
-    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
-        return tuple(msgspec.structs.replace(each, level=3 - each.level) for each in super().prefetcher_switches())
 
 
 class WithoutEffect(Altered):
@@ -93,18 +84,6 @@ def test_a_switch_turns_off_what_it_names_and_nothing_after_it() -> None:
         assert both == of_the_other_core == fetched(machine, run, lines) == pairs | stream
 
 
-def test_the_switches_show_nothing_of_the_prefetchers() -> None:
-    with (
-        closing(quiet(core=SWITCHED, **SHAPE)) as bare,
-        closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as streaming,
-        closing(quiet(prefetchers=(L2_STREAM,), **SHAPE)) as without,
-    ):
-        assert bare.prefetcher_switches() == streaming.prefetcher_switches()
-        assert without.prefetcher_switches() == ()
-        with pytest.raises(UnsupportedError, match="no prefetcher switch 'L2 stream'"):
-            without.prefetchers_off(["L2 stream"], [0]).__enter__()
-
-
 def test_every_prefetcher_is_confirmed_by_its_own_switch() -> None:
     with closing(quiet(prefetchers=(L1_STRIDE, L2_STREAM, PAIR), core=SWITCHED, **SHAPE)) as machine:
         found, evidence = surveyed(machine)
@@ -126,52 +105,8 @@ def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() ->
     assert found["prefetcher.l2.pair.present"].method == CURVES
 
 
-def test_what_another_levels_switch_removes_is_open() -> None:
-    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
-        found, _ = surveyed(OtherLevels(machine))
-    present = found["prefetcher.l2.pair.present"]
-    assert (present.outcome, present.value) == (Outcome.UNRESOLVED, None)
-    assert present.reason is not None
-    assert "switching L2 pair off removes it" in present.reason
-    assert not [name for name in found if name.startswith("prefetcher.l2.pair.") and not name.endswith("present")]
-
-
 def test_a_refusal_leaves_the_findings_and_says_why() -> None:
     with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
         found, evidence = surveyed(Refusing(machine))
     assert found["prefetcher.l2.pair.present"].value is True
     assert evidence["prefetcher_switches"] == {"reason": "prefetchers can't be switched off: a reason"}
-
-
-# -- what follows from what was gone ---------------------------------------------------------------------------------
-
-FINDINGS = (
-    Finding(parameter="prefetcher.l2.stream.present", value=True, unit="bool", method="a run"),
-    Finding(parameter="prefetcher.l2.stream.degree", value=4, unit="lines", method="hits"),
-)
-INNER, OUTER = PrefetcherSwitch(name="inner", level=1), PrefetcherSwitch(name="outer", level=2)
-NAMELESS = PrefetcherSwitch(name="nameless")
-
-
-def tried(alone: list[bool | None], together: bool | None, switches: tuple[PrefetcherSwitch, ...]) -> Tried:
-    return Tried(switches, tuple({"l2.stream": gone} for gone in alone), {"l2.stream": together, "l2.pair": True})
-
-
-@pytest.mark.parametrize(
-    ("alone", "together", "method"),
-    [
-        ([False, True], True, "a run; confirmed: switching outer off removes it"),
-        ([True, True], True, "a run; confirmed: switching inner or outer off removes it"),
-        ([False, False], True, "a run; switching all prefetchers off removes it, no switch alone does"),
-        ([False, False], False, "a run; no switch removes it"),
-        ([None, None], None, "a run"),
-    ],
-)
-def test_what_was_gone_says_what_is_reported(alone: list[bool | None], together: bool | None, method: str) -> None:
-    first, second = with_switches(FINDINGS, tried(alone, together, (INNER, OUTER)))
-    assert (first.method, first.value, second.value) == (method, True, 4)
-
-
-def test_a_switch_without_a_level_fits_any() -> None:
-    first = with_switches(FINDINGS, tried([True], True, (NAMELESS,)))[0]
-    assert first.method == "a run; confirmed: switching nameless off removes it"

@@ -106,7 +106,7 @@ def test_of_those_that_hide_each_other_nothing_is_reported_wrong(prefetchers: tu
 
 
 def test_noise_makes_no_wrong_answer() -> None:
-    noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
+    noise = spec.Noise(interrupt_interval_cycles=2e6)
     judgements = judged(L2_STREAM, PAIR, noise=noise)
     assert of(judgements, Verdict.WRONG) == set()
     assert {"l2.stream.present", "l2.pair.present"} <= of(judgements, Verdict.RIGHT)

@@ -168,7 +168,7 @@ def test_smt_threads_may_train_one_stream(shared: bool) -> None:
     assert (cycles(machine, timed(PAGE_BASE + 24 * LINE), where, cpu=0)[0] < MEMORY) == shared
 
 
-# -- the field for software prefetches that put a streamer to silence, alone -----------------------------------------
+# -- software prefetches that put a streamer to silence ----------------------------------------------------------------
 
 
 STREAMER = spec.Streamer(level=2, trained_by=("load", "store"), trigger=3, degree=4, max_distance=16, streams=16)

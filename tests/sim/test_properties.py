@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 import typing
 
 import numpy as np
@@ -126,19 +125,3 @@ def test_more_of_a_resource_is_never_slower(name: str, sizes: tuple[int, int], p
     poor.close()
     rich.close()
     assert (fast <= slow + 1).all()  # a tick: times have fractions, the clock has not
-
-
-def test_memory_does_not_grow_with_the_length_of_a_run() -> None:
-    machine = quiet(prefetchers=(spec.Streamer(level=2), spec.Region(level=1, fills="l1")))
-    region = machine.allocate(4 * HUGE, PAGE)
-    steps = np.random.default_rng(5).permutation(4 * HUGE // LINE) * LINE
-    machine.link(region, region.address + steps)
-    tracemalloc.start()
-    grown = []
-    for length in (1_000, 1_000, 300_000):  # the first loads what is loaded once
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        machine.run(Probe().start().chase(PAGE_BASE, length).stop(), {PAGE_BASE: [region.address]})
-        grown.append(tracemalloc.get_traced_memory()[1] - before)
-    tracemalloc.stop()
-    assert grown[2] < grown[1] + 4096  # a word per step would be 2.4 MB

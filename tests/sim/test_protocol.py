@@ -1,5 +1,4 @@
-"""Simulated machines as machines: the protocol, errors, memory near and remote, what a scenario can reach,
-repeatability."""
+"""Simulated machines as machines: the protocol, errors, what a scenario can reach, repeatability."""
 
 from __future__ import annotations
 
@@ -8,18 +7,16 @@ import subprocess
 import sys
 import types
 
-import msgspec
 import numpy as np
 import pytest
 from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, quiet
 
-from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
-from setebench.machine import BindsMemory, Machine, Region
+from setebench.errors import ProbeFault, UnsupportedError, UsageError
+from setebench.machine import Machine
 from setebench.probe import Base, Probe
 from setebench.sim import spec
-from setebench.sim.files.loader import load
 from setebench.sim.inspect import spec_of
-from setebench.sim.machine import SimulatedMachine, open_machine_file, simulation
+from setebench.sim.machine import simulation
 from setebench.sim.memory_map import MemoryMap
 
 
@@ -96,16 +93,6 @@ def test_variants_that_a_machine_lacks() -> None:
         machine.allocate(1 << 30, 1 << 30)
 
 
-def test_a_machine_that_nobody_holds_any_more_is_forgotten() -> None:
-    machine = quiet()
-    number = machine._number
-    assert simulation(number)
-    del machine
-    gc.collect()
-    with pytest.raises(SetebenchError, match="closed"):
-        simulation(number)
-
-
 def test_the_kernel_loads_from_its_file() -> None:
     """A second process compiles nothing, which it would say."""
     quiet()
@@ -132,47 +119,3 @@ def test_a_chase_through_far_pages_of_many_gigabytes() -> None:
     machine.run(Probe().chase(RING, 1200), {RING: ring[:1]})
     machine.release(region)
     assert machine.allocate(32 << 30, HUGE, populate=False).size == 32 << 30
-
-
-# -- another socket's memory -----------------------------------------------------------------------------------------
-
-
-FURTHER = 150.0
-TARGET = Base("target")
-PAGES = 32
-ROLES = ("mem_read", "remote_read", "link_flit")
-
-
-def _machine(**remote: float) -> SimulatedMachine:
-    memory = spec.RemoteMemory(bytes=1 << 23, further_cycles=FURTHER, **remote)
-    return open_machine_file(msgspec.structs.replace(load("plain"), remote_memory=memory, pmu=spec.Pmu()), 5)
-
-
-def _regions(machine: SimulatedMachine) -> tuple[Region, Region]:
-    near, remote = machine.allocate(PAGES * 4096, 4096), machine.allocate_on(PAGES * 4096, 4096, 1)
-    touch = Probe().repeat(PAGES, Probe().store(TARGET), advance=4096).fence()
-    for region in (near, remote):
-        machine.run(touch, {TARGET: [region.address]})
-    return near, remote
-
-
-def test_pages_lie_where_they_were_bound() -> None:
-    machine = _machine()
-    near, remote = _regions(machine)
-    assert isinstance(machine, BindsMemory)
-    assert {machine.node_of(near, page * 4096) for page in range(PAGES)} == {0}
-    assert {machine.node_of(remote, page * 4096) for page in range(PAGES)} == {1}
-    assert [node.number for node in machine.facts.nodes] == [0, 1]
-
-
-def test_remote_lines_take_longer_and_are_counted_line_by_line() -> None:
-    machine = _machine()
-    ticks, counts = [], []
-    for region in _regions(machine):
-        lines = region.address + np.arange(PAGES) * 4096 + 640
-        probe = Probe().flush(TARGET).fence().start().load(TARGET).stop()
-        with machine.count_events(ROLES) as counting:
-            ticks.append(machine.run(probe, {TARGET: lines}).mean())
-            counts.append([count.value for count in counting.read().values()])
-    assert counts == [[PAGES, 0, 0], [PAGES, PAGES, 8 * PAGES]]
-    assert ticks[1] - ticks[0] == pytest.approx(FURTHER, rel=0.05)

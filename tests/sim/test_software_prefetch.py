@@ -84,9 +84,3 @@ def test_special_machines_are_distinguished_from_plain_ones() -> None:
         found = _reported(machine)[0]
         assert {name: found[f"software_prefetch.{name}"] for name in answers} == answers, machine
     assert [_reported("in order")[0][f"blocking.{kind}"] for kind in ("load", "store")] == ["blocking"] * 2
-
-
-def test_what_a_machine_lacks_is_unavailable_with_the_reason() -> None:
-    findings = {finding.parameter: finding for finding in _findings("in order")}
-    assert "no prefetch hint w" in (findings["software_prefetch.fills.w"].reason or "")
-    assert "one core" in (findings["software_prefetch.store_after.shared"].reason or "")

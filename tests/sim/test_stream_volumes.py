@@ -70,10 +70,6 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     machine.release(region)
 
 
-FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
-"""Follows six instructions at once: those of a rolled triad, but not those of an unrolled one."""
-
-
 def test_memory_gives_no_more_than_its_interval_allows() -> None:
     interval = 12.0
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
@@ -99,16 +95,6 @@ def test_a_page_that_is_not_there_stops_the_stream_at_its_first_byte(machine: Si
 @pytest.fixture(scope="module")
 def two_cores() -> SimulatedMachine:
     return quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=4.0), core=spec.Core(cores=2))
-
-
-@pytest.mark.parametrize("writes", [0, 1, 2])
-def test_every_line_is_read_and_every_stored_one_goes_back(two_cores: SimulatedMachine, writes: int) -> None:
-    before = counters(two_cores)
-    measured(two_cores, Step(1, 0, writes))
-    moved = {name: after - before[name] for name, after in counters(two_cores).items()}
-    assert moved["memory_reads"] > 1000
-    # the chase reads besides, and the last lines are still on their way
-    assert 0.75 * writes / STREAMS <= moved["memory_writes"] / moved["memory_reads"] <= writes / STREAMS
 
 
 def test_writes_move_more_bytes_than_reads_at_the_same_delay(two_cores: SimulatedMachine) -> None:

@@ -9,8 +9,6 @@ from quiet_machines import L1, L2, L3, MEMORY, quiet
 from setebench.scenarios.hierarchy.cores import (
     Read,
     chase_together,
-    cpu_pairs,
-    further_cpu,
     read_lines,
     transfer_finding,
     transfer_findings,
@@ -51,20 +49,6 @@ def test_two_cpus_on_one_core_are_counted_and_left_out() -> None:
     assert "3 rounds" in found.method and "shared one core in 31% of the time" in found.method
     always = transfer_finding("0-1.modified", [Read(NAN, NAN, 1.0)] * 6)
     assert always.outcome is Outcome.UNRESOLVED and "on two cores" in str(always.reason)
-
-
-def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:
-    """The nearest holder delivers, so a nearer one would be measured in the owner's place."""
-    cycles = {(0, 1): 100.0, (0, 2): 120.0, (0, 3): 140.0}
-    assert [further_cpu(cycles, 0, owner) for owner in (1, 2, 3)] == [3, 3, None]
-    assert further_cpu({(0, 1): 100.0}, 0, 1) is None
-
-
-def test_the_first_pairs_are_spread_over_the_cores() -> None:
-    machine = quiet(core=spec.Core(cores=16))
-    pairs = cpu_pairs(Context(machine=machine, cpu=5))
-    assert len(set(pairs)) == 16 * 15 and {reader for reader, _ in pairs[:15]} == {5}
-    assert {owner // 4 for _, owner in pairs[:4]} == {0, 1, 2, 3}
 
 
 def test_both_threads_of_a_core_are_slower_by_what_the_file_says() -> None:

@@ -227,17 +227,6 @@ def test_misses_in_flight_follow_from_the_narrowest_queue() -> None:
     assert unlimited["mshr.l2.demand"].value == 16
 
 
-def test_reading_from_other_cores() -> None:
-    distances = {"distance_cycles": ((0.0, 5.0), (7.0, 0.0))}
-    found = changed(coherence=distances)
-    assert found["latency.core_to_core.0-1.modified"] == 105
-    assert found["latency.core_to_core.1-0.exclusive"] == 107
-    assert found["latency.core_to_core.0-1.shared"] == 44  # the inclusive level 3
-    assert changed(coherence={"shared_cycles": 70.0, **distances})["latency.core_to_core.1-0.shared"] == 77
-    alone = changed(core={"cores": 1})
-    assert not [name for name in alone if "core_to_core" in name or "store_after" in name]
-
-
 def test_the_command_prints_a_document_that_reads_back(tmp_path: Path) -> None:
     result = CliRunner().invoke(setebench, ["sim", "truth", "random:1", "--format", "json"])
     assert result.exit_code == 0

@@ -6,17 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from asked import findings
-from quiet_machines import quiet
 from small_presets import small
 
-from setebench.experiments.alone import Alone
-from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
-from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 
 pytestmark = pytest.mark.long(7)
@@ -52,31 +47,3 @@ def test_one_who_stays_leaves_bounds() -> None:
         value = found[name].value
         assert found[name].outcome is not Outcome.MEASURED
         assert value is None or (isinstance(value, int) and ENTRIES - HELD <= value <= ENTRIES)
-
-
-@pytest.mark.parametrize("line_interval", [0.0, 2000.0])
-def test_one_who_brings_lines_leaves_as_one_who_brings_none(line_interval: float) -> None:
-    """Also while the core waits, which is how one who measures gets rid of it."""
-    noise = {"co_runner_interval_cycles": 4e7, "co_runner_cycles": 4e7, "co_runner_line_interval_cycles": line_interval}
-    machine = quiet(noise=spec.Noise(**noise))
-    probe = Probe().wait(5_000_000).start().nop(NOPS).stop()
-    paces = machine.run(probe, 600)[:, 0]
-    beside = (paces > (paces.min() + paces.max()) / 2).mean()
-    assert 0.3 < beside < 0.7
-
-
-def test_work_is_done_again_where_other_came_meanwhile() -> None:
-    """Work that sees it, as it takes issue slots, seldom does so when it is run this way."""
-    opened = quiet(noise=spec.Noise(co_runner_interval_cycles=1e7, co_runner_cycles=2e7))
-    nops = Probe().start(dither=False).nop(NOPS).stop()
-    free_ticks = int(opened.run(nops, 1).item())  # nobody has come yet
-
-    def meets_it() -> bool:
-        opened.run(Probe().wait(1_000_000), 1)
-        return int(opened.run(nops, 1).item()) > 1.2 * free_ticks
-
-    alone = Alone(Context(machine=opened, fast=True))
-    plain, chosen = ([how() for _ in range(400)] for how in (meets_it, lambda: alone.run(meets_it)))
-    opened.close()
-    assert np.mean(plain) > 0.4 and np.mean(chosen) < 0.02
-    assert alone.co_runner_fraction < 0.02

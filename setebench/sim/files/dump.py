@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.spec.fields import PREFETCHERS, Field, TableType, allowed, kind_of, table_fields
+from setebench.sim.files.origins import Path
+from setebench.sim.spec.fields import PREFETCHERS, TableType, allowed, kind_of, table_fields
 
 WIDTH = 118
 HEAD = """\
@@ -19,24 +20,27 @@ HEAD = """\
 # docs/machine-files.md.
 
 """
+Remark = Callable[[Path], str]
+"""What to say in a comment above a table or a field; nothing for most."""
 
 
-def dump(machine: spec.Machine) -> str:
+def dump(machine: spec.Machine, remark: Remark = lambda _: "") -> str:
     """`machine` as TOML text with every field, defaults included, which `loader.parse` makes an equal machine of."""
-    return "\n".join(_table(machine, "", None)).strip() + "\n"
+    return "\n".join(_table(machine, (), remark)).strip() + "\n"
 
 
 def template(machine: spec.Machine, name: str) -> str:
-    """A commented machine file to start from: `machine` under a new name, and examples of every prefetcher, of another
-    memory node and of a PMU. Every field of every table is explained in it."""
+    """A commented machine file to start from: `machine` under a new name, and examples of every prefetcher and of a
+    PMU. Every field of every table is explained where it comes first."""
     renamed = msgspec.structs.replace(machine, name=name, description="describe your machine here")
-    explained: set[TableType] = set()
-    lines = [HEAD + "\n".join(_table(renamed, "", explained)).strip(), ""]
-    lines.append("# What a machine may have as well, hardware prefetchers among it: take the comment signs away.")
     fault = spec.Pmu(events={"l1d_fill": (spec.Fault(kind="scaled", amount=2.0),)})
-    kinds = [("prefetchers", example(kind)) for kind in PREFETCHERS]
-    for path, value in [("remote_memory", spec.RemoteMemory()), ("pmu", fault), *kinds]:
-        lines += [f"#{line}" for line in _table(value, path, explained)]
+    explained: set[TableType] = set()
+    said = _explained(renamed, (), explained)
+    lines = [HEAD + dump(renamed, _remarks(said))]
+    lines.append("# What a machine may have as well, hardware prefetchers among it: take the comment signs away.")
+    for path, value in [(("pmu",), fault), *((("prefetchers", 0), example(kind)) for kind in PREFETCHERS)]:
+        remarks = _remarks(said, _explained(value, path, explained))
+        lines += [f"#{line}" for line in _table(value, path, remarks)]
     return "\n".join(lines) + "\n"
 
 
@@ -47,56 +51,52 @@ def example(table: TableType) -> Any:
     return table(level=level, fills=f"l{level}")
 
 
-def _table(value: Any, path: str, explained: set[TableType] | None, header: str = "[{}]") -> Iterator[str]:
-    """The lines of one table: header, plain fields, then the tables inside it, as TOML wants it. Kinds of table that
-    are not in `explained` yet are explained where it is given."""
-    table = type(value)
-    fields = table_fields(table) if issubclass(table, msgspec.Struct) else {}
-    own = {name: getattr(value, name) for name in fields} if fields else value
-    new = bool(fields) and explained is not None and table not in explained
-    kind = kind_of(table) if fields else None
+def _remarks(*said: dict[Path, str]) -> Remark:
+    return lambda path: " ".join(each[path] for each in said if path in each)
+
+
+def _explained(value: Any, path: Path, explained: set[TableType]) -> dict[Path, str]:
+    """What tables and their fields mean and may be, by place; of each kind of table the first time."""
+    table: TableType = type(value)
+    new, said = table not in explained, dict[Path, str]()
+    explained.add(table)
+    if new and path:
+        said[path] = table.__doc__ or ""
+    for name, field in table_fields(table).items():
+        own, place = getattr(value, name), (*path, name)
+        inner = [(place, own)] if isinstance(own, msgspec.Struct) else []
+        if isinstance(own, tuple | dict):
+            items = [((*place, key), each) for key, each in (own.items() if isinstance(own, dict) else enumerate(own))]
+            items += [((*where, 0), each[0]) for where, each in items if isinstance(each, tuple) and each]
+            inner = [(where, each) for where, each in items if isinstance(each, msgspec.Struct)]
+        inside = [(where, text) for where, each in inner for where, text in _explained(each, where, explained).items()]
+        plain = isinstance(field.default, bool | int | float | str) and field.default != own
+        given = "; must be given" if field.default is msgspec.NODEFAULT else ""
+        usual = f"; default {literal(field.default)}" if plain else given
+        meaning = f"{name}: {field.meaning} ({allowed(field)}{usual})"
+        for where, text in ([(inner[0][0] if inner else place, meaning)] if new else []) + inside:
+            said[where] = f"{said[where]} {text}" if where in said else text
+    return said
+
+
+def _table(value: Any, path: Path, remark: Remark) -> Iterator[str]:
+    """The lines of one table: header, plain fields, then the tables inside it, as TOML wants it."""
+    own = value if isinstance(value, dict) else {name: getattr(value, name) for name in value.__struct_fields__}
     if path:
-        yield from ("", ("[[{}]]" if kind else header).format(path))
-        if new:
-            yield from _comment(table.__doc__ or "")
-    if kind:
+        name = ".".join(part for part in path if isinstance(part, str))
+        yield from ("", *_comment(remark(path)), f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]")
+    if isinstance(value, msgspec.Struct) and (kind := kind_of(type(value))):
         yield f'kind = "{kind}"'
-    if explained is not None:
-        explained.add(table)
+    inner: list[tuple[Path, Any]] = []
     for name, each in own.items():
-        if new:
-            yield from _comment(
-                f"{name}: {fields[name].meaning} ({allowed(fields[name])}{_default(fields[name], each)})"
-            )
-        if not _tables(each) and each is not None:
-            yield from _assignment(name, each)
-    for name, each in own.items():
-        several = isinstance(each, tuple)
-        for inner in _tables(each):
-            yield from _table(inner, f"{path}.{name}".lstrip("."), explained, "[[{}]]" if several else "[{}]")
-
-
-def _tables(value: Any) -> tuple[Any, ...]:
-    """The tables that a value is or holds."""
-    if isinstance(value, tuple):
-        return value if value and isinstance(value[0], msgspec.Struct) else ()
-    return (value,) if isinstance(value, msgspec.Struct | dict) else ()
-
-
-def _default(field: Field, value: Any) -> str:
-    if field.default is msgspec.NODEFAULT:
-        return "; must be given"
-    plain = isinstance(field.default, bool | int | float | str)
-    return f"; default {literal(field.default)}" if plain and value != field.default else ""
-
-
-def _assignment(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, tuple) and len(value) > 4 and isinstance(value[0], tuple):
-        yield f"{name} = ["
-        yield from (f"    {literal(row)}," for row in value)
-        yield "]"
-    else:
-        yield f"{name} = {literal(value)}"
+        if isinstance(each, msgspec.Struct | dict):
+            inner.append(((*path, name), each))
+        elif isinstance(each, tuple) and each and isinstance(each[0], msgspec.Struct):
+            inner += [((*path, name, number), one) for number, one in enumerate(each)]
+        elif each is not None:
+            yield from (*_comment(remark((*path, name))), f"{name} = {literal(each)}")
+    for place, each in inner:
+        yield from _table(each, place, remark)
 
 
 def literal(value: Any) -> str:
@@ -105,6 +105,8 @@ def literal(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple) and len(value) > 4:
+        return "[\n" + "".join(f"    {literal(row)},\n" for row in value) + "]"
     return f"[{', '.join(map(literal, value))}]" if isinstance(value, tuple) else repr(value)
 
 

@@ -1,13 +1,12 @@
 """Machine files: finding, reading and checking them.
 
-Whatever a file holds, it gives a `spec.Machine` or a `UsageError` of one line that names the file, the line, the field
-and what is allowed there. Fields of earlier versions that do nothing any more are left out, with a line on stderr.
+Whatever a file holds, it gives a `spec.Machine` or a `UsageError` of one line that names the file, the field and what
+is allowed there; of a file that isn't TOML, its line.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,7 +16,6 @@ from setebench.errors import UsageError
 from setebench.files import read_bytes
 from setebench.sim import spec
 from setebench.sim.files.origins import Origin, take_origins
-from setebench.sim.files.toml_lines import key_lines, line_of
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.checks import Problem, converted, sense_problems
 
@@ -27,32 +25,6 @@ MOST_LINE_CHARACTERS = 1000
 
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _SEED = re.compile(r"[0-9]{1,18}")
-
-GONE: dict[str, Any] = {
-    "allocated_ways": 0,
-    "directory_sets": 0,
-    "directory_ways": 0,
-    "pages_per_entry": 1,
-    "l1_4k_store": None,
-    "l1_2m_store": None,
-    "walk_cache_entries": 0,
-    "walk_cache_miss_cycles": 30.0,
-    "banks": 0,
-    "bank_busy_cycles": 0.0,
-    "row_bytes": 0,
-    "row_hit_saves_cycles": 0.0,
-    "frame_run_pages": 1,
-    "vote_percent": 20,
-}
-"""Fields that did something before 0.2, and the value with which they did nothing."""
-
-TABLES: dict[str, dict[str, Any]] = {
-    "access_map": {"trigger": 3, "lines": [[1], [1], [1, 2]]},
-    "local_deltas": {"trigger": 16, "lines": [[1, 2, 3, 4]]},
-    "next_page": {"trigger": 3, "lines": [[1]], "crosses_4k": True, "crosses_4k_in_2m": True},
-    "signature_path": {"trigger": 3, "lines": [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]]},
-}
-"""Kinds of prefetchers that there were before 0.2, and the table that does what they do on a run of lines."""
 
 
 def load(name: str) -> spec.Machine:
@@ -92,18 +64,12 @@ def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
     data = _parse_toml(text, file)
     take_origins(data, file)
-    ignored = list(_without_gone(data))
     machine = converted(data)
     problems = [machine] if isinstance(machine, Problem) else sense_problems(machine)
     if isinstance(machine, spec.Machine) and not problems:
-        if ignored:
-            print(f"{file}: ignored, not simulated since 0.2: {', '.join(ignored)}", file=sys.stderr)
         return machine
-    lines = key_lines(text)
-    first = min(problems, key=lambda problem: line_of(lines, problem.path))
-    others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    where = f"{first.name}: " if first.name else ""
-    raise UsageError(f"{file}:{line_of(lines, first.path)}: {where}{first.message}{others}")
+    first, others = problems[0], f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise UsageError(": ".join(filter(None, (file, first.name, f"{first.message}{others}"))))
 
 
 def origins(text: str, file: str) -> dict[str, Origin]:
@@ -121,25 +87,6 @@ def read_file(path: str) -> str:
         raise UsageError(f"{_plain(path)}:{line}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise UsageError(f"{_plain(path)}: can't be read: {error.strerror or error}") from error
-
-
-def _without_gone(node: Any) -> list[str]:
-    """Take fields of earlier versions out of parsed TOML, rename others; the names of those that did something."""
-    if isinstance(node, list):
-        return [name for each in node for name in _without_gone(each)]
-    if not isinstance(node, dict):
-        return []
-    found = [f"{name} = {node[name]}" for name, nothing in GONE.items() if name in node and node[name] != nothing]
-    for name in GONE.keys() & node.keys():
-        del node[name]
-    for name in [name for name in node if name.startswith("tenant_")]:
-        node[name.replace("tenant_", "co_runner_", 1)] = node.pop(name)
-    kind = node.get("kind")
-    if isinstance(kind, str) and kind in TABLES:
-        common = {name: value for name, value in node.items() if name in spec.Prefetcher.__struct_fields__}
-        node.clear()
-        node |= {**common, "kind": "table", **TABLES[kind]}
-    return found + [name for each in node.values() for name in _without_gone(each)]
 
 
 def _presets() -> dict[str, Traversable]:

@@ -14,6 +14,8 @@ from setebench.sim.spec.table import Table
 
 TABLE = "origins"
 Kind = Literal["measured", "bounded", "assumed", "fitted"]
+Path = tuple[str | int, ...]
+"""A field as keys and list indices."""
 
 
 class Origin(Table, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ def take_origins(data: dict[str, Any], file: str) -> dict[str, Origin]:
         raise UsageError(f"{file}: [{TABLE}]: {error}") from error
 
 
-def field_name(path: tuple[str | int, ...]) -> str:
+def field_name(path: Path) -> str:
     """The path of keys and indices as origins name it: `levels[0].ways`."""
     text = ""
     for part in path:

@@ -50,32 +50,9 @@ def count(c: Ints, s: Ints, core: int, event: int, amount: int) -> None:
     s[c[lay.C_EVENTS] + core * lay.EVENT_WORDS + event] += amount
 
 
-@compiled
-def _divide_by(s: Ints, port: int, interval: int) -> None:
-    """Note the factor of `_slot`: 2^(63 + shift) / interval, rounded up, 2^shift being at most the interval."""
-    shift = 0
-    while interval >> (shift + 1):
-        shift += 1
-    rest = 1 << shift
-    factor = np.uint64(0)
-    for _ in range(64):
-        factor <<= np.uint64(1)
-        if rest >= interval:
-            rest -= interval
-            factor |= np.uint64(1)
-        rest <<= 1
-    if rest:
-        factor += np.uint64(1)
-    s[port + lay.PORT_FACTOR] = int(np.int64(factor))
-    s[port + lay.PORT_SHIFT] = shift
-    s[port + lay.PORT_INTERVAL] = interval
-
-
 @inlined
-def _slot(s: Ints, port: int, t: int, interval: int) -> int:
+def _slot(s: Ints, port: int, t: int) -> int:
     """t // interval, exact for times of up to 62 bits, by a multiplication: divisions were a tenth of a miss's time."""
-    if s[port + lay.PORT_INTERVAL] != interval:
-        _divide_by(s, port, interval)
     return high_product(t << 1, s[port + lay.PORT_FACTOR]) >> s[port + lay.PORT_SHIFT]
 
 
@@ -125,8 +102,8 @@ def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
 
 
 @inlined
-def reserve(s: Ints, port: int, t: int, interval: int) -> int:
-    """The time from t on at which a port is free, taking it for `interval`.
+def reserve(s: Ints, port: int, t: int) -> int:
+    """The time from t on at which a port is free, taking it for its interval.
 
     Operations are simulated in program order, which is not the order of time: a prefetch takes a fill port hundreds of
     cycles ahead, and a hit that comes next must not wait for it. So a port is a calendar: time is cut into slots one
@@ -136,17 +113,18 @@ def reserve(s: Ints, port: int, t: int, interval: int) -> int:
     one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more: a long one that still
     helps. It only saves walking; when a use begins does not depend on which stretch is kept.
     """
+    interval = s[port + lay.PORT_INTERVAL]
     if interval == 0:
         return t
     start = t
     if s[port + lay.PORT_FULL_FROM] <= t and t < s[port + lay.PORT_FULL_TO]:
         t = s[port + lay.PORT_FULL_TO]
-    slot = _slot(s, port, t, interval)
+    slot = _slot(s, port, t)
     if t < s[port + lay.PORT_LATEST]:
         gap = _next_gap(s, port, t, slot, interval)
         if gap != t:
             t = gap
-            slot = _slot(s, port, t, interval)
+            slot = _slot(s, port, t)
     s[port + lay.PORT_LATEST] = max(s[port + lay.PORT_LATEST], t + interval)
     s[port + (slot & lay.PORT_MASK)] = t + interval
     _note_full(s, port, start, t + interval, interval)

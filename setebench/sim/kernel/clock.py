@@ -15,17 +15,6 @@ BRACKET_MFENCE, BRACKET_CPUID = 2, 3
 
 
 @compiled
-def _ahead(cycles: float, period: float) -> float:
-    """By how many cycles of a core whose frequency jumps the counter is ahead, for a jump of one: of every two periods
-    it gains in one and loses in the other, which one comes first being as good as random."""
-    pair = math.floor(cycles / (2.0 * period))
-    inside = cycles - pair * 2.0 * period
-    turned = (int(pair) * 0x9E3779B1 >> 13) & 1
-    gained = min(inside, 2.0 * period - inside)
-    return gained if turned else -gained
-
-
-@compiled
 def _replayed(f: Floats, cycles: float) -> float:
     """Ticks since the recording's begin: the time in which its core did so many cycles, and the gaps that lie before,
     in which it did none. Blocks are counted by cycles at the median pace; the recording repeats itself."""
@@ -53,8 +42,6 @@ def clock_ticks(f: Floats, t: int) -> int:
         turn = 2.0 * math.pi / f[lay.F_DRIFT_PERIOD_CYCLES]
         swing = math.cos(f[lay.F_DRIFT_PHASE]) - math.cos(cycles * turn + f[lay.F_DRIFT_PHASE])
         ticks += f[lay.F_TICKS_PER_CYCLE] * f[lay.F_DRIFT] * swing / turn
-    if f[lay.F_JUMP] > 0.0:
-        ticks += f[lay.F_TICKS_PER_CYCLE] * f[lay.F_JUMP] * _ahead(cycles, f[lay.F_JUMP_PERIOD_CYCLES])
     if f[lay.F_BLOCKS] > 0.0:
         ticks += _replayed(f, cycles) - cycles * f[lay.F_TICKS_PER_CYCLE]
     steps = math.floor((ticks + f[lay.F_PHASE]) / f[lay.F_STEP_TICKS])

@@ -1,5 +1,5 @@
-"""What the system around does to a thread: interrupts, stalls, steal of a hypervisor, an SMT co-runner, and lines that
-leave its caches because other users of the host need their entries of a shared directory."""
+"""What the system around does to a thread: interrupts, an SMT co-runner, and lines that leave its caches because other
+users of the host need their entries of a shared directory. Steal is among the gaps of a recording."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, 
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.memory.caches import find, first_way, purge, put_l1, put_l2
 
-HANDLER_PAGES, OTHERS_PAGES = 16, 512
-"""Pages of the simulated system whose lines an interrupt's handler brings, and anybody else."""
+HANDLER_PAGES = 16
+"""Pages of the simulated system whose lines an interrupt's handler brings."""
 
 KINDS = lay.T_LOSS + 1 - lay.T_INTERRUPT
 MOST_DRAWS = 3
@@ -21,17 +21,12 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
     """All disturbances that come before t; returns when the thread goes on."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     core = core_of(c, cpu)
-    if t >= s[th + lay.T_STALL]:
-        t += c[lay.C_STALL_CYCLES]
-        s[th + lay.T_STALL] = t + random_exponential(s, c[lay.C_STALL_INTERVAL_CYCLES])
     if t >= s[th + lay.T_INTERRUPT]:
         count(c, s, core, lay.E_INTERRUPTS, 1)
         t += c[lay.C_INTERRUPT_CYCLES]
         s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], t)  # the handler executes
         s[th + lay.T_INTERRUPT] = t + random_exponential(s, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
-        _pollute(c, s, core, c[lay.C_INTERRUPT_LINES], HANDLER_PAGES)
-    if t >= s[th + lay.T_STEAL]:
-        t = _steal(c, s, th, core, t)
+        _pollute(c, s, core)
     if t >= s[th + lay.T_CO_RUNNER]:
         _run_co_runner(c, s, cpu, t)
     if t >= s[th + lay.T_LOSS]:
@@ -50,38 +45,17 @@ def _note_next(s: Ints, th: int) -> None:
 
 
 @compiled
-def _steal(c: Ints, s: Ints, th: int, core: int, t: int) -> int:
-    """The hypervisor runs another guest, if this is an episode; else one begins at a time from now on."""
-    if t >= s[th + lay.T_EPISODE_ENDS]:
-        begins = t + random_exponential(s, c[lay.C_EPISODE_INTERVAL_CYCLES]) if c[lay.C_EPISODE_INTERVAL_CYCLES] else t
-        s[th + lay.T_EPISODE_ENDS] = begins + random_exponential(s, c[lay.C_EPISODE_CYCLES])
-        s[th + lay.T_STEAL] = begins + random_exponential(s, c[lay.C_STEAL_INTERVAL_CYCLES])
-        return t
-    t += c[lay.C_STEAL_CYCLES] // 2 + random_below(s, c[lay.C_STEAL_CYCLES])
-    s[th + lay.T_STEAL] = t + random_exponential(s, c[lay.C_STEAL_INTERVAL_CYCLES])
-    _pollute(c, s, core, c[lay.C_STEAL_LINES], OTHERS_PAGES)
-    return t
-
-
-@compiled
 def _run_co_runner(c: Ints, s: Ints, cpu: int, t: int) -> None:
-    """A co-runner comes to another thread of the core, brings lines while it is there, or has left."""
+    """A co-runner comes to another thread of the core and holds some of its level-1 miss entries until it leaves."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    leaves = s[th + lay.T_CO_RUNNER_LEAVES]
-    if t < leaves:
-        _pollute(c, s, core_of(c, cpu), lay.CO_RUNNER_BATCH, OTHERS_PAGES)
-    elif s[th + lay.T_CO_RUNNER] < leaves:  # it left while the thread waited
-        s[th + lay.T_CO_RUNNER] = leaves + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
-        return
-    else:
-        leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
-        s[th + lay.T_CO_RUNNER_LEAVES] = leaves
-        _share_entries(c, s, cpu, t, leaves)
-    lines = t + c[lay.C_CO_RUNNER_LINES]
-    if c[lay.C_CO_RUNNER_LINES] and lines < leaves:
-        s[th + lay.T_CO_RUNNER] = lines
-    else:
-        s[th + lay.T_CO_RUNNER] = leaves + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+    leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
+    s[th + lay.T_CO_RUNNER_LEAVES] = leaves
+    s[th + lay.T_CO_RUNNER] = leaves + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+    owner = core_of(c, cpu) if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else cpu
+    base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
+    entries = c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]
+    for _ in range(min(c[lay.C_CO_RUNNER_ENTRIES], entries - 1)):
+        hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
 
 
 @compiled
@@ -107,21 +81,11 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
 
 
 @compiled
-def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
-    """A co-runner on another thread of the core holds some of its level-1 miss entries until it leaves."""
-    owner = core_of(c, cpu) if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else cpu
-    base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
-    entries = c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]
-    for _ in range(min(c[lay.C_CO_RUNNER_ENTRIES], entries - 1)):
-        hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
-
-
-@compiled
-def _pollute(c: Ints, s: Ints, core: int, lines: int, pages: int) -> None:
-    """Lines of so many of the system's pages, the first of the simulated memory, come into the core's caches."""
-    bits = c[lay.C_PAGE_LINES_BITS]
-    for _ in range(lines):
-        line = random_below(s, pages << bits)
+def _pollute(c: Ints, s: Ints, core: int) -> None:
+    """Lines of an interrupt's handler, whose pages are the first of the simulated memory, come into the core's
+    caches."""
+    for _ in range(c[lay.C_INTERRUPT_LINES]):
+        line = random_below(s, HANDLER_PAGES << c[lay.C_PAGE_LINES_BITS])
         if find(c, s, 1, line, first_way(c, s, 1, core, line)) < 0:
             put_l2(c, s, core, line, lay.OWNED, 0)
         if find(c, s, 0, line, first_way(c, s, 0, core, line)) < 0:
@@ -130,7 +94,7 @@ def _pollute(c: Ints, s: Ints, core: int, lines: int, pages: int) -> None:
 
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, stall, co-runner, steal and loss of lines, NEVER where there are none."""
+    """Set a thread's first interrupt, co-runner and loss of lines, NEVER where there are none."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     for kind in range(KINDS):
         mean = c[lay.C_INTERRUPT_INTERVAL_CYCLES + kind]

@@ -122,17 +122,11 @@ def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> N
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     ready = translate(c, s, cpu, core, address, store_enters(c, s, cpu, operand))
     line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    cost = c[lay.C_FLUSH_CYCLES]
-    if how == CLWB:
-        dirty = _clean(c, s, core, line)
-    else:
-        dirty = purge(c, s, line)
-        if dirty >= 0:
-            cost += c[lay.C_FLUSH_CACHED_EXTRA_CYCLES]
+    dirty = _clean(c, s, core, line) if how == CLWB else purge(c, s, line)
     if dirty > 0:
         count(c, s, core, lay.E_MEMORY_WRITES, 1)
     start = max(ready, s[th + lay.T_STORED]) if how == CLFLUSH else ready
-    done = start + cost
+    done = start + c[lay.C_FLUSH_CYCLES]
     if how == CLFLUSH:
         s[th + lay.T_STORED] = done
     hold(c, s, cpu, ready)

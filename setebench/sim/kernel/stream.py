@@ -49,7 +49,7 @@ def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -
     if place == line << c[lay.C_LINE_BITS]:
         purge(c, s, line)
         count(c, s, core, lay.E_MEMORY_WRITES, 1)
-        written = reserve(s, c[lay.C_MEMORY_PORT], written, c[lay.C_MEMORY_INTERVAL_CYCLES])
+        written = reserve(s, c[lay.C_MEMORY_PORT], written)
     hold(c, s, cpu, ready)
     complete(c, s, cpu, ready + lay.UNIT)
     store_leaves(c, s, cpu, written)

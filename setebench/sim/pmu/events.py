@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.counters.roles import FLITS_PER_LINE
 from setebench.sim import layout as at
 from setebench.sim.spec.pmu import Fault
 
@@ -27,11 +26,9 @@ class Event(NamedTuple):
     counted: tuple[int, ...]
     prefetched: tuple[int, ...] = ()
     instead: tuple[int, ...] = ()
-    each: int = 1
 
 
 _READS = Event((at.E_MEMORY_READS,), (at.E_MEMORY_READS_HARDWARE,))
-_REMOTE = Event((at.E_REMOTE_READS,), (at.E_REMOTE_READS_HARDWARE,))
 _WRITES = Event((at.E_MEMORY_WRITES,))
 
 EVENTS = {
@@ -62,8 +59,6 @@ EVENTS = {
     "stall_store_buffer": Event((at.E_STORES_FULL_CYCLES,)),
     "fb_full": Event((at.E_L1_FULL_CYCLES,)),
     "sq_full": Event((at.E_L2_FULL_CYCLES,)),
-    "remote_read": _REMOTE,
-    "link_flit": _REMOTE._replace(each=FLITS_PER_LINE),
 }
 
 
@@ -88,6 +83,6 @@ class Reading:
         instead = "floor_per_cycle" in amounts or "includes_other_stalls" in amounts
         count = seen[list(event.instead if instead and event.instead else event.counted)].sum()
         count -= seen[list(event.prefetched)].sum() if "misses_prefetches" in amounts else 0.0
-        count = max(0.0, count * event.each) + amounts.get("background", 0.0) * seen[at.E_CYCLES]
+        count = max(0.0, count) + amounts.get("background", 0.0) * seen[at.E_CYCLES]
         count *= 0.0 if "zero" in amounts else amounts.get("scaled", 1.0)
         return math.floor(float(count) * self._seen + 0.5)

@@ -14,9 +14,6 @@ from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault, Role
 READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Lines inwards, of which prefetchers bring some."""
 
-REMOTE = ("remote_read", "link_flit")
-"""Of another socket's memory."""
-
 MISTAKEN_FOR = (
     (READS, ("l1d_fill", "l2_fill", "mem_read")),
     (("l2_rfo", "l2_rfo_miss"), ("l2_rfo", "l2_rfo_miss")),
@@ -38,7 +35,7 @@ def shown_faults(machine: spec.Machine, role: str, counted: str = "") -> tuple[s
         "background": role not in ("cycles", "instructions"),  # there is no time without these
         "floor_per_cycle": role == "l1d_inflight_sum" and demand_in_flight(machine, 1) >= FLOOR,
         "other_level": bool(other_levels(machine, role)),
-        "misses_prefetches": role in READS + REMOTE and prefetches_come(machine, counted or role),
+        "misses_prefetches": role in READS and prefetches_come(machine, counted or role),
         "includes_other_stalls": role in ("stall_l1d_miss", "stall_load_any"),
         "undercounts_smt": several and of_memory and known.scope is Scope.THREAD and role != "hitm_local",
     }
@@ -71,7 +68,6 @@ def roles_that_count(machine: spec.Machine) -> tuple[Role, ...]:
         "sq_full": several and 0 < entries[1] < demand_in_flight(machine, 1),
         "stall_store_buffer": not core.blocking_store,
         "hitm_local": core.cores > 1,
-        **dict.fromkeys(REMOTE, machine.remote_memory is not None),
     }
     return tuple(role for role in SIMULATED_ROLES if limits.get(role, True))
 

@@ -47,7 +47,7 @@ def _prefetcher(draw: Draw, machine: spec.Machine, kind: str, level: int) -> Any
 def _common(draw: Draw, machine: spec.Machine, kind: str, level: int) -> dict[str, Any]:
     """What all kinds have. Level 2 sees physical addresses, so it can't be seen to cross into a page that isn't
     physically the next one."""
-    huge = 2097152 in machine.memory.page_sizes and (level == 1 or machine.memory.huge_pages_contiguous)
+    huge = 2097152 in machine.memory.page_sizes and (level == 1 or not machine.memory.huge_pages_splintered)
     small = kind not in ALIGNED and level == 1 and draw("crosses_4k")
     large = kind not in ALIGNED and huge and draw("crosses_2m")
     further = kind != "stream_buffer" and draw("fills_further") and level < len(machine.levels)

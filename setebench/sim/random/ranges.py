@@ -21,7 +21,6 @@ RANGES: dict[str, Any] = {
     "clock.ticks_per_second": [1.0e9, 3.6e9],
     "clock.ticks_per_cycle": [0.5, 1.3],
     "clock.drift_period_cycles": [1e9, 1e10],  # a second or so
-    "clock.jump_period_cycles": [5e7, 3e9],
     "clock_fine": 0.5,  # counters that move by single ticks, the others by a step
     "clock_step": [10.0, 36.0],  # 26 on the reference guest, 36 on parts with a 100 MHz base clock
     "bracket.lfence": [18.0, 80.0],
@@ -30,31 +29,19 @@ RANGES: dict[str, Any] = {
     "bracket_trapped": [2000.0, 16000.0],  # in a guest: the call leaves to the hypervisor
     "clock_jitter": [0.0, 4.0],
     "clock_drift": [0.0, 0.04],  # guests drift with their neighbours' power
-    "clock_jumps": 0.25,  # whose frequency goes up and down in steps of 100 MHz (Hackenberg et al., IPDPSW 2015)
-    "clock_jump": [0.005, 0.04],
     # noise: from a quiet machine to a guest with neighbours
-    "noise_kind": ("quiet", "normal", "normal", "guest", "shared", "stolen"),
-    "recorded": 0.5,  # of all but quiet machines, whose clock replays a recording instead
+    "noise_kind": ("quiet", "normal", "guest", "shared", "recorded", "recorded"),
     "noise.interrupt_interval_cycles": [3e6, 2e7],  # a tick of 250 to 1000 Hz
     "noise.interrupt_cycles": [3000.0, 20000.0],
     "noise.interrupt_lines": [16, 128],
-    "noise.stall_cycles": [100.0, 800.0],
-    "stall_interval": [1e5, 1e6],
     "shared.co_runner_interval_cycles": [2e8, 3e9],
     "shared.co_runner_cycles": [1e8, 1e9],
     "shared.co_runner_issue_share": [0.1, 0.5],
-    "shared.co_runner_line_interval_cycles": [50.0, 2000.0],
     "co_runner_entries": [0.1, 0.5],  # of the level-1 miss entries
-    # stolen: whole milliseconds go to other guests in episodes, 2 to 20 % of the time in them
-    "stolen.steal_interval_cycles": [2e7, 2e8],
-    "stolen.steal_cycles": [2e6, 1.2e7],
-    "stolen.steal_lines": [256, 8192],
-    "stolen.episode_interval_cycles": [1e9, 1e10],
-    "stolen.episode_cycles": [5e8, 5e9],
     # in a guest of a Zen 4 host 5 to 25 % of the private lines were gone a millisecond later, in bursts
-    "loses": 0.3,  # of guests
+    "loses": 0.3,  # of guests and of those beside whom somebody runs
     "loss_per_millisecond": [0.05, 0.25],
-    "loss_microseconds": (20.0, 50.0, 200.0, 500.0, 2000.0),
+    "loss_milliseconds": (0.02, 0.05, 0.2, 0.5, 2.0),
     "line_size": (64,) * 18 + (32, 128),  # 128: POWER, Apple M1; 32: first levels of Cortex-A5 to A9
     # cores: mostly two or more, so that coherence can be seen
     "in_order": 0.3,
@@ -68,23 +55,17 @@ RANGES: dict[str, Any] = {
     "core.threads_per_core": (1, 1, 2, 4),
     "core.issue_width": (3, 4, 6, 8),
     "core.reorder_window": (192, 224, 352, 448, 512),
-    "core.load_queue": (128, 160, 192, 256),
+    "core.load_queue": (24, 48, 72, 128, 160, 192, 256),  # some are shorter than the miss queue, which that hides
     "core.store_queue": (56, 64, 104, 128),
     "core.multiply_cycles": (3.0, 4.0),
     "core.integer_to_vector_cycles": [1.0, 4.0],
     "core.vector_to_integer_cycles": [1.0, 4.0],
     "core.access_sizes": ((8, 16), (8, 16, 32), (8, 16, 32, 64)),  # SSE, AVX, AVX-512
     "core.flush_cycles": [20.0, 80.0],
-    "core.flush_cached_extra_cycles": (0.0, 0.0, 20.0, 50.0),
-    "hides": 0.2,  # machines on which something hides level 1's miss queue
-    "hides_by_load_queue": 0.5,  # of these, the others have slow memory
-    "hiding_load_queue": (0.5, 0.75, 1.0),  # of the entries
-    "hiding_interval": [1.0, 2.0],  # of a latency by entries: cycles between two lines
     # caches: sizes of parts sold from 1996 to 2025; 128 sets: 32 KiB of 4 ways (Cortex-A53), one bit more than a page
     "l1.sets": (32, 64, 64, 64, 64, 64, 128, 128),
     "l1.ways": (3, 4, 4, 6, 8, 8, 8, 10, 12, 12, 16),  # 3: Alpha 21164; 6: Bonnell; 16: VIA
     "l1.latency_cycles": (2.0, 3.0, 4.0, 4.0, 5.0, 5.0),
-    "l1.physical_index": 0.3,
     "l1.hashed_index": 0.05,  # GPUs' first levels (Khairy et al., ISCA 2020)
     "l1.ports": (2, 2, 3, 4),
     # KNC 8 and 58, Nehalem to Broadwell 10 and 16, Zen 2 22, Zen 5 64 of 124
@@ -92,10 +73,6 @@ RANGES: dict[str, Any] = {
     "l1.replacement": ("lru", "lru", "tree_plru", "tree_plru", "tree_plru", "random", "fifo", "bit_plru", "srrip"),
     "mshr_split": (0.2, 0.1, 0.2),  # machines that keep part of it from loads, software and hardware prefetches
     "mshr_part": (0.5, 0.52, 0.75),
-    # ways predicted by a hash of the virtual address, as AMD's from Bulldozer on (Lipp et al., AsiaCCS 2020)
-    "way_predicted": 0.25,
-    "way.way_tag_bits": (6, 8, 8),
-    "way.mispredicted_way_cycles": [3.0, 12.0],
     # sets and ways: 128 KiB to 4 MiB, also 3 and 5 times a power of two
     "l2_shape": (
         *((256, 8), (512, 8), (1024, 4), (512, 12), (1024, 8)),  # Cortex-A35, Nehalem, Skylake, -, Zen
@@ -126,12 +103,12 @@ RANGES: dict[str, Any] = {
     ),
     "fill_interval": (0.5, 1.0),  # 64 or 128 bytes per cycle into a level
     # what inference can't know beforehand: policies that nobody has published of any CPU, odd numbers of sets
-    "rare_policy": 0.2,
+    "rare_policy": 0.08,  # of levels
     "rare_policies": (
-        *("fifo", "nru", "nru", "H21_M1_R0_U0_UMO", "H21_M2_R0_U2"),
+        *("fifo", "fifo", "brrip", "H21_M1_R0_U0_UMO", "H21_M2_R0_U2"),
         *("H10_M2_R1_U1", "H00_M2_R2_U1", "H20_M1_R0_U3", "H11_MR82_R0_U0"),
     ),
-    "odd_sets": 0.2,  # of second or third levels
+    "odd_sets": 0.2,  # of last levels
     "odd_part": (0.625, 0.75, 0.75, 0.875),  # of a power of two; 0.75: slices of Zen 3's stacked caches
     # TLBs: entries and ways, 0 for fully associative
     "tlb_l1": (
@@ -153,20 +130,14 @@ RANGES: dict[str, Any] = {
     "memory_spread": [0.0, 0.08],  # of the latency
     "memory_interval": (0.0, 0.5, 1.0, 2.0),  # up to 100 GB/s; small enough for the miss queues to fill
     "memory_pages": ("small", "real", "real", "splintered"),
-    "memory_scattered": 0.5,  # of splintered 2 MiB pages
     "memory.page_fault_4k_cycles": [700.0, 4000.0],
     "memory.page_fault_2m_cycles": [2e4, 3e5],
-    # another socket's: loads take 1.5 to 2.2 times as long, links have a half to a quarter of the bandwidth (Molka)
-    "remote": 0.15,
-    "remote_further": [0.4, 1.2],
-    "remote_interval": [1.5, 4.0],
     # software prefetch
     "hints.t0": ("l1",) * 9 + ("l2",),  # l2: Pentium 4
     "hints.t1": ("l2", "l2", "l1", "l3"),
     "hints.t2": ("l2", "l2", "l1", "l3"),
     "hints.nta": ("l1", "l1", "l2"),
     "hints.w": ("l1",) * 7 + ("l2", "none", "", ""),  # none: Intel's before Broadwell took it for no operation
-    "nta_bypasses_l2": 0.3,  # where level 2 isn't inclusive
     "software.on_l1_tlb_miss": 0.95,
     "software.on_l2_tlb_miss": 0.9,
     "software.on_page_fault": 0.05,
@@ -181,7 +152,6 @@ RANGES: dict[str, Any] = {
     "coherence_clusters": (1, 2, 4),  # cores: single ones, core complexes of Zen, sub-NUMA clusters
     "coherence_distance": [5, 80],
     "coherence.invalidate_cycles": [20.0, 150.0],
-    "coherence.invalidate_per_sharer_cycles": (0.0, 0.0, 5.0),
     "shared_by_smt": 0.8,  # of miss queues and of prefetchers
     # prefetchers: each of these is drawn on its own, so every combination comes up; half of the machines have, at each
     # level, one of another kind instead
@@ -239,12 +209,10 @@ RANGES: dict[str, Any] = {
     "spatial.ip_bits": (10, 12, 16),
     "stream_buffer.buffers": (1, 4, 8, 10),  # Jouppi's, Palacharla and Kessler's, and around
     "stream_buffer.depth": (2, 4, 8),
-    "stream_buffer.head_only": 0.6,
     "stream_buffer.filter": 0.5,
     "best_offset.max_offset": (8, 16, 32, 63),
     "best_offset.round_max": (50, 100),
     "best_offset.recent_entries": (64, 128, 256),
-    "best_offset.arrives_after": (0, 2, 4, 7),
     "reference_prediction.entries": (64, 256, 512),
     "reference_prediction.lookahead": (1, 2, 4, 8),
     "reference_prediction.starts": ("transient", "steady"),

@@ -23,7 +23,7 @@ MOST_CYCLES = 1e5  # of a latency or what adds to it
 Bracket = Literal["lfence", "rdtscp", "mfence", "cpuid", "rdpru"]
 WhenFull = Literal["stalls", "drops"]
 HintName = Literal["t0", "t1", "t2", "nta", "w"]
-Policy = Literal["lru", "tree_plru", "bit_plru", "nru", "fifo", "random", "srrip", "brrip", "qlru"]
+Policy = Literal["lru", "random", "fifo", "tree_plru", "bit_plru", "srrip", "brrip", "qlru"]
 Row = Annotated[tuple[Annotated[float, between(0, MOST_CYCLES, "cycles")], ...], several(1, 64, "one row")]
 
 
@@ -39,8 +39,6 @@ class Clock(Table, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=lambda: {"lfence": 20.0, "rdtscp": 25.0})
     drift: Annotated[float, between(0, 0.2, "the core's frequency swings by this fraction around its mean")] = 0.0
     drift_period_cycles: Annotated[float, between(1e4, MOST, "one swing up and down")] = 1.0e9
-    jump: Annotated[float, between(0, 0.2, "and jumps this fraction above and below; with drift at most 0.2")] = 0.0
-    jump_period_cycles: Annotated[float, between(1e4, MOST, "how long it stays; of two times one is fast")] = 1.0e9
     jitter_cycles: Annotated[float, between(0, 1e4, "a reading takes up to so much longer or shorter, evenly")] = 0.0
 
 
@@ -50,24 +48,12 @@ class Noise(Table, frozen=True, kw_only=True):
     interrupt_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between interrupts")] = 0.0
     interrupt_cycles: Annotated[float, between(0, 1e7, "cycles an interrupt takes")] = 5000.0
     interrupt_lines: Annotated[int, between(0, 65536, "lines that an interrupt brings into the core's caches")] = 32
-    stall_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between short stalls (steal, refresh)")] = 0.0
-    stall_cycles: Annotated[float, between(0, 1e7, "cycles a stall takes")] = 200.0
     co_runner_interval_cycles: Annotated[float, between(0, MOST, "mean cycles until an unseen SMT co-runner comes")] = (
         0.0
     )
     co_runner_cycles: Annotated[float, between(1, MOST, "mean cycles that it stays on the other thread")] = 1e8
     co_runner_entries: Annotated[int, between(0, 512, "level-1 miss entries that it holds; fewer than there are")] = 2
     co_runner_issue_share: Annotated[float, between(0, 0.9, "fraction of the issue slots that it takes")] = 0.4
-    co_runner_line_interval_cycles: Annotated[float, between(0, 1e9, "between two lines that it brings; 0 = none")] = (
-        0.0
-    )
-    steal_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between two steals within an episode")] = 0.0
-    steal_cycles: Annotated[float, between(0, 1e10, "cycles that one takes, half to one and a half times so long")] = (
-        4e6
-    )
-    steal_lines: Annotated[int, between(0, 1 << 20, "lines that it brings into the core's caches")] = 512
-    episode_interval_cycles: Annotated[float, between(0, MOST, "mean cycles without steal between episodes")] = 0.0
-    episode_cycles: Annotated[float, between(1, MOST, "mean cycles of an episode")] = 1e9
     loss_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between bursts of private lines lost")] = 0.0
     loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one burst takes")] = 0.01
     recorded: Annotated[
@@ -103,7 +89,6 @@ class Core(Table, frozen=True, kw_only=True):
     vector_load_extra: Annotated[VectorExtra, says("what vector loads take longer")] = VectorExtra()
     access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
     flush_cycles: Annotated[float, between(0, 1e7, "a flush takes this long")] = 40.0
-    flush_cached_extra_cycles: Annotated[float, between(0, 1e7, "and so much more for a line in a cache")] = 0.0
     smt_extra_cycles: Annotated[float, between(0, 1000, "what a load takes longer beside a running sibling thread")] = (
         0.0
     )
@@ -118,10 +103,7 @@ class Level(Table, frozen=True, kw_only=True):
     latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a hit here")]
     replacement: Annotated[
         Policy,
-        says(
-            "which line of a full set leaves; bit_plru: the first whose bit no use has set since all were cleared; "
-            "nru: a random one of these"
-        ),
+        says("which line of a full set leaves; bit_plru: the first whose bit no use has set since all were cleared"),
     ] = "lru"
     qlru: Annotated[
         str,
@@ -133,21 +115,14 @@ class Level(Table, frozen=True, kw_only=True):
         ),
     ] = ""
     inclusion: Annotated[
-        Literal["inclusive", "exclusive", "victim", "neither"],
+        Literal["neither", "inclusive", "exclusive", "victim"],
         says(
             "of the levels above: inclusive = a line evicted here leaves them; exclusive = filled by their victims and "
             "emptied by a hit; victim (level 3) = filled by their victims, a hit leaves the line; ignored at level 1"
         ),
     ] = "neither"
     hashed_index: Annotated[bool, says("the set is a hash of the whole physical line number")] = False
-    physical_index: Annotated[bool, says("level 1 only, as others always are: the set is bits of physical numbers")] = (
-        False
-    )
     slices: Annotated[int, between(1, 64, "level 3 only: so many times `sets`, chosen by a hash")] = 1
-    way_tag_bits: Annotated[
-        int, between(0, 16, "level 1 only: bits of a hash of the virtual address that predicts a load's way; 0 = none")
-    ] = 0
-    mispredicted_way_cycles: Annotated[float, between(0, 1000, "what a load takes longer in another way")] = 0.0
     ports: Annotated[int, between(1, 12, "accesses that may start here per cycle")] = 2
     fill_interval_cycles: Annotated[float, between(0, 1000, "least time between two lines that come to a core")] = 1.0
     mshr_entries: Annotated[int, between(0, 512, "misses in flight, all causes together; 0 = no limit")] = 10
@@ -202,29 +177,16 @@ class Memory(Table, frozen=True, kw_only=True):
     spread_cycles: Annotated[float, between(0, MOST_CYCLES, "latency varies evenly by so much up or down")] = 0.0
     interval_cycles: Annotated[float, between(0, MOST_CYCLES, "least time between two lines; 0 = no limit")] = 0.0
     page_sizes: Annotated[tuple[Literal[4096, 2097152], ...], several(1, 2, "on offer, in bytes")] = (4096, 2097152)
-    huge_pages_splintered: Annotated[bool, says("true: a hypervisor has 2 MiB pages as 4 KiB ones in TLBs")] = False
-    huge_pages_contiguous: Annotated[bool, says("false: parts of a 2 MiB page are scattered over memory")] = True
+    huge_pages_splintered: Annotated[bool, says("true: 2 MiB pages lie in 4 KiB parts, anywhere")] = False
     page_fault_4k_cycles: Annotated[float, between(0, 1e9, "first touch of a page, over a TLB miss")] = 2000.0
     page_fault_2m_cycles: Annotated[float, between(0, 1e9, "the same for a 2 MiB page")] = 100000.0
-
-
-class RemoteMemory(Table, frozen=True, kw_only=True):
-    """Another socket's memory, memory node 1. Pages lie there where they are bound to it, in pieces of 2 MiB. Lines
-    read from there come later than those of near memory, over a link; those written back count as near memory's."""
-
-    bytes: Annotated[int, between(1 << 21, 1 << 36, "what may be bound; host memory is taken as used")] = 1 << 32
-    further_cycles: Annotated[float, between(0, MOST_CYCLES, "what a read takes longer than one of near memory")] = (
-        100.0
-    )
-    link_interval_cycles: Annotated[float, between(0, 1e7, "least time between two lines; 0 = no limit")] = 0.0
 
 
 class Hint(Table, frozen=True, kw_only=True):
     """What a software-prefetch hint does."""
 
-    fills: Annotated[Literal["l1", "l2", "l3", "none"], says("nearest level that gets the line; none = no work")] = "l1"
+    fills: Annotated[Literal["none", "l1", "l2", "l3"], says("nearest level that gets the line; none = no work")] = "l1"
     exclusive: Annotated[bool, says("takes the line for writing: other cores lose it")] = False
-    bypasses_l2: Annotated[bool, says("a line for l1 isn't put into l2 on its way (l2 must not be inclusive)")] = False
 
 
 def _usual_hints() -> dict[HintName, Hint]:
@@ -255,7 +217,6 @@ class Coherence(Table, frozen=True, kw_only=True):
     invalidate_cycles: Annotated[float, between(0, MOST_CYCLES, "a store to a line that others hold: extra time")] = (
         60.0
     )
-    invalidate_per_sharer_cycles: Annotated[float, between(0, MOST_CYCLES, "more for each holder but one")] = 0.0
     distance_cycles: Annotated[tuple[Row, ...], several(0, 64, "cores x cores; empty = zero everywhere")] = ()
 
 
@@ -383,7 +344,6 @@ class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
 
     buffers: Annotated[int, between(1, 32, "buffers (LRU)")] = 4
     depth: Annotated[int, between(1, 16, "lines in a buffer")] = 4
-    head_only: Annotated[bool, says("false: an access to any of its lines moves a buffer on")] = True
     filter: Annotated[bool, says("true: it takes two misses of neighbouring lines to get a buffer")] = False
 
 
@@ -399,7 +359,6 @@ class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
     round_max: Annotated[int, between(2, 100, "or when every offset was tried so often")] = 100
     bad_score: Annotated[int, between(0, 31, "the best offset is used if it scored more")] = 1
     recent_entries: Annotated[int, between(16, 1024, "addresses remembered, a power of two")] = 256
-    arrives_after: Annotated[int, between(0, 31, "accesses until what was fetched is there and counts")] = 0
 
 
 class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
@@ -489,7 +448,6 @@ class Machine(Table, frozen=True, kw_only=True):
     levels: Annotated[tuple[Level, ...], several(2, 3, "caches; the first is level 1")]
     tlb: Annotated[Tlb, says("data TLBs")] = Tlb()
     memory: Annotated[Memory, says("main memory and pages")] = Memory()
-    remote_memory: Annotated[RemoteMemory | None, says("another socket's memory; without: one memory node")] = None
     software_prefetch: Annotated[SoftwarePrefetch, says("software prefetches")] = SoftwarePrefetch()
     prefetchers: Annotated[tuple[AnyPrefetcher, ...], several(0, 16, "hardware; one of a kind per level")] = ()
     coherence: Annotated[Coherence, says("several cores")] = Coherence()

@@ -12,15 +12,12 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.files.toml_lines import Path
-from setebench.sim.spec.fields import PREFETCHERS, TableType, allowed, kind_of, table_fields, tables_in
+from setebench.sim.files.origins import Path
+from setebench.sim.spec.fields import kind_of
 from setebench.sim.spec.replacement_ages import ages
 
 MOST_LINES = 10 << 20
 """Cache lines of all caches together: 512 MiB of the last level and all private ones, tag arrays of some 200 MB."""
-
-MOST_CHANGE = 0.2
-"""How much of its mean a core's frequency may change, up or down, in all."""
 
 MOST_TLB_WAYS = 4096
 """Ways of a fully associative TLB, which is searched one by one."""
@@ -28,7 +25,6 @@ MOST_TLB_WAYS = 4096
 MOST_STEP_SECONDS = 0.01  # of a clock, which would stand still
 MOST_CHARACTERS = 300  # of a message
 POWERS_OF_TWO = ("region_size_bytes", "recent_entries", "instructions")
-KINDS = f"one of {', '.join(str(kind_of(each)) for each in PREFETCHERS)}"
 
 Rules = Iterator[tuple[object, str, str]]
 """(true where the rule is broken, the field, what is wrong)."""
@@ -56,26 +52,7 @@ def converted(data: dict[str, Any]) -> spec.Machine | Problem:
         message, _, place = str(error).partition(" - at `")
         unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
         where = place.rpartition("$")[2].strip("`") + (f".{unknown[1]}" if unknown else "")
-        name, message = (_printable(text) for text in (where.replace("[...]", "").lstrip("."), message))
-        problem = Problem(name, message)
-        may_be = _allowed(data, problem.path)
-        return Problem(name, f"{message}; allowed: {may_be}") if may_be else problem
-
-
-def _allowed(data: Any, path: Path) -> str:
-    """What may stand at a place of parsed TOML, in words; nothing where no field has such a place."""
-    tables: tuple[TableType, ...] = (spec.Machine,)
-    found = ""
-    for part in path:
-        if isinstance(part, int):
-            data = data[part] if isinstance(data, list) else None
-            tables = tuple(each for each in tables if kind_of(each) in (None, (data or {}).get("kind")))
-            continue
-        data = data.get(part) if isinstance(data, dict) else None
-        fields = [table_fields(each)[part] for each in tables if part in table_fields(each)]
-        found = allowed(fields[0]) if fields else KINDS if part == "kind" else ""
-        tables = tuple(tables_in(fields[0].type)) if fields else ()
-    return found
+        return Problem(_printable(where.replace("[...]", "").lstrip(".")), _printable(message))
 
 
 def _printable(text: str) -> str:
@@ -97,9 +74,7 @@ def sense_problems(machine: spec.Machine, plausible: bool = True) -> list[Proble
 
 
 def _core(machine: spec.Machine) -> Rules:
-    clock, core, noise, first = machine.clock, machine.core, machine.noise, machine.levels[0]
-    changes = f"{clock.jump:g} and a drift of {clock.drift:g} are more than {MOST_CHANGE:g}"
-    yield clock.drift + clock.jump > MOST_CHANGE, "clock.jump", changes
+    core, noise, first = machine.core, machine.noise, machine.levels[0]
     yield 8 not in core.access_sizes, "core.access_sizes", "8 must be among them: latencies are those of 8-byte loads"
     held = noise.co_runner_entries * (core.threads_per_core if first.mshr_shared_by_smt else 1)
     none_left = noise.co_runner_interval_cycles and 0 < first.mshr_entries <= held
@@ -157,10 +132,6 @@ def _memory(machine: spec.Machine) -> Rules:
     memory = machine.memory
     yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
     yield memory.bytes % (1 << 21), "memory.bytes", f"{memory.bytes} is not a multiple of 2097152"
-    for name, hint in machine.software_prefetch.hints.items():
-        inside = hint.fills == "l1" and machine.levels[1].inclusion != "inclusive"
-        needs = 'true needs fills = "l1" and a level 2 that is not inclusive'
-        yield hint.bypasses_l2 and not inside, f"software_prefetch.hints.{name}.bypasses_l2", needs
 
 
 def _prefetchers(machine: spec.Machine) -> Rules:

@@ -51,8 +51,6 @@ Role = Literal[
     "stall_store_buffer",
     "fb_full",
     "sq_full",
-    "remote_read",
-    "link_flit",
 ]
 SIMULATED_ROLES: tuple[Role, ...] = get_args(Role)
 """Roles of which the simulator counts the ideal event; names of `setebench.counters.roles.ROLES`."""

@@ -105,7 +105,7 @@ class _Quiet:
     """A machine with its disturbances taken out, opened when it first runs."""
 
     def __init__(self, machine: spec.Machine) -> None:
-        calm = msgspec.structs.replace(machine.clock, step_ticks=1.0, drift=0.0, jump=0.0, jitter_cycles=0.0)
+        calm = msgspec.structs.replace(machine.clock, step_ticks=1.0, drift=0.0, jitter_cycles=0.0)
         self.machine = msgspec.structs.replace(machine, clock=calm, noise=spec.Noise())
         self._opened: SimulatedMachine | None = None
 

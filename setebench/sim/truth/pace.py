@@ -32,7 +32,7 @@ class Pace(NamedTuple):
 
 def machine_pace(machine: spec.Machine) -> Pace:
     """Of any time that the machine runs."""
-    change = machine.clock.drift + machine.clock.jump
+    change = machine.clock.drift
     replayed = recording(machine.noise.recorded)
     slowest, fastest = (replayed.slowest, replayed.fastest) if replayed else (1.0, 1.0)
     return Pace(slowest / (1 + change), fastest / (1 - change))

@@ -74,8 +74,7 @@ def _present(name: str, facts: Facts) -> Iterator[Finding]:
 
 def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
     """What a level's prefetchers without a name do together in a run."""
-    entries = tuple(each.mshr_hardware_limit or each.mshr_entries for each in machine.levels)
-    lead, furthest = described(others, machine.line_size_bytes, entries)
+    lead, furthest = described(others, machine.line_size_bytes, machine.levels)
     yield "lead", list(lead)
     if furthest:
         yield "trigger", next(number for number, lines in enumerate((*lead, 1), 1) if lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.files.toml_lines import Path
+from setebench.sim.files.origins import Path
 from setebench.sim.spec.fields import literals, table_fields
 from setebench.truth.twin.readings import Draft, Reading, Readings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.files.toml_lines import Path
+from setebench.sim.files.origins import Path
 from setebench.sim.spec.checks import MOST_TLB_WAYS
 from setebench.sim.spec.fields import table_fields
 from setebench.truth.twin.caches import at

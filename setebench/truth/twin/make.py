@@ -14,8 +14,7 @@ from setebench.results import Document
 from setebench.sim import spec
 from setebench.sim.files.dump import dump, literal
 from setebench.sim.files.loader import origins, parse
-from setebench.sim.files.origins import TABLE, Origin, field_name
-from setebench.sim.files.toml_lines import Path, key_lines
+from setebench.sim.files.origins import TABLE, Origin, Path, field_name
 from setebench.sim.spec.checks import Problem, field_problems, sense_problems
 from setebench.sim.spec.fields import table_fields
 from setebench.text import remark, visible
@@ -131,17 +130,9 @@ def fields_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 def as_toml(twin: Twin) -> str:
     """The text of the machine file: TOML with the origin of every field as a comment above it, and as data in
-    `[origins]`. Fields of an inline table stand in its line."""
-    plain = dump(twin.machine)
-    places, above = key_lines(plain), dict[int, list[str]]()
-    for path, origin in twin.origins.items():
-        if path in places and path != PREFETCHERS:
-            comments = above.setdefault(places[path], [])
-            comments += _comment(f"{path[-1]}: {said(origin)}" if comments else said(origin))
-    lines = [*_head(twin), ""]
-    for number, line in enumerate(plain.splitlines(), 1):
-        lines += [*above.get(number, []), line]
-    lines += ["", f"[{TABLE}]"]
+    `[origins]`."""
+    remarks = {path: remark(said(origin)) for path, origin in twin.origins.items() if path != PREFETCHERS}
+    lines = [*_head(twin), "", *dump(twin.machine, lambda path: remarks.get(path, "")).splitlines(), "", f"[{TABLE}]"]
     for path, origin in twin.origins.items():
         fields = {name: getattr(origin, name) for name in ("origin", "low", "high", "parameters", "why")}
         fields |= {name: float(fields[name]) for name in ("low", "high") if fields[name] is not None}

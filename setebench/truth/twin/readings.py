@@ -10,8 +10,7 @@ from typing import Any
 
 from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
-from setebench.sim.files.origins import Kind, Origin
-from setebench.sim.files.toml_lines import Path
+from setebench.sim.files.origins import Kind, Origin, Path
 
 LONGEST_WHY = 300
 """Characters; a machine file's lines have at most 1000."""

@@ -33,7 +33,7 @@ LEVELS = Levels(
 """Of the quiet machine, about."""
 
 COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0)
-BUSY = spec.Noise(interrupt_interval_cycles=3e5, stall_interval_cycles=5e4)
+BUSY = spec.Noise(interrupt_interval_cycles=3e5)
 PREFETCHERS = (spec.LinePair(level=2), spec.NextLine(level=1))
 
 

@@ -15,7 +15,7 @@ LEVELS = Levels(cycles={"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0})
 """Of the quiet machine, about."""
 
 COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0, drift=0.04, drift_period_cycles=2e7)
-BUSY = spec.Noise(interrupt_interval_cycles=3e5, stall_interval_cycles=5e4)
+BUSY = spec.Noise(interrupt_interval_cycles=3e5)
 STRIDES = tuple(512 << octave for octave in range(9))
 
 
@@ -34,7 +34,6 @@ def inferred(*counts: tuple[int, ...]) -> dict[str, Finding]:
     ("sets", "ways", "changes"),
     [
         (64, 16, {"l1": {"replacement": "random"}}),
-        (64, 8, {"l1": {"way_tag_bits": 8, "mispredicted_way_cycles": 3.0, "replacement": "tree_plru"}}),
         (64, 6, {"clock": COARSE, "noise": BUSY, "prefetchers": (spec.NextLine(level=1), spec.LinePair(level=2))}),
     ],
     ids=["random", "predicted ways", "coarse clock, prefetchers and noise"],

@@ -9,7 +9,6 @@ from setebench.sim.kernel.memory.caches import (
     drop,
     find,
     first_way,
-    physical_line,
     put_l3,
     ready_at,
     remove,
@@ -26,16 +25,14 @@ MEMORY, OTHER_CORE = 4, 5
 def port(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
     """When an access that comes at t may start at a level."""
     v = lay.C_LEVEL + level * lay.L_WORDS
-    return reserve(s, c[v + lay.L_PORTS] + lay.PORT_WORDS * (core if level < 2 else 0), t, c[v + lay.L_PORT])
+    return reserve(s, c[v + lay.L_PORTS] + lay.PORT_WORDS * (core if level < 2 else 0), t)
 
 
 @inlined
 def arrive(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
     """When a line that could come into a level at t really does, given the fills before it."""
     v = lay.C_LEVEL + level * lay.L_WORDS
-    return reserve(
-        s, c[v + lay.L_FILLS] + lay.PORT_WORDS * (core if level < 2 else 0), t, c[v + lay.L_FILL_INTERVAL_CYCLES]
-    )
+    return reserve(s, c[v + lay.L_FILLS] + lay.PORT_WORDS * (core if level < 2 else 0), t)
 
 
 @compiled
@@ -73,9 +70,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
             lower = drop(c, s, 1, other, line)
             if upper >= 0 or lower >= 0:
                 holders += 1
-    if holders == 0:
-        return 0
-    return c[lay.C_INVALIDATE_CYCLES] + (holders - 1) * c[lay.C_INVALIDATE_PER_SHARER_CYCLES]
+    return c[lay.C_INVALIDATE_CYCLES] if holders else 0
 
 
 @compiled
@@ -109,23 +104,12 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
     return (t + latency if latency >= 0 else -1), holders
 
 
-@inlined
-def _remote(c: Ints, s: Ints, line: int) -> bool:
-    """Whether a line lies in another socket's memory."""
-    return c[lay.C_REMOTE_LINE] > 0 and physical_line(c, s, line) >= c[lay.C_REMOTE_LINE]
-
-
 @compiled
-def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
+def memory(c: Ints, s: Ints, core: int, t: int) -> int:
     """When memory delivers a line that was requested at t."""
     count(c, s, core, lay.E_MEMORY_READS, 1)
     s[lay.S_SERVED] = MEMORY
-    if _remote(c, s, line):
-        count(c, s, core, lay.E_REMOTE_READS, 1)
-        start = reserve(s, c[lay.C_LINK_PORT], t, c[lay.C_REMOTE_LINK_INTERVAL_CYCLES])
-        start += c[lay.C_REMOTE_FURTHER_CYCLES]
-    else:
-        start = reserve(s, c[lay.C_MEMORY_PORT], t, c[lay.C_MEMORY_INTERVAL_CYCLES])
+    start = reserve(s, c[lay.C_MEMORY_PORT], t)
     spread = c[lay.C_MEMORY_SPREAD_CYCLES]
     if spread > 0:
         start += random_below(s, 2 * spread + 1) - spread
@@ -150,22 +134,11 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
     if cause == lay.DEMAND:
         count(c, s, core, lay.E_L3_MISSES, 1)
     start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
-    done = arrive(c, s, 2, core, memory(c, s, core, line, start))
+    done = arrive(c, s, 2, core, memory(c, s, core, start))
     keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
     if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
         put_l3(c, s, core, line, 0, done)
     return done
-
-
-@compiled
-def _note_memory(c: Ints, s: Ints, core: int, line: int, cause: int, writes: bool) -> None:
-    """Count for whom a line came from memory, where it was not for a load."""
-    if cause == lay.HARDWARE:
-        count(c, s, core, lay.E_MEMORY_READS_HARDWARE, 1)
-        if _remote(c, s, line):
-            count(c, s, core, lay.E_REMOTE_READS_HARDWARE, 1)
-    elif cause == lay.DEMAND and writes:
-        count(c, s, core, lay.E_MEMORY_READS_STORES, 1)
 
 
 @compiled
@@ -187,9 +160,11 @@ def fetch_below_l2(
     if done < 0 and c[lay.C_LEVELS] > 2:
         done = _from_l3(c, s, core, cpu, line, cause, t, keep)
     elif done < 0:
-        done = memory(c, s, core, line, t)
-    if s[lay.S_SERVED] == MEMORY:
-        _note_memory(c, s, core, line, cause, writes)
+        done = memory(c, s, core, t)
+    if s[lay.S_SERVED] == MEMORY and cause == lay.HARDWARE:
+        count(c, s, core, lay.E_MEMORY_READS_HARDWARE, 1)
+    elif s[lay.S_SERVED] == MEMORY and cause == lay.DEMAND and writes:
+        count(c, s, core, lay.E_MEMORY_READS_STORES, 1)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
         if s[lay.S_SERVED] != OTHER_CORE or holders > 1:

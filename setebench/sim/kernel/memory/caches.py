@@ -26,17 +26,11 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
 
 @compiled
 def _far_set(c: Ints, v: int, line: int) -> int:
-    """The set of a physical line where that is more than bits of its number: a hash of all of it (of a number of sets
-    that is no power of two its mixed bits' remainder, as slices' functions are too long for a formula), or the
-    remainder."""
-    sets = c[v + lay.L_SETS]
+    """The set of a physical line where that is more than bits of its number: the remainder, of a hash or of itself."""
     if c[v + lay.L_INDEX] == lay.BY_HASH:
         bits = c[v + lay.L_SET_BITS]
-        return (line ^ (line >> bits) ^ (line >> (2 * bits))) & (sets - 1)
-    if c[v + lay.L_INDEX] == lay.BY_MIX:
-        line = (line ^ (line >> 15)) * 0x1E3779B97F4A7C15
-        line = (((line ^ (line >> 32)) * 0x16E8FEB86659FD93) >> 33) & 0x3FFFFFFF
-    return line % sets
+        line ^= (line >> bits) ^ (line >> (2 * bits))
+    return line % c[v + lay.L_SETS]
 
 
 @inlined
@@ -47,7 +41,7 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     if level == 0 and c[v + lay.L_INDEX] == lay.BY_VIRTUAL_BITS:
         return c[v + lay.L_LINES] + (core * sets + (line & (sets - 1))) * c[v + lay.L_SET_WORDS]
     where = physical_line(c, s, line)
-    where = _far_set(c, v, where) if c[v + lay.L_INDEX] >= lay.BY_HASH else where & (sets - 1)
+    where = _far_set(c, v, where) if c[v + lay.L_INDEX] > lay.BY_BITS else where & (sets - 1)
     owner = core if level <= 1 else 0
     return c[v + lay.L_LINES] + (owner * sets + where) * c[v + lay.L_SET_WORDS]
 
@@ -132,7 +126,7 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
 def _write_memory(c: Ints, s: Ints, core: int, t: int) -> None:
     """A modified line goes to memory."""
     count(c, s, core, lay.E_MEMORY_WRITES, 1)
-    reserve(s, c[lay.C_MEMORY_PORT], t, c[lay.C_MEMORY_INTERVAL_CYCLES])
+    reserve(s, c[lay.C_MEMORY_PORT], t)
 
 
 @compiled
@@ -199,36 +193,10 @@ def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     write_back_to_l3(c, s, core, gone, kept, ready)
 
 
-@inlined
-def _way_tag(c: Ints, line: int) -> int:
-    """The tag that level 1 chooses a way by: bits of the address above those of its set, folded."""
-    bits = c[lay.C_WAY_TAG_BITS]
-    above = line >> c[lay.C_LEVEL + lay.L_SET_BITS]
-    return (above ^ (above >> bits)) & ((1 << bits) - 1)
-
-
-@compiled
-def claim_way_tag(c: Ints, s: Ints, first: int, line: int) -> None:
-    """The line is the one of its level-1 set that is found by its way tag; others with the same tag no longer are.
-
-    After Lipp et al., "Take A Way" (AsiaCCS 2020): first levels of AMD's cores from Bulldozer on know the way by a hash
-    of the virtual address, and of two lines with one hash each access finds the other's."""
-    tag = _way_tag(c, line)
-    for at in range(first, first + c[lay.C_LEVEL + lay.L_WAYS]):
-        other = s[at] >> lay.LINE_SHIFT
-        if other == line:
-            s[at] &= ~lay.WAY_TAG_LOST
-        elif other >= 0 and _way_tag(c, other) == tag:
-            s[at] |= lay.WAY_TAG_LOST
-
-
 @compiled
 def put_l1(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
     """Put a line into a core's level 1; a dirty victim is written into level 2, any victim into an exclusive one."""
-    own_set = first_way(c, s, 0, core, line)
-    victim = _place(c, s, 0, own_set, line, meta, ready)
-    if c[lay.C_WAY_TAG_BITS]:
-        claim_way_tag(c, s, own_set, line)
+    victim = _place(c, s, 0, first_way(c, s, 0, core, line), line, meta, ready)
     if victim == lay.EMPTY:
         return
     if victim & lay.DIRTY:

@@ -9,16 +9,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.memory.caches import (
-    claim_way_tag,
-    find,
-    first_way,
-    physical_line,
-    put_l1,
-    put_l2,
-    ready_at,
-    remove,
-)
+from setebench.sim.kernel.memory.caches import find, first_way, physical_line, put_l1, put_l2, ready_at, remove
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.prefetchers import silence, train
@@ -65,7 +56,7 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
         before = n
         n = train(c, s, p, q, n)
         for k in range(before, n):
-            s[c[lay.C_OUT] + k] = s[c[lay.C_OUT] + k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_DROPS]
+            s[c[lay.C_OUT] + k] = s[c[lay.C_OUT] + k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
     return n
 
 
@@ -145,10 +136,10 @@ def _train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, sour
 
 
 @compiled
-def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: int) -> int:
+def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: bool) -> int:
     """When a line that level 1 lacks (or that is wanted in level 2 only) is there.
 
-    `keep`: level 2 keeps a copy even if it is exclusive or the hint bypasses it (1), as usual (0), or not (-1).
+    `keep`: level 2 keeps a copy even if it is exclusive.
     Sets S_ENTRY to when a miss got its entry, S_FOUND_META to the line's DIRTY and OWNED bits, S_SERVED to the level.
     """
     core = core_of(c, cpu)
@@ -158,7 +149,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
     exclusive = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE
     if at >= 0:
         done = max(start + c[L2 + lay.L_LATENCY_CYCLES], s[ready_at(c, 1, at)])
-        if exclusive and keep != 1:
+        if exclusive and not keep:
             found = remove(s, at) & (lay.DIRTY | lay.OWNED)
         else:
             found = s[at] & lay.OWNED
@@ -168,7 +159,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
     else:
         done = _miss_l2(c, s, cpu, line, _cause(source), start, writes)
         found = s[lay.S_FOUND_META]
-        if keep == 1 or (keep == 0 and not exclusive):
+        if keep or not exclusive:
             put_l2(c, s, core, line, found, done)
             found &= lay.OWNED
         start = s[lay.S_ENTRY]
@@ -198,11 +189,11 @@ def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
 
 
 @compiled
-def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: int) -> int:
+def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool) -> int:
     """When a line that level 1 lacks is there, for whatever `source`; see `fetch_l2` for the rest."""
     core, cause = core_of(c, cpu), _cause(source)
     start, entry_at, limited = take_entry(c, s, 0, cpu, cause, t)
-    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, source, start, writes, keep))
+    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, source, start, writes, False))
     found = s[lay.S_FOUND_META]
     if writes and not found & lay.OWNED:
         done += _own_l2(c, s, core, line)
@@ -228,10 +219,10 @@ def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None
     elif _no_entry(c, s, fills - 1, cpu, word, t):
         return
     elif fills == 2:
-        fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, 1)
+        fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, True)
     else:
         count(c, s, core, lay.E_L1_HARDWARE, 1)
-        fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, 0)
+        fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False)
 
 
 @compiled
@@ -271,9 +262,6 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
         else:
             count(c, s, core, lay.E_LOAD_IN_FLIGHT_HITS, 0 if writes else 1)
         done = max(start + c[L1 + lay.L_LATENCY_CYCLES], ready)
-        if s[at] & lay.WAY_TAG_LOST:
-            claim_way_tag(c, s, first, line)
-            done += 0 if writes else c[lay.C_MISPREDICTED_WAY_CYCLES]
         if writes:
             count(c, s, core, lay.E_STORE_UPGRADES, 0 if s[at] & lay.OWNED else 1)
             done += own_line(c, s, core, at, line)
@@ -283,7 +271,7 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
     else:
         count(c, s, core, lay.E_L1_MISSES, 1)
         count(c, s, core, lay.E_L1_STORE_MISSES if writes else lay.E_LOAD_L1_MISSES, 1)
-        done = fetch_l1(c, s, cpu, line, ip, source, start, writes, 0)
+        done = fetch_l1(c, s, cpu, line, ip, source, start, writes)
     if c[lay.C_L1_PREFETCHERS]:
         train_l1(c, s, cpu, address, ip, at < 0, source, s[lay.S_ENTRY])
     return done

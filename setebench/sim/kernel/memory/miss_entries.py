@@ -19,11 +19,11 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
     entries = c[v + lay.L_MSHR_ENTRIES]
     own = base + entries
     if cause == lay.DEMAND:
-        return base, entries, own, c[v + lay.L_DEMAND]
-    own += c[v + lay.L_DEMAND]
+        return base, entries, own, c[v + lay.L_MSHR_DEMAND_LIMIT]
+    own += c[v + lay.L_MSHR_DEMAND_LIMIT]
     if cause == lay.SOFTWARE:
-        return base, entries, own, c[v + lay.L_SOFTWARE]
-    return base, entries, own + c[v + lay.L_SOFTWARE], c[v + lay.L_HARDWARE]
+        return base, entries, own, c[v + lay.L_MSHR_PREFETCH_LIMIT]
+    return base, entries, own + c[v + lay.L_MSHR_PREFETCH_LIMIT], c[v + lay.L_MSHR_HARDWARE_LIMIT]
 
 
 @inlined

@@ -1,5 +1,5 @@
 """Which line of a set gives way to a new one: the least recently used or least recently filled one, a random one, or as
-a tree of bits (tree-PLRU), a bit for each line (bit-PLRU, NRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
+a tree of bits (tree-PLRU), a bit for each line (bit-PLRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
 
 Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
 so uses are numbered anew before they outgrow it. Bits and ages of lines take the same place in the word.
@@ -152,9 +152,9 @@ def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     kind = c[v + lay.L_REPLACEMENT]
     if kind == lay.TREE_PLRU:
         _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
-    elif kind in (lay.BIT_PLRU, lay.NRU):
+    elif kind == lay.BIT_PLRU:
         _set_bit(c, s, v, first, at)
-    elif kind == lay.AGES:
+    elif kind >= lay.AGES:
         age = _used(s[at])
         age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
         _young(c, s, v, first, at, age)
@@ -173,7 +173,7 @@ def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
 @compiled
 def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """As `fill`, for policies for which a new line isn't one that was just used."""
-    if c[v + lay.L_REPLACEMENT] != lay.AGES:
+    if c[v + lay.L_REPLACEMENT] < lay.AGES:
         _touch_others(c, s, v, first, at)
         return
     usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
@@ -210,35 +210,23 @@ def _first_used(s: Ints, first: int, ways: int, use: int) -> int:
 
 
 @compiled
-def _random_unused(s: Ints, first: int, ways: int) -> int:
-    """A random one of the ways whose bit isn't set, the first one where all are."""
-    found, seen = first, 0
-    for at in range(first, first + ways):
-        if not _used(s[at]):
-            seen += 1
-            if random_below(s, seen) == 0:
-                found = at
-    return found
-
-
-@compiled
 def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
     """As `victim_way`, for policies that keep no numbers of uses."""
     v = lay.C_LEVEL + level * lay.L_WORDS
     ways = c[v + lay.L_WAYS]
     kind = c[v + lay.L_REPLACEMENT]
-    empty = _empty_way(s, first, ways, kind == lay.AGES and c[v + lay.L_VICTIM] == FILLS_FROM_LAST)
+    empty = _empty_way(s, first, ways, kind >= lay.AGES and c[v + lay.L_VICTIM] == FILLS_FROM_LAST)
     if empty >= 0:
         return empty
     if kind == lay.TREE_PLRU:
         return first + _tree_victim(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], ways)
     if kind == lay.BIT_PLRU:
         return _first_used(s, first, ways, 0)
-    if kind == lay.AGES:
+    if kind >= lay.AGES:
         if c[v + lay.L_UPDATE_ON_MISS]:
             _raise_ages(c, s, v, first, -1)
         return _first_used(s, first, ways, OLDEST)
-    return _random_unused(s, first, ways) if kind == lay.NRU else first + random_below(s, ways)
+    return first + random_below(s, ways)
 
 
 @inlined

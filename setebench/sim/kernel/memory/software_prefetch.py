@@ -30,7 +30,7 @@ def _into_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, h: int, t: int) 
             s[ready] = max(s[ready], t + own_line(c, s, core, at, line))
     else:
         count(c, s, core, lay.E_L1_PREFETCH_MISSES, 1)
-        fetch_l1(c, s, cpu, line, ip, lay.BY_PREFETCH, t, c[h + lay.H_EXCLUSIVE] != 0, -c[h + lay.H_BYPASS])
+        fetch_l1(c, s, cpu, line, ip, lay.BY_PREFETCH, t, c[h + lay.H_EXCLUSIVE] != 0)
         entry = s[lay.S_ENTRY]
     if c[lay.C_L1_PREFETCHERS]:
         train_l1(c, s, cpu, address, ip, at < 0, lay.BY_PREFETCH, entry)
@@ -43,10 +43,10 @@ def _into_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, exclusive: bool, t:
     if holds(c, s, 0, core_of(c, cpu), line):
         return t
     if not c[lay.C_PF_LOWER_HINT_TAKES_L1_ENTRY]:
-        fetch_l2(c, s, cpu, line, ip, lay.BY_PREFETCH, t, exclusive, 1)
+        fetch_l2(c, s, cpu, line, ip, lay.BY_PREFETCH, t, exclusive, True)
         return s[lay.S_ENTRY]
     entry, entry_at, limited = take_entry(c, s, 0, cpu, lay.SOFTWARE, t)
-    done = fetch_l2(c, s, cpu, line, ip, lay.BY_PREFETCH, entry, exclusive, 1)
+    done = fetch_l2(c, s, cpu, line, ip, lay.BY_PREFETCH, entry, exclusive, True)
     keep_entry(c, s, 0, cpu, lay.SOFTWARE, entry_at, limited, done)
     return entry
 
@@ -103,7 +103,7 @@ def _carry_out(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, t: 
     if not c[lay.C_PF_ACROSS_PAGE]:
         s[latest] = page
     line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    if c[lay.C_PF_DROPS] and _finds_full(c, s, cpu, line, level, t):
+    if c[lay.C_PF_WHEN_FULL] and _finds_full(c, s, cpu, line, level, t):
         return t
     if level == 1:
         return _into_l1(c, s, cpu, address, ip, h, t)

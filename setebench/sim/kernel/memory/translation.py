@@ -42,7 +42,7 @@ def make_present(c: Ints, s: Ints, page: int) -> int:
 @inlined
 def _first_of_set(c: Ints, x: int, core: int, key: int) -> int:
     """Where a page's set begins, relative to the table's arrays."""
-    if c[x + lay.X_HASHED]:
+    if c[x + lay.X_INDEX]:
         above = key >> c[x + lay.X_SET_BITS]
         key ^= above ^ (above >> c[x + lay.X_SET_BITS])
     return (core * c[x + lay.X_SETS] + (key & (c[x + lay.X_SETS] - 1))) * c[x + lay.X_WAYS]
@@ -67,8 +67,8 @@ def _use(c: Ints, s: Ints, x: int, at: int) -> None:
 
 
 @compiled
-def _insert(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
-    """Put a page into a TLB; returns its index."""
+def _insert(c: Ints, s: Ints, x: int, core: int, key: int) -> None:
+    """Put a page into a TLB."""
     first = _first_of_set(c, x, core, key)
     stamps = c[x + lay.X_STAMPS] + first
     oldest = lay.NEVER
@@ -77,27 +77,6 @@ def _insert(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
     at = first + (oldest & ((1 << WAY_BITS) - 1))
     s[c[x + lay.X_TAGS] + at] = key + 1
     _use(c, s, x, at)
-    return at
-
-
-@inlined
-def _hint(c: Ints, key: int, huge: bool) -> int:
-    """Where the state notes into which entry of a level-1 table a page was last put."""
-    return c[lay.C_TLB_HINT] + key + (c[lay.C_PAGES] if huge else 0)
-
-
-@compiled
-def _l1_lookup(c: Ints, s: Ints, x: int, core: int, key: int, huge: bool) -> int:
-    """As `_lookup`, by way of where the page was last put: level-1 tables are large and fully associative."""
-    if c[x + lay.X_WAYS] == 0:
-        return -1
-    hint = s[_hint(c, key, huge)] - 1
-    entries = c[x + lay.X_SETS] * c[x + lay.X_WAYS]
-    if hint >= core * entries and hint < (core + 1) * entries and s[c[x + lay.X_TAGS] + hint] == key + 1:
-        return hint
-    if not s[lay.S_ACTIVE] & ~(1 << core):  # with one core, the hint is never another one's
-        return -1
-    return _lookup(c, s, x, core, key)
 
 
 @compiled
@@ -107,10 +86,9 @@ def tlb_misses(c: Ints, s: Ints, core: int, address: int) -> int:
     huge = (s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE_TLB) != 0
     key = page >> (lay.HUGE_BITS - lay.PAGE_BITS) if huge else page
     x = lay.C_TLB + (lay.X_WORDS if huge else 0)
-    if _l1_lookup(c, s, x, core, key, huge) >= 0:
+    if _lookup(c, s, x, core, key) >= 0:
         return 0
-    x += 2 * lay.X_WORDS
-    return 1 if c[x + lay.X_WAYS] > 0 and _lookup(c, s, x, core, key) >= 0 else 2
+    return 1 if _lookup(c, s, x + 2 * lay.X_WORDS, core, key) >= 0 else 2
 
 
 @compiled
@@ -129,21 +107,15 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
     huge = (s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE_TLB) != 0
     key = page >> (lay.HUGE_BITS - lay.PAGE_BITS) if huge else page
     x = lay.C_TLB + (lay.X_WORDS if huge else 0)
-    at = _l1_lookup(c, s, x, core, key, huge)
-    if at >= 0:
-        _use(c, s, x, at)
-        return t
-    if c[x + lay.X_WAYS] > 0:
-        s[_hint(c, key, huge)] = _insert(c, s, x, core, key) + 1
-    penalty = c[x + lay.X_PENALTY]
-    x += 2 * lay.X_WORDS
-    if c[x + lay.X_WAYS] > 0:
-        at = _lookup(c, s, x, core, key)
+    penalty = 0
+    for table in (x, x + 2 * lay.X_WORDS):
+        at = _lookup(c, s, table, core, key)
         if at >= 0:
-            _use(c, s, x, at)
+            _use(c, s, table, at)
             return t + penalty
-        _insert(c, s, x, core, key)
-        penalty = c[x + lay.X_PENALTY]
+        if c[table + lay.X_WAYS] > 0:
+            _insert(c, s, table, core, key)
+            penalty = c[table + lay.X_MISS_PENALTY_CYCLES]
     return _walk(c, s, core, penalty, t)
 
 

@@ -1,7 +1,7 @@
 """Best-offset prefetching: see `spec.BestOffset`.
 
 State: the offset in use less one (so that zeros mean the next line) and whether it is out of use, where in the list of
-offsets and in which round learning is, accesses so far, scores by offset, lines not yet there, recent addresses.
+offsets and in which round learning is, scores by offset, recent addresses.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE
 from setebench.sim.prefetchers.common import hand_out, may_go
 
-(O_MAX, O_SCORE, O_ROUNDS, O_BAD, O_RECENT, O_DELAY) = range(P_OWN, P_OWN + 6)
-MOST_OFFSET, MOST_DELAY = 63, 31
-(R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_ACCESSES, R_SCORES) = range(6)
-R_PENDING = R_SCORES + MOST_OFFSET + 1
-R_RECENT = R_PENDING + MOST_DELAY + 1
+(O_MAX, O_SCORE, O_ROUNDS, O_BAD, O_RECENT) = range(P_OWN, P_OWN + 5)
+MOST_OFFSET = 63
+(R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_SCORES) = range(5)
+R_RECENT = R_SCORES + MOST_OFFSET + 1
 
 
 @compiled
@@ -73,24 +72,11 @@ def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
 
 
 @compiled
-def _remember(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
-    """What was fetched for this access arrives some accesses later; from then on the access counts."""
-    arrived = line + 1
-    if c[p + O_DELAY] > 0:
-        pending = q + R_PENDING + s[q + R_ACCESSES] % c[p + O_DELAY]
-        arrived = s[pending]
-        s[pending] = line + 1
-    s[q + R_ACCESSES] += 1
-    if arrived > 0:
-        s[_recent(c, p, q, arrived - 1)] = arrived
-
-
-@compiled
 def train_best_offset(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Learn from the access, then fetch the line at the offset in use."""
     line = s[S_SEEN_LINE]
     _learn(c, s, p, q, line)
-    _remember(c, s, p, q, line)
+    s[_recent(c, p, q, line)] = line + 1
     target = line + s[q + R_OFFSET] + 1
     if not s[q + R_OFF] and may_go(c, s, p, line, target):
         n = hand_out(c, s, n, target)

@@ -9,7 +9,7 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
 
-(B_BUFFERS, B_DEPTH, B_HEAD_ONLY, B_FILTER) = range(P_OWN, P_OWN + 4)
+(B_BUFFERS, B_DEPTH, B_FILTER) = range(P_OWN, P_OWN + 3)
 (R_HEAD, R_NEXT, R_WORDS) = range(2, 5)
 RECENT, RECENT_WORDS = 8, 2
 """Misses that the filter remembers."""
@@ -49,9 +49,7 @@ def train_stream_buffer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     line = s[S_SEEN_LINE]
     for i in range(c[p + B_BUFFERS]):
         record = q + i * R_WORDS
-        if s[record] == 0 or line < s[record + R_HEAD] or line >= s[record + R_NEXT]:
-            continue
-        if line == s[record + R_HEAD] or not c[p + B_HEAD_ONLY]:
+        if s[record] and line == s[record + R_HEAD] and line < s[record + R_NEXT]:
             use(s, record)
             s[record + R_HEAD] = line + 1
             return _refill(c, s, p, record, n)
