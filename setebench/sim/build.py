@@ -11,7 +11,7 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units, virtual_pages
 from setebench.sim.frames import Frames
-from setebench.sim.prefetchers import BY_KEY, KINDS, NUMBERS, own_words, simulated
+from setebench.sim.prefetchers import KINDS, NUMBERS, own_words, simulated
 from setebench.sim.recordings import recording
 from setebench.sim.spec.checks import sense_problems
 from setebench.sim.spec.replacement_ages import NAMED, ages
@@ -148,12 +148,11 @@ def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
         p = at.C_PREFETCHER + index * at.P_WORDS
         number = NUMBERS[type(prefetcher)]
         own, words = own_words(prefetcher), KINDS[number].words(prefetcher)
-        threads = 1 if prefetcher.shared_by_smt or isinstance(prefetcher, BY_KEY) else machine.core.threads_per_core
+        threads = 1 if prefetcher.shared_by_smt else machine.core.threads_per_core
         fill(c, "P_", prefetcher, p)
         c[p + at.P_KIND] = number
         c[p + at.P_FILLS] = int(prefetcher.fills[1])
         c[p + at.P_TRAINED] = sum(1 << at.SOURCES.index(source) for source in set(prefetcher.trained_by))
-        c[p + at.P_OWNED] = not prefetcher.shared_by_smt
         c[p + at.P_THREAD_WORDS] = words if threads > 1 else 0
         c[p + at.P_STATE_WORDS] = words * threads
         c[p + at.P_STATE] = space.take(words * threads * machine.core.cores)

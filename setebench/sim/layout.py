@@ -159,15 +159,14 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_TRAINED,
     P_CROSSES_4K,
     P_CROSSES_4K_IN_2M,
-    P_OWNED,
     P_WHEN_FULL,  # 0: stalls, 1: drops
     P_STATE,
     P_STATE_WORDS,
     P_SHARED_BY_CORES,
     P_OFF,
-    P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it or a record's key tells them apart
+    P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it
     P_OWN,
-) = range(14)
+) = range(13)
 P_WORDS = P_OWN + 24  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
@@ -184,7 +183,7 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_RANDOM,
     S_NOW,
     S_STAMP,
-    S_USES,  # uses of lines in caches so far, renumbered before they outgrow a line's word
+    S_USES,  # uses of lines in caches so far, less those forgotten before they outgrow a line's word
     S_QUANTUM,  # steps of a chase that a thread makes at once, -1 for all
     S_ACTIVE,  # bit mask of the cores that ever ran
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
@@ -193,15 +192,14 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_FAULT,  # result: operation that touched an unmapped page, plus one
     S_FAULT_ADDRESS,
     # the access that prefetchers are shown: its address, its line, the instruction's address, whether the prefetcher's
-    # level missed it, what it is (BY_), and its SMT thread where the prefetcher tells threads apart, else 0
+    # level missed it, and what it is (BY_)
     S_SEEN_ADDRESS,
     S_SEEN_LINE,
     S_SEEN_IP,
     S_SEEN_MISSES,
     S_SEEN_SOURCE,
-    S_SEEN_OWNER,
     S_WORDS,
-) = range(18)
+) = range(17)
 
 # state of a hardware thread
 (
@@ -290,10 +288,10 @@ EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if na
 """Words of a core's counts by name."""
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 26 bits, 0: never), two marks. One word for all of it, as a set that spans fewer
+# (counted in uses of all caches, 28 bits, 0: never), two marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is searched faster.
 DIRTY, OWNED = 1, 2
-MARK_BITS, USE_BITS = 2, 26
+MARK_BITS, USE_BITS = 2, 28
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used

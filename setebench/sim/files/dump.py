@@ -34,13 +34,16 @@ def template(machine: spec.Machine, name: str) -> str:
     PMU. Every field of every table is explained where it comes first."""
     renamed = msgspec.structs.replace(machine, name=name, description="describe your machine here")
     fault = spec.Pmu(events={"l1d_fill": (spec.Fault(kind="scaled", amount=2.0),)})
-    explained: set[TableType] = set()
-    said = _explained(renamed, (), explained)
-    lines = [HEAD + dump(renamed, _remarks(said))]
+    said = dict(_explained(renamed, ()))
+
+    def remark(path: Path) -> str:
+        return said.get(path, "")
+
+    lines = [HEAD + dump(renamed, remark)]
     lines.append("# What a machine may have as well, hardware prefetchers among it: take the comment signs away.")
     for path, value in [(("pmu",), fault), *((("prefetchers", 0), example(kind)) for kind in PREFETCHERS)]:
-        remarks = _remarks(said, _explained(value, path, explained))
-        lines += [f"#{line}" for line in _table(value, path, remarks)]
+        said |= _explained(value, path)
+        lines += [f"#{line}" for line in _table(value, path, remark)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,32 +54,20 @@ def example(table: TableType) -> Any:
     return table(level=level, fills=f"l{level}")
 
 
-def _remarks(*said: dict[Path, str]) -> Remark:
-    return lambda path: " ".join(each[path] for each in said if path in each)
-
-
-def _explained(value: Any, path: Path, explained: set[TableType]) -> dict[Path, str]:
-    """What tables and their fields mean and may be, by place; of each kind of table the first time."""
+def _explained(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """What tables and their fields mean and may be, by place; of a list of tables the first."""
     table: TableType = type(value)
-    new, said = table not in explained, dict[Path, str]()
-    explained.add(table)
-    if new and path:
-        said[path] = table.__doc__ or ""
+    yield path, table.__doc__ or ""
     for name, field in table_fields(table).items():
         own, place = getattr(value, name), (*path, name)
-        inner = [(place, own)] if isinstance(own, msgspec.Struct) else []
-        if isinstance(own, tuple | dict):
-            items = [((*place, key), each) for key, each in (own.items() if isinstance(own, dict) else enumerate(own))]
-            items += [((*where, 0), each[0]) for where, each in items if isinstance(each, tuple) and each]
-            inner = [(where, each) for where, each in items if isinstance(each, msgspec.Struct)]
-        inside = [(where, text) for where, each in inner for where, text in _explained(each, where, explained).items()]
-        plain = isinstance(field.default, bool | int | float | str) and field.default != own
         given = "; must be given" if field.default is msgspec.NODEFAULT else ""
-        usual = f"; default {literal(field.default)}" if plain else given
-        meaning = f"{name}: {field.meaning} ({allowed(field)}{usual})"
-        for where, text in ([(inner[0][0] if inner else place, meaning)] if new else []) + inside:
-            said[where] = f"{said[where]} {text}" if where in said else text
-    return said
+        yield place, f"{name}: {field.meaning} ({allowed(field)}{given})"
+        inside = [(place, own), *([((*place, 0), own[0])] if isinstance(own, tuple) and own else [])]
+        inside += [((*place, key), each) for key, each in (own.items() if isinstance(own, dict) else ())]
+        inside += [((*where, 0), each[0]) for where, each in inside[1:] if isinstance(each, tuple) and each]
+        for where, each in inside:
+            if isinstance(each, msgspec.Struct):
+                yield from _explained(each, where)
 
 
 def _table(value: Any, path: Path, remark: Remark) -> Iterator[str]:

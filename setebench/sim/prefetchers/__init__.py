@@ -7,9 +7,6 @@ union of its file; (2) a module here with a Numba function `train_...(c, s, p, q
 `c` (own words from `P_OWN` on), its state at `q` of `s`, zeros at first. It hands out lines with `common.hand_out`;
 `n` were handed out before, and it returns how many have been now. Lines are virtual at level 1 and physical at level 2;
 the caller filters lines that are there already, finds miss entries and does the fetching.
-
-Where SMT threads are not to share what a prefetcher learns, a kind of `BY_KEY` has the thread in its records' keys
-(`common.page_key`), so that threads share its capacity; of the other kinds every thread gets a state of its own.
 """
 
 from __future__ import annotations
@@ -79,8 +76,6 @@ KINDS = (
 )
 NUMBERS = {kind.table: number for number, kind in enumerate(KINDS)}
 STREAM = NUMBERS[spec.Streamer]
-
-BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.LineTable)
 
 
 def simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:

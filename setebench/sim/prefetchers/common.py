@@ -20,7 +20,6 @@ from setebench.sim.layout import (
     P_CROSSES_4K_IN_2M,
     P_LEVEL,
     PAGE_BITS,
-    S_SEEN_OWNER,
     S_STAMP,
 )
 
@@ -43,12 +42,6 @@ def find_record(s: Ints, table: int, records: int, words: int, key: int) -> int:
 
 
 @compiled
-def page_key(c: Ints, s: Ints, line: int) -> int:
-    """Key of a line's page and of the SMT thread that is seen, where threads have entries of their own."""
-    return (line >> c[C_PAGE_LINES_BITS]) * 8 + s[S_SEEN_OWNER]
-
-
-@compiled
 def use(s: Ints, record: int) -> None:
     """Make a record the latest used."""
     s[S_STAMP] += 1
@@ -68,6 +61,16 @@ def claim(s: Ints, table: int, records: int, words: int, key: int) -> int:
     s[oldest] = key + 1
     use(s, oldest)
     return oldest
+
+
+@compiled
+def record_for(s: Ints, table: int, records: int, words: int, key: int) -> int:
+    """Offset of the record with that key, a new one where there is none, as the latest used."""
+    record = find_record(s, table, records, words, key)
+    if record < 0:
+        return claim(s, table, records, words, key)
+    use(s, record)
+    return record
 
 
 @compiled

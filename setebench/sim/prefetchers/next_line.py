@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_OWNER
-from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
+from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
+from setebench.sim.prefetchers.common import hand_out, may_go, record_for
 
 (N_TRIGGER, N_ONLY_MISSES, N_STREAMS, N_DEGREE) = range(P_OWN, P_OWN + 4)
 R_COUNT, R_WORDS = 2, 3
@@ -15,14 +15,9 @@ def train_next_line(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """The next lines, once a line was accessed `trigger` times."""
     if c[p + N_ONLY_MISSES] and not s[S_SEEN_MISSES]:
         return n
-    line = s[S_SEEN_LINE]
-    key_line = line * 8 + s[S_SEEN_OWNER]
-    trigger = c[p + N_TRIGGER]
+    line, trigger = s[S_SEEN_LINE], c[p + N_TRIGGER]
     if trigger > 1:
-        record = find_record(s, q, c[p + N_STREAMS], R_WORDS, key_line)
-        if record < 0:
-            record = claim(s, q, c[p + N_STREAMS], R_WORDS, key_line)
-        use(s, record)
+        record = record_for(s, q, c[p + N_STREAMS], R_WORDS, line)
         s[record + R_COUNT] += 1
         if s[record + R_COUNT] != trigger:
             return n

@@ -7,8 +7,8 @@ the region has a two-bit count of the latest generations in a row that touched i
 from __future__ import annotations
 
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE, S_SEEN_OWNER
-from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
+from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
+from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, record_for, use
 
 (G_BYTES, G_TRIGGER, G_ACTIVE, G_ENTRIES, G_INDEX, G_IP_BITS) = range(P_OWN, P_OWN + 6)
 BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
@@ -22,10 +22,7 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
     key = s[active + A_KEY]
     touched = s[active + A_LINES]
     table = q + c[p + G_ACTIVE] * A_WORDS
-    record = find_record(s, table, c[p + G_ENTRIES], F_WORDS, key)
-    if record < 0:
-        record = claim(s, table, c[p + G_ENTRIES], F_WORDS, key)
-    use(s, record)
+    record = record_for(s, table, c[p + G_ENTRIES], F_WORDS, key)
     low, high = s[record + F_LOW], s[record + F_HIGH]
     s[record + F_HIGH] = touched & (high | low)
     s[record + F_LOW] = touched & (~low | high)
@@ -58,8 +55,8 @@ def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n
 def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Note the access in its active region, or open the region and fetch what earlier generations touched."""
     lines = c[p + G_BYTES] >> c[C_LINE_BITS]
-    line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
-    region = (line // lines) * 8 + owner
+    line = s[S_SEEN_LINE]
+    region = line // lines
     offset = line & (lines - 1)
     active = find_record(s, q, c[p + G_ACTIVE], A_WORDS, region)
     if active >= 0:
@@ -79,7 +76,7 @@ def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     elif c[p + G_INDEX] == BY_IP_OFFSET:
         key = (masked << 6) | offset
     active = claim(s, q, c[p + G_ACTIVE], A_WORDS, region)
-    s[active + A_KEY] = key * 8 + owner
+    s[active + A_KEY] = key
     s[active + A_FIRST] = offset
     s[active + A_LINES] = 1
-    return _fetch(c, s, p, q, key * 8 + owner, line, offset, n)
+    return _fetch(c, s, p, q, key, line, offset, n)

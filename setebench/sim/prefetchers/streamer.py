@@ -8,17 +8,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_OWNER, S_SEEN_SOURCE
-from setebench.sim.prefetchers.common import (
-    LEAST_RECENT,
-    claim,
-    find_record,
-    goes,
-    hand_out,
-    may_go,
-    page_key,
-    use,
-)
+from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_SOURCE
+from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
 
 (M_TRIGGER, M_EDGES, M_EDGE) = range(P_OWN, P_OWN + 3)  # four edges: lines 0, 1, last but one, last
 (M_BY_PREFETCHER, M_DEGREE, M_RAMPS, M_RAMP) = range(M_EDGE + 4, M_EDGE + 8)
@@ -92,12 +83,11 @@ def _activate(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
 
 
 @compiled
-def _owns(s: Ints, record: int, line: int, owner: int) -> bool:
-    """Whether an active stream of that owner has fetched the line."""
-    if not s[record + R_ACTIVE] or (s[record] - 1) & 7 != owner:
-        return False
+def _owns(s: Ints, record: int, line: int, reach: int) -> bool:
+    """Whether an active stream has fetched the line, or could fetch it within so many lines."""
     step = s[record + R_DIRECTION]
-    return (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > 0
+    fetched = (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > -reach
+    return s[record + R_ACTIVE] != 0 and fetched
 
 
 @compiled
@@ -172,14 +162,9 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
     distance ahead (Fang et al. 2014, 5.3.1)."""
     if not c[p + M_SILENCED]:
         return
-    line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
-    reach = c[p + M_DISTANCE]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
-        if not s[record + R_ACTIVE] or (s[record] - 1) & 7 != owner:
-            continue
-        step = s[record + R_DIRECTION]
-        if (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > -reach:
+        if _owns(s, record, s[S_SEEN_LINE], c[p + M_DISTANCE]):
             for k in range(R_WORDS):
                 s[record + k] = 0
 
@@ -189,7 +174,7 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Distinct lines of a page count: of its record R_FIRST and R_LAST are the lowest and the highest, R_BATCHES has a
     bit of each."""
     line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
-    key = page_key(c, s, line)
+    key = line >> c[lay.C_PAGE_LINES_BITS]
     bit = 1 << (line & ((1 << c[lay.C_PAGE_LINES_BITS]) - 1))
     record = find_record(s, q, c[p + M_STREAMS], R_WORDS, key)
     if record < 0:
@@ -231,23 +216,23 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 @compiled
 def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines that an access has a streamer request that counts misses in one direction."""
-    line, misses, owner = s[S_SEEN_LINE], s[S_SEEN_MISSES], s[S_SEEN_OWNER]
+    line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
+    key = line >> c[lay.C_PAGE_LINES_BITS]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
-        if _owns(s, record, line, owner):
+        if _owns(s, record, line, 0):
             ahead = (line - s[record + R_LAST]) * s[record + R_DIRECTION] > 0
             if misses and not ahead:
                 break  # fetched, used, and gone again: a new run
             if ahead:
                 s[record + R_LAST] = line
-            s[record] = page_key(c, s, line) + 1
+            s[record] = key + 1
             _note_use(c, s, p, record)
             if c[p + M_LEADS_BY] == BY_NEW_LINE and not ahead:
                 return n
             return _batch(c, s, p, record, line, n)
     if not misses:
         return n
-    key = page_key(c, s, line)
     record, first = _record_for(c, s, p, q, key, line)
     _note_use(c, s, p, record)
     if s[S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, PAGE_BITS, S_SEEN_ADDRESS, S_SEEN_IP, S_SEEN_OWNER
+from setebench.sim.layout import C_LINE_BITS, P_OWN, PAGE_BITS, S_SEEN_ADDRESS, S_SEEN_IP
 from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
 
 (
@@ -26,12 +26,9 @@ BY_IP, BY_PAGE = range(2)  # the third index is by both
 def _key(c: Ints, s: Ints, p: int) -> int:
     masked = s[S_SEEN_IP] & ((1 << c[p + D_IP_BITS]) - 1)
     page = s[S_SEEN_ADDRESS] >> PAGE_BITS
-    owner = s[S_SEEN_OWNER]
     if c[p + D_INDEX] == BY_IP:
-        return masked * 8 + owner
-    if c[p + D_INDEX] == BY_PAGE:
-        return page * 8 + owner
-    return ((page << 26) | masked) * 8 + owner
+        return masked
+    return page if c[p + D_INDEX] == BY_PAGE else (page << 26) | masked
 
 
 @compiled

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
-from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, page_key, use
+from setebench.sim.layout import C_PAGE_LINES_BITS, P_OWN, S_SEEN_LINE, S_SEEN_MISSES
+from setebench.sim.prefetchers.common import hand_out, may_go, record_for
 
 (N_TRIGGER, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 3)
 (N_PAGES, N_ONLY_MISSES) = range(N_LINES + 16, N_LINES + 18)
@@ -16,10 +16,8 @@ IN_ROW = 4
 def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """The lines of the row that the run of accesses to the page has come to."""
     line = s[S_SEEN_LINE]
-    key = page_key(c, s, line)
-    record = find_record(s, q, c[p + N_PAGES], R_WORDS, key)
-    if record < 0:
-        record = claim(s, q, c[p + N_PAGES], R_WORDS, key)
+    record = record_for(s, q, c[p + N_PAGES], R_WORDS, line >> c[C_PAGE_LINES_BITS])
+    if s[record + R_RUN] == 0:
         s[record + R_STEP] = 1
     elif line == s[record + R_LAST] and not c[p + N_ONLY_MISSES]:
         return n
@@ -28,7 +26,6 @@ def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         if step != s[record + R_STEP] and s[record + R_RUN] > 1:
             s[record + R_RUN] = 1
         s[record + R_STEP] = step
-    use(s, record)
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
     row = min(s[record + R_RUN] - c[p + N_TRIGGER], c[p + N_ROWS] - 1)

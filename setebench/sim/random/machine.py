@@ -155,12 +155,7 @@ def _tlb(draw: Draw) -> spec.Tlb:
     large: dict[str, Any] = {"entries": second, "ways": second_ways, "index": far, "miss_penalty_cycles": walk}
     missing = draw("tlb_l2_2m_missing")  # then a miss in level 1 is a walk
     return spec.Tlb(
-        l1_4k=spec.TlbTable(
-            entries=first,
-            ways=ways,
-            index="hashed" if ways and near == "hashed" else "linear",
-            miss_penalty_cycles=penalty,
-        ),
+        l1_4k=spec.TlbTable(**small, miss_penalty_cycles=penalty),
         l2_4k=spec.TlbTable(**large),
         l1_2m=spec.TlbTable(entries=draw("tlb_l1_2m"), miss_penalty_cycles=walk if missing else penalty),
         l2_2m=spec.TlbTable(entries=0) if missing else spec.TlbTable(**large),

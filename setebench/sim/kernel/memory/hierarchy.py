@@ -45,10 +45,10 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
         p = lay.C_PREFETCHER + i * lay.P_WORDS
         if c[p + lay.P_LEVEL] != level or (c[p + lay.P_OFF] >> core) & 1:
             continue
-        owner = cpu // c[lay.C_CORES] if c[p + lay.P_OWNED] else 0
         table = 0 if c[p + lay.P_SHARED_BY_CORES] else core
-        q = c[p + lay.P_STATE] + table * c[p + lay.P_STATE_WORDS] + owner * c[p + lay.P_THREAD_WORDS]
-        s[lay.S_SEEN_OWNER] = owner
+        q = c[p + lay.P_STATE] + table * c[p + lay.P_STATE_WORDS]
+        if c[p + lay.P_THREAD_WORDS]:
+            q += cpu // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
         if not (c[p + lay.P_TRAINED] >> source) & 1:

@@ -2,7 +2,7 @@
 a tree of bits (tree-PLRU), a bit for each line (bit-PLRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
 
 Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
-so uses are numbered anew before they outgrow it. Bits and ages of lines take the same place in the word.
+so the oldest are forgotten before they outgrow it. Bits and ages of lines take the same place in the word.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ def _used(word: int) -> int:
 
 
 @inlined
+def _set_used(s: Ints, at: int, use: int) -> None:
+    s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (use << lay.MARK_BITS)
+
+
+@inlined
 def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
     oldest = lay.NEVER
@@ -67,46 +72,26 @@ def _oldest_way(s: Ints, first: int, ways: int) -> int:
 
 
 @compiled
-def _oldest_after(s: Ints, first: int, ways: int, rank: int) -> int:
-    """The least recently used line of a set whose use is numbered `rank` or more, -1 if there is none."""
-    best = -1
-    for at in range(first, first + ways):
-        used = _used(s[at])
-        if used >= rank and (best < 0 or used < _used(s[best])):
-            best = at
-    return best
-
-
-@compiled
-def _renumber_uses(c: Ints, s: Ints) -> None:
-    """Number the uses of every set's lines from 1 on, in the order they had."""
+def _forget_uses(c: Ints, s: Ints) -> None:
+    """Count uses from the middle on again: lines that were not used in the latest half are all as old."""
+    half = lay.LAST_USE >> 1
     for level in range(c[lay.C_LEVELS]):
         v = lay.C_LEVEL + level * lay.L_WORDS
-        if c[v + lay.L_REPLACEMENT] > lay.FIFO:
-            continue
-        owners = c[lay.C_CORES] if level < 2 else 1
-        ways = c[v + lay.L_WAYS]
-        for number in range(owners * c[v + lay.L_SETS]):
+        sets = c[v + lay.L_SETS] * (c[lay.C_CORES] if level < 2 else 1)
+        for number in range(sets if c[v + lay.L_REPLACEMENT] <= lay.FIFO else 0):
             first = c[v + lay.L_LINES] + number * c[v + lay.L_SET_WORDS]
-            for rank in range(1, ways + 1):
-                at = _oldest_after(s, first, ways, rank)
-                if at >= 0:
-                    s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (rank << lay.MARK_BITS)
-    s[lay.S_USES] = lay.MOST_WAYS
+            for at in range(first, first + c[v + lay.L_WAYS]):
+                _set_used(s, at, max(_used(s[at]) - half, 0))
+    s[lay.S_USES] -= half
 
 
 @inlined
 def _stamp(c: Ints, s: Ints, at: int) -> None:
     """Note that the line at `at` was used later than all others."""
     if s[lay.S_USES] == lay.LAST_USE:
-        _renumber_uses(c, s)
+        _forget_uses(c, s)
     s[lay.S_USES] += 1
     _set_used(s, at, s[lay.S_USES])
-
-
-@inlined
-def _set_used(s: Ints, at: int, use: int) -> None:
-    s[at] = (s[at] & ~(lay.LAST_USE << lay.MARK_BITS)) | (use << lay.MARK_BITS)
 
 
 @compiled

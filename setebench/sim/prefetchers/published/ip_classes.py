@@ -9,7 +9,7 @@ from __future__ import annotations
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
-from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
+from setebench.sim.prefetchers.common import hand_out, may_go, record_for
 
 (I_INSTRUCTIONS, I_REGIONS, I_DENSE, I_STREAM, I_STRIDE, I_COMPLEX) = range(P_OWN, P_OWN + 6)
 (R_TAG, R_LAST, R_DELTA, R_SURE, R_SIGNATURE, R_WORDS) = range(6)
@@ -30,11 +30,9 @@ def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
     """Note the access in its region; 1 or -1 where the region is dense, by the way that it is gone through, else 0."""
     line, bits = s[S_SEEN_LINE], REGION_BITS - c[C_LINE_BITS]
     table = q + c[p + I_INSTRUCTIONS] * R_WORDS
-    region = find_record(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
-    if region < 0:
-        region = claim(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
+    region = record_for(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
+    if not s[region + D_TOUCHED]:
         s[region + D_LAST] = line
-    use(s, region)
     s[region + D_TOUCHED] |= 1 << (line & ((1 << bits) - 1))
     if line != s[region + D_LAST]:
         s[region + D_UPWARDS] += 1 if line > s[region + D_LAST] else -1
