@@ -65,12 +65,11 @@ def fill(words: Any, prefix: str, table: msgspec.Struct, first: int = 0) -> None
     the place of the value."""
     for name, field in table_fields(type(table)).items():
         word, value = vars(at).get(prefix + name.upper()), getattr(table, name)
-        if word is None or isinstance(value, tuple):
-            continue
         if isinstance(value, str):
-            value = literals(field.type).index(value)
+            value = literals(field.type).index(value) if literals(field.type) else 0
         cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
-        words[first + word] = units(value) if cycles else value
+        if word is not None and isinstance(value, int | float):
+            words[first + word] = units(value) if cycles else value
 
 
 def lines_of(c: Ints, s: Ints, index: int) -> Ints:

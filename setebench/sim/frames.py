@@ -21,12 +21,12 @@ class Frames:
     def take(self, count: int) -> Ints:
         """So many free frames in random order; there must be as many. Shape (count,)."""
         size, taken = len(self._used), np.zeros(0, dtype=np.int64)
-        while len(taken) < count and np.count_nonzero(self._used) + count < size // 2:  # most drawn blindly are free
-            drawn = np.concatenate([taken, self._rng.integers(0, size, count)])
-            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-            taken = drawn[~self._used[drawn]][:count]
-        if len(taken) < count:
+        if np.count_nonzero(self._used) + count >= size // 2:
             taken = self._rng.permutation(np.flatnonzero(~self._used))[:count]
+        while len(taken) < count:  # of many free ones those drawn blindly are mostly free
+            drawn = self._rng.integers(0, size, 2 * (count - len(taken)) + 16)
+            both = np.concatenate([taken, drawn[~self._used[drawn]]])
+            taken = both[np.sort(np.unique(both, return_index=True)[1])][:count]
         self._used[taken] = True
         return self._first + self._step * taken
 

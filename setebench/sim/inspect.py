@@ -1,4 +1,4 @@
-"""For tests only: what a scenario must never see of a simulated machine."""
+"""For tests, and for what is true of prefetchers: what a scenario must never see of a simulated machine."""
 
 from __future__ import annotations
 

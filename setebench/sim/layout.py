@@ -2,10 +2,30 @@
 
 `c` holds the configuration, `s` all state; both are int64 and one-dimensional, so the kernel has a single compiled
 signature whatever the machine. Times are fixed-point: `UNIT` parts of a core cycle, divisible by every issue width and
-port count up to 12. This module only names indices; `build.py` fills the arrays.
+port count up to 12. This module only names indices, those of a machine file's numbers after its fields;
+`build.py` fills the arrays.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from setebench.sim import spec
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> int: ...  # names that `_named` makes
+
+
+def _named(first: int, *tables: tuple[str, type[msgspec.Struct]]) -> int:
+    """Give words from `first` on the names of tables' fields behind these prefixes; returns the next word. Of a choice
+    a word has the place of the value."""
+    names = [prefix + field.upper() for prefix, table in tables for field in table.__struct_fields__]
+    globals().update({name: first + number for number, name in enumerate(names)})
+    return first + len(names)
+
 
 UNIT = 27720
 NEVER = 1 << 62
@@ -39,52 +59,13 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
 (
-    C_CORES,
-    C_THREADS_PER_CORE,
     C_LINE_BITS,
     C_PAGE_LINES_BITS,
-    C_OUT_OF_ORDER,
     C_ISSUE,
-    C_REORDER_WINDOW,
-    C_LOAD_QUEUE,
-    C_STORE_QUEUE,
-    C_BLOCKING_LOAD,
-    C_BLOCKING_STORE,
-    C_BLOCKING_PREFETCH,
-    C_MULTIPLY_CYCLES,
     C_TRANSFER,
-    C_VECTOR_TO_INTEGER_CYCLES,
-    C_BYTES16,
-    C_BYTES32,
-    C_BYTES64,
-    C_FLUSH_CYCLES,
-    C_SMT_EXTRA_CYCLES,
     C_LEVELS,
-    C_MEMORY_LATENCY_CYCLES,
-    C_MEMORY_SPREAD_CYCLES,
-    C_MEMORY_PAGE_FAULT_4K_CYCLES,
-    C_MEMORY_PAGE_FAULT_2M_CYCLES,
     C_WALKERS,
-    C_PF_ON_L1_TLB_MISS,
-    C_PF_ON_L2_TLB_MISS,
-    C_PF_ON_PAGE_FAULT,
-    C_PF_ACROSS_PAGE,
-    C_PF_WHEN_FULL,  # 0: stalls, 1: drops
-    C_PF_LOWER_HINT_TAKES_L1_ENTRY,
-    C_MODIFIED_CYCLES,
-    C_EXCLUSIVE_CYCLES,
-    C_SHARED_CYCLES,
-    C_INVALIDATE_CYCLES,
-    C_INTERRUPT_INTERVAL_CYCLES,  # mean times between disturbances, in the order of T_INTERRUPT to T_LOSS
-    C_CO_RUNNER_INTERVAL_CYCLES,
-    C_LOSS_INTERVAL_CYCLES,
-    C_INTERRUPT_CYCLES,
-    C_INTERRUPT_LINES,
-    C_CO_RUNNER_CYCLES,
-    C_CO_RUNNER_ENTRIES,
     C_CO_RUNNER_ISSUE,  # what each instruction takes longer meanwhile
-    C_LOSS_SHARE,  # of a core's private lines that leave at once, in LOSS_PARTS
-    C_JITTER_CYCLES,
     C_CPUID,
     C_PREFETCHERS,
     C_L1_PREFETCHERS,
@@ -107,22 +88,12 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(66)
+) = range(27)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
-    L_SETS,
-    L_WAYS,
-    L_LATENCY_CYCLES,
-    L_REPLACEMENT,
-    L_INCLUSION,
     L_INDEX,  # BY_VIRTUAL_BITS, BY_BITS or BY_REMAINDER of the physical line number, or BY_HASH of it
     L_SET_BITS,  # of a set's number, rounded down
-    L_MSHR_ENTRIES,
-    L_MSHR_DEMAND_LIMIT,
-    L_MSHR_PREFETCH_LIMIT,
-    L_MSHR_HARDWARE_LIMIT,
-    L_MSHR_SHARED_BY_SMT,
     L_SLOTS,
     L_SLOT_WORDS,
     L_LINES,  # offset into s: sets one after the other
@@ -140,33 +111,32 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     L_UPDATE,
     L_UPDATE_ON_MISS,
     L_WORDS,
-) = range(29)
+) = range(19)
+C_LAST = _named(C_LAST, ("C_", spec.Core), ("C_", spec.VectorExtra), ("C_", spec.Noise), ("C_", spec.Coherence))
+C_LAST = _named(C_LAST, ("C_", spec.Clock), ("C_MEMORY_", spec.Memory), ("C_PF_", spec.SoftwarePrefetch))
+L_WORDS = _named(L_WORDS, ("L_", spec.Level))
 C_LEVEL = C_LAST
 
-(X_SETS, X_WAYS, X_MISS_PENALTY_CYCLES, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_WORDS) = range(8)
+(X_SETS, X_TAGS, X_STAMPS, X_SET_BITS, X_WORDS) = range(5)
+X_WORDS = _named(X_WORDS, ("X_", spec.TlbTable))
 TLB_TABLES = 4
 C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m
 
-(H_FILLS, H_EXCLUSIVE, H_WORDS) = range(3)
+H_WORDS = _named(0, ("H_", spec.Hint))
 C_HINT = C_TLB + TLB_TABLES * X_WORDS
 
 C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not work
 
 (
     P_KIND,
-    P_LEVEL,
-    P_FILLS,
     P_TRAINED,
-    P_CROSSES_4K,
-    P_CROSSES_4K_IN_2M,
-    P_WHEN_FULL,  # 0: stalls, 1: drops
     P_STATE,
     P_STATE_WORDS,
-    P_SHARED_BY_CORES,
     P_OFF,
     P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it
     P_OWN,
-) = range(13)
+) = range(7)
+P_OWN = _named(P_OWN, ("P_", spec.Prefetcher))
 P_WORDS = P_OWN + 24  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS

@@ -36,14 +36,13 @@ OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an 
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
 STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the loops of streams
 
+FENCES = ("m", "l", "s", "serialize")
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
 the same answer."""
 
 
-SWITCHES = {
-    f"L{level} {str(kind_of(table)).replace('_', ' ')}": (level, table) for level in (1, 2) for table in PREFETCHERS
-}
+SWITCHES = {f"L{n} {str(kind_of(table)).replace('_', ' ')}": (n, table) for n in (1, 2) for table in PREFETCHERS}
 """Switches of every machine that has any, by name: one for each kind and level, whether the machine has such a
 prefetcher or not, so that a list of them reveals nothing."""
 
@@ -56,15 +55,15 @@ def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
     arrays = build(machine, seed)
     pmu = SimulatedPmu(machine, arrays, seed)
     number = opened(Simulation(machine, arrays, MemoryMap(machine, arrays), pmu))
-    simulated = SimulatedMachine(number, _facts(machine))
+    simulated = SimulatedMachine(number, facts_of(machine))
     weakref.finalize(simulated, forget, number)
     return simulated
 
 
-def _facts(machine: spec.Machine) -> Facts:
+def facts_of(machine: spec.Machine) -> Facts:
+    """What a scenario may know of the machine before measuring."""
     core = machine.core
     cpus = range(core.cores * core.threads_per_core)
-    fences = ("m", "l", "s", "serialize") if "cpuid" in machine.clock.brackets else ("m", "l", "s")
     hints = {"prefetch_shared": "t0", "prefetch_exclusive": "w"}
     return Facts(
         name=machine.name,
@@ -79,7 +78,7 @@ def _facts(machine: spec.Machine) -> Facts:
         access_sizes=core.access_sizes,
         prefetch_hints=tuple(name for name in HINTS if name in machine.software_prefetch.hints),
         flushes=FLUSHES,
-        fences=fences,
+        fences=FENCES if "cpuid" in machine.clock.brackets else FENCES[:3],
         kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
         lines_per_second=LINES_PER_SECOND,
     )
@@ -119,12 +118,15 @@ class SimulatedMachine:
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `setebench.machine.Machine.run_together`; threads are interleaved by simulated time."""
         sim = simulation(self._number)
-        for cpu, probe in probes.items():
-            if cpu not in self._facts.cpus:
-                raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
+        self._known(probes)
+        for probe in probes.values():
             _check(probe, self._facts)
         with sim.pmu.watching(probes):
             return _run(sim, self._facts, probes, placements, warmup)
+
+    def _known(self, cpus: Collection[int]) -> None:
+        for cpu in set(cpus) - set(self._facts.cpus):
+            raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         """See `setebench.machine.SwitchesPrefetchers`."""
@@ -135,24 +137,23 @@ class SimulatedMachine:
     @contextmanager
     def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
         """See `setebench.machine.SwitchesPrefetchers`."""
-        offered = {switch.name for switch in self.prefetcher_switches()}
-        missing = sorted(set(names) - offered)
+        missing = sorted(set(names) - {switch.name for switch in self.prefetcher_switches()})
         if missing:
             raise UnsupportedError(f"{self._facts.name} has no prefetcher switch {missing[0]!r}")
-        for cpu in cpus:
-            if cpu not in self._facts.cpus:
-                raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
-        sim = simulation(self._number)
-        words = _switched_words(sim, names)
-        before = [int(sim.arrays.c[word]) for word in words]
-        cores = _mask(sim, cpus)
-        for word in words:
-            sim.arrays.c[word] |= cores
+        self._known(cpus)
+        sim, chosen = simulation(self._number), [SWITCHES[name] for name in names]
+        words = [
+            at.C_PREFETCHER + index * at.P_WORDS + at.P_OFF
+            for index, prefetcher in enumerate(sim.machine.prefetchers)
+            if (prefetcher.level, type(prefetcher)) in chosen
+        ]
+        before = sim.arrays.c[words]
+        bits = sum(1 << core for core in {cpu % sim.machine.core.cores for cpu in cpus})  # threads share switches
+        sim.arrays.c[words] |= np.uint64(bits).astype(np.int64)
         try:
             yield
         finally:
-            for word, value in zip(words, before, strict=True):
-                sim.arrays.c[word] = value
+            sim.arrays.c[words] = before
 
     def event_roles(self) -> dict[str, str]:
         """See `setebench.counters.protocol.CountsEvents`."""
@@ -172,41 +173,20 @@ class SimulatedMachine:
         forget(self._number)
 
 
-def _switched_words(sim: Simulation, names: Collection[str]) -> list[int]:
-    """Where the kernel reads whether the prefetchers of these switches are off."""
-    chosen = [SWITCHES[name] for name in names]
-    return [
-        at.C_PREFETCHER + index * at.P_WORDS + at.P_OFF
-        for index, prefetcher in enumerate(sim.machine.prefetchers)
-        if (prefetcher.level, type(prefetcher)) in chosen
-    ]
-
-
-def _mask(sim: Simulation, cpus: Collection[int]) -> np.int64:
-    """The cores of these CPUs as bits: a core's threads share its switches."""
-    bits = sum(1 << core for core in {cpu % sim.machine.core.cores for cpu in cpus})
-    return np.uint64(bits).astype(np.int64)
-
-
 def _check(probe: Probe, facts: Facts) -> None:
     """Raise `UnsupportedError` for operation variants that the machine lacks."""
-    rows = probe.rows
-    kinds, variants = rows[:, 0], rows[:, 4]
-    hints = {HINTS[v] for v in np.unique(variants[kinds == Kind.PREFETCH])} - set(facts.prefetch_hints)
-    if hints:
-        raise UnsupportedError(f"{facts.name} has no prefetch hint {', '.join(sorted(hints))}")
+    kinds, sizes, variants = probe.rows[:, 0], probe.rows[:, 3], probe.rows[:, 4]
     timed = np.isin(kinds, (Kind.START, Kind.STOP)) & (variants >= 0)
-    brackets = {BRACKETS[v] for v in variants[timed]} - set(facts.brackets)
-    if brackets:
-        raise UnsupportedError(f"{facts.name} has no clock bracket {', '.join(sorted(brackets))}")
-    sizes = {int(size) for size in np.unique(rows[:, 3])} - {0} - set(facts.access_sizes)
-    if sizes:
-        raise UnsupportedError(f"{facts.name} has no accesses of {', '.join(map(str, sorted(sizes)))} bytes")
-    streams = {NAMES[v] for v in variants[kinds == Kind.STREAM]} - set(facts.kernels)
-    if streams:
-        raise UnsupportedError(f"{facts.name} has no streaming kernel {', '.join(sorted(streams))}")
-    if "serialize" not in facts.fences and np.any((kinds == Kind.FENCE) & (variants == 3)):
-        raise UnsupportedError(f"{facts.name} has no serialize fence")
+    lacks = {
+        "prefetch hint": {HINTS[v] for v in np.unique(variants[kinds == Kind.PREFETCH])} - set(facts.prefetch_hints),
+        "clock bracket": {BRACKETS[v] for v in np.unique(variants[timed])} - set(facts.brackets),
+        "access of a size of": {str(size) for size in np.unique(sizes)} - {"0", *map(str, facts.access_sizes)},
+        "streaming kernel": {NAMES[v] for v in variants[kinds == Kind.STREAM]} - set(facts.kernels),
+        "fence": {FENCES[v] for v in np.unique(variants[kinds == Kind.FENCE])} - set(facts.fences),
+    }
+    for what, missing in lacks.items():
+        if missing:
+            raise UnsupportedError(f"{facts.name} has no {what} {', '.join(sorted(missing))}")
 
 
 def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:

@@ -18,13 +18,16 @@ HUGE_PAGE = 1 << at.HUGE_BITS
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 
+def _first_page(region: Region) -> int:
+    return (region.address - at.BASE_ADDRESS) >> at.PAGE_BITS
+
+
 class MemoryMap:
-    """Maps regions and takes them back. Free virtual pages are kept as a sorted list of (first, count)."""
+    """Maps regions and takes them back."""
 
     def __init__(self, machine: spec.Machine, arrays: Arrays) -> None:
         self._machine = machine
         self._arrays = arrays
-        self._free = [(SYSTEM_PAGES, virtual_pages(machine) - SYSTEM_PAGES)]
         self._left = machine.memory.bytes
         self._regions: dict[int, Region] = {}
         self._linked: set[int] = set()  # addresses of regions
@@ -38,7 +41,7 @@ class MemoryMap:
         size = -(-size // page_size) * page_size
         if size > self._left:
             raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
-        first = self._take_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
+        first = self._free_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
         self._map(first, size >> at.PAGE_BITS, page_size, populate)
         self._left -= size
         address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
@@ -51,8 +54,7 @@ class MemoryMap:
         if self._regions.get(region.address) is not region:
             raise UsageError(f"no region at {region.address:#x} to release")
         del self._regions[region.address]
-        first = (region.address - at.BASE_ADDRESS) >> at.PAGE_BITS
-        pages = region.size >> at.PAGE_BITS
+        first, pages = _first_page(region), region.size >> at.PAGE_BITS
         self._forget(first, pages)
         self._unmap(first, pages, region.page_size)
         if region.address in self._linked:
@@ -61,7 +63,6 @@ class MemoryMap:
             begin = int(self._arrays.c[at.C_LINKS])
             self._arrays.s[begin + (first << bits) : begin + (first + pages << bits)] = 0
         self._left += region.size
-        self._give_back(first, pages)
 
     def link(self, region: Region, addresses: Ints) -> None:
         """Let each line point to the next address, the last to the first; all must lie in the region."""
@@ -72,23 +73,16 @@ class MemoryMap:
         self._arrays.s[int(self._arrays.c[at.C_LINKS]) + lines] = np.roll(addresses, -1)
         self._linked.add(region.address)
 
-    def _take_pages(self, pages: int, alignment: int) -> int:
-        for index, (begin, length) in enumerate(self._free):
-            first = -(-begin // alignment) * alignment
-            if first + pages <= begin + length:
-                rest = [(begin, first - begin), (first + pages, begin + length - first - pages)]
-                self._free[index : index + 1] = [piece for piece in rest if piece[1]]
+    def _free_pages(self, pages: int, alignment: int) -> int:
+        """The first page of the first stretch of so many free ones."""
+        end, most = SYSTEM_PAGES, virtual_pages(self._machine)
+        used = sorted((_first_page(each), each.size >> at.PAGE_BITS) for each in self._regions.values())
+        for begin, length in [*used, (most, 0)]:
+            first = -(-end // alignment) * alignment
+            if first + pages <= begin:
                 return first
+            end = begin + length
         raise UnsupportedError(f"{self._machine.name}: no stretch of {pages} free pages; release some region")
-
-    def _give_back(self, first: int, pages: int) -> None:
-        merged: list[tuple[int, int]] = []
-        for begin, length in sorted([*self._free, (first, pages)]):
-            if merged and merged[-1][0] + merged[-1][1] == begin:
-                merged[-1] = (merged[-1][0], merged[-1][1] + length)
-            else:
-                merged.append((begin, length))
-        self._free = merged
 
     def _frames(self, page_size: int) -> tuple[Frames, int]:
         """What pages of this size lie in, and how many 4 KiB parts one piece of that has."""

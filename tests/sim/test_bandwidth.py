@@ -87,14 +87,6 @@ def test_a_saturated_memory_is_reported_with_its_peak() -> None:
     assert at_peak > 1.5 * idle and knee <= peak
 
 
-def test_a_memory_that_is_never_busy_is_not_called_saturated() -> None:
-    found = loaded(2, 1.0)
-    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNRESOLVED
-    assert "no saturation was seen" in str(found["loaded_latency.peak_bandwidth"].reason)
-    assert found["loaded_latency.knee_bandwidth"].outcome is Outcome.AT_LEAST
-    assert found["loaded_latency.at_peak"].value == pytest.approx(MEMORY / _per_ns(), rel=0.1)
-
-
 def _per_ns() -> float:
     machine = quiet()
     return machine.facts.ticks_per_second / 1e9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +19,9 @@ from quiet_machines import (
     timed,
 )
 
-from setebench.machine import Region
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
-from setebench.sim.machine import SimulatedMachine
 
 
 class TextbookCache:
@@ -134,38 +131,3 @@ def test_huge_pages_may_be_fiction(splintered: bool, expected: int) -> None:
     where = pages_of(region, 40) + np.arange(40) * LINE
     times = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 3)})[80:]
     assert set(times) == {L1 + expected}
-
-
-# -- TLBs of simulated machines --------------------------------------------------------------------------------------
-
-
-HIT, SECOND, WALK = 0, 7, 40
-
-
-def machine_with(first: dict[str, Any]) -> SimulatedMachine:
-    """A machine whose first TLB is so, before a large second one."""
-    tables = {
-        "l1_4k": spec.TlbTable(**{"entries": 16, "miss_penalty_cycles": SECOND, **first}),
-        "l2_4k": spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=WALK),
-    }
-    return quiet(tlb=spec.Tlb(**tables))
-
-
-def penalties(machine: SimulatedMachine, pages: np.ndarray, rounds: int = 3) -> list[int]:
-    """What translating each page takes in the last of some rounds over them, lines of all sets of the first cache."""
-    where = pages + np.arange(len(pages)) % 64 * 64
-    times = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, rounds)})
-    return [time - L1 for time in times[(rounds - 1) * len(pages) :]]
-
-
-def every(region: Region, stride: int, count: int) -> np.ndarray:
-    return region.address + np.arange(count) * stride * PAGE
-
-
-@pytest.mark.parametrize(("index", "conflict"), [("linear", True), ("hashed", False)])
-def test_pages_a_number_of_sets_apart_conflict_only_where_the_set_is_bits(index: str, conflict: bool) -> None:
-    """Eight pages 16 apart: one set of sixteen with four ways by low bits, several by a hash."""
-    machine = machine_with({"entries": 64, "ways": 4, "index": index})
-    region = machine.allocate(16 * 16 * PAGE, PAGE)
-    found = penalties(machine, every(region, 16, 8))
-    assert set(found) == ({SECOND} if conflict else {HIT})

@@ -68,14 +68,6 @@ def test_one_miss_more_than_entries_takes_one_more_round(entries: int) -> None:
         assert misses_time(machine, rounds * entries + 1) == pytest.approx((rounds + 1) * MEMORY, abs=12)
 
 
-def test_separate_limits_for_demand_and_prefetch() -> None:
-    """Entries 12, at most 8 by loads and 5 by software prefetches. A prefetch is done once it has its entry."""
-    machine = quiet(l1={"mshr_entries": 12, "mshr_demand_limit": 8, "mshr_prefetch_limit": 5})
-    assert misses_time(machine, 8) < 2 * MEMORY <= misses_time(machine, 9)
-    assert misses_time(machine, 5, "prefetch") < 20
-    assert misses_time(machine, 6, "prefetch") >= MEMORY
-
-
 @pytest.mark.parametrize("stalls", [True, False])
 def test_prefetches_stall_or_drop_when_entries_run_out(stalls: bool) -> None:
     """Six of four entries: the last one's line is there only where it waited."""

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from quiet_machines import quiet
-from setebench.scenarios.hierarchy.faults import fault_finding, first_touches
 from small_presets import small_file
 
 from setebench.judge import Verdict
-from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
-from setebench.sim import spec
 
 pytestmark = pytest.mark.long(25)
 
 MEMORY = 32 << 20
-
-
-@pytest.mark.parametrize("line", [32, 64, 128])
-def test_line_size(line: int) -> None:
-    assert Context(machine=quiet(line_size_bytes=line)).line_size == line
-
-
-def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
-    """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
-    tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))
-    machine = quiet(tlb=tables, memory=spec.Memory(bytes=1 << 30, page_fault_4k_cycles=2000.0))
-    context = Context(machine=machine)
-    found = fault_finding("4k", [first_touches(context, "4k") for _ in range(3)])
-    assert found.low is not None and found.high is not None
-    assert found.low <= 2000.0 <= found.high
 
 
 def test_the_whole_scenario() -> None:

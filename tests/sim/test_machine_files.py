@@ -78,10 +78,10 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
         (b"a = [\n" + b"[\n" * 5000 + b"]\n" * 5001, "nested too deeply"),
         (b"a" + b".a" * 5000 + b" = 1", ":1: a line longer"),
         (b"a = " + b"9" * 900, "unknown field"),
-        (b"\n\nname == 3\n", ":3:7: not TOML"),
+        (b"\n\nname == 3\n", "not TOML: .*line 3, column 7"),
         (b'name = "x', "not TOML"),
         (b"a = 2024-99-99\n", "not TOML|unknown field"),
-        (b"\x00", ":1:1: not TOML"),
+        (b"\x00", "not TOML: .*line 1, column 1"),
     ],
 )
 def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str) -> None:

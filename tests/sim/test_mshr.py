@@ -11,7 +11,6 @@ from setebench.judge import Verdict
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
 
 pytestmark = pytest.mark.long(17)
@@ -45,16 +44,6 @@ def test_what_level_one_lets_through_is_a_bound_of_level_two(parameter: str) -> 
 def test_nothing_is_reported_wrong(machine: str) -> None:
     found = judged("mshr", small_file(machine), "mshr.")
     assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
-
-
-def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
-    knc = load("knc")
-    levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
-    opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
-    reported = findings("mshr", Context(machine=opened, fast=True))
-    first, second = reported["mshr.l1.shared_by_smt"], reported["mshr.l2.shared_by_smt"]
-    assert (first.value, first.outcome) == (False, Outcome.MEASURED)
-    assert not second.value  # bandwidth smears the jump of four full queues, so it may be left open
 
 
 def test_slow_memory_without_miss_entries_is_no_knee() -> None:

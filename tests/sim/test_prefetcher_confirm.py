@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Collection
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ from setebench.scenarios.prefetcher_map import SCENARIO
 from setebench.scenarios.prefetcher_map.findings import CURVES
 from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
-from setebench.errors import UnsupportedError
 from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
@@ -49,15 +48,6 @@ class WithoutEffect(Altered):
     def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
         self.asked.append(tuple(names))
         return nullcontext()
-
-
-class Refusing(Altered):
-    """Its registers can be read, and not written."""
-
-    @contextmanager
-    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
-        raise UnsupportedError("prefetchers can't be switched off: a reason")
-        yield
 
 
 def surveyed(machine: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
@@ -103,10 +93,3 @@ def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() ->
     assert evidence["prefetcher_switches"]["effective"] is False
     assert len(lying.asked) == switches + 1
     assert found["prefetcher.l2.pair.present"].method == CURVES
-
-
-def test_a_refusal_leaves_the_findings_and_says_why() -> None:
-    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
-        found, evidence = surveyed(Refusing(machine))
-    assert found["prefetcher.l2.pair.present"].value is True
-    assert evidence["prefetcher_switches"] == {"reason": "prefetchers can't be switched off: a reason"}

@@ -136,21 +136,6 @@ def test_streamer_at_the_page_boundary(page_size: int, in_2m: bool, expected: bo
     assert (cycles(machine, probe, {PAGE_BASE: [region.address + 5 * PAGE]})[0] < MEMORY) == expected
 
 
-def test_region_repeats_what_earlier_visits_touched() -> None:
-    machine = with_prefetchers(spec.Region(level=1, fills="l1", region_size_bytes=2048, active_regions=2, trigger=1))
-    region = machine.allocate(HUGE, HUGE)
-    visit = Probe()
-    for line in (4, 9, 17):
-        visit = visit.load(PAGE_BASE + line * LINE, ip="first" if line == 4 else None).fence()
-    where = [region.address + k * PAGE for k in (3, 7, 11, 15)]
-    machine.run(visit, {PAGE_BASE: where})
-    begin = Probe().load(PAGE_BASE + 4 * LINE, ip="first").fence().wait(2000).fence()
-    for index, (line, expected) in enumerate(((9, True), (17, True), (10, False), (36, False))):
-        probe = begin + timed(PAGE_BASE + line * LINE)
-        time = cycles(machine, probe, {PAGE_BASE: [region.address + (20 + 3 * index) * PAGE]})[0]
-        assert (time < MEMORY) == expected
-
-
 def test_hardware_prefetches_take_entries_of_their_own_limit() -> None:
     streamer = spec.Streamer(level=2, trigger=3, degree=8, max_distance=32, when_full="drops")
     machine = with_prefetchers(streamer, l2={"mshr_entries": 16, "mshr_hardware_limit": 3})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import typing
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from quiet_machines import HUGE, LINE, OVERHEAD, PAGE, PAGE_BASE, levels, quiet
+from quiet_machines import HUGE, LINE, OVERHEAD, PAGE, PAGE_BASE, quiet
 
 from setebench.probe import Probe
 from setebench.sim import spec
@@ -104,24 +103,3 @@ def test_time_is_never_lost_and_the_same_seed_gives_the_same_ticks(
     least = max((line + 1 for what, line in parts if what in ("wait", "add")), default=0)
     assert runs[0].min() >= OVERHEAD + least
     assert runs[0].max() < OVERHEAD + sum(3000 + line for _, line in parts)
-
-
-def resource_pair(name: str, less: int, more: int) -> tuple[SimulatedMachine, SimulatedMachine]:
-    if name in ("issue_width", "reorder_window", "load_queue", "store_queue"):
-        return quiet(core=spec.Core(**{name: less})), quiet(core=spec.Core(**{name: more}))
-    if name.startswith("mshr"):
-        return quiet(l1={"mshr_entries": less}), quiet(l1={"mshr_entries": more})
-    return quiet(levels=levels(l1={"ways": less})), quiet(levels=levels(l1={"ways": more}))
-
-
-@pytest.mark.parametrize("name", ["issue_width", "reorder_window", "load_queue", "store_queue", "mshr", "ways"])
-@QUICK
-@given(sizes=st.tuples(st.integers(1, 12), st.integers(1, 12)), parts=operations)
-def test_more_of_a_resource_is_never_slower(name: str, sizes: tuple[int, int], parts: list[tuple[str, int]]) -> None:
-    # loads and prefetches only: a store or flush that comes earlier may take a line away from a load that meant to hit
-    plain = [(what, line) for what, line in parts if what in ("load", "prefetch", "wait", "fence")] or [("load", 1)]
-    poor, rich = resource_pair(name, min(sizes), max(sizes))
-    slow, fast = ticks_of(poor, plain), ticks_of(rich, plain)
-    poor.close()
-    rich.close()
-    assert (fast <= slow + 1).all()  # a tick: times have fractions, the clock has not

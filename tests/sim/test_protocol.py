@@ -9,11 +9,11 @@ import types
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, quiet
+from quiet_machines import HUGE, LINE_BASE, PAGE, quiet
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.machine import Machine
-from setebench.probe import Base, Probe
+from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import spec_of
 from setebench.sim.machine import simulation
@@ -103,19 +103,3 @@ def test_the_kernel_loads_from_its_file() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-
-
-# -- simulated machines with as much memory as real ones have --------------------------------------------------------
-
-
-RING = Base("ring")
-
-
-def test_a_chase_through_far_pages_of_many_gigabytes() -> None:
-    machine = quiet(memory=spec.Memory(bytes=32 << 30))
-    region = machine.allocate(24 << 30, HUGE, populate=False)
-    ring = region.address + np.random.default_rng(1).permutation(region.size // HUGE)[:500] * HUGE + 3 * LINE
-    machine.link(region, ring)
-    machine.run(Probe().chase(RING, 1200), {RING: ring[:1]})
-    machine.release(region)
-    assert machine.allocate(32 << 30, HUGE, populate=False).size == 32 << 30

@@ -13,7 +13,7 @@ from setebench.sim.files import loader
 from setebench.sim.files.dump import dump
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.fields import PREFETCHERS
-from setebench.sim.truth.parameters import demand_in_flight, truth
+from setebench.sim.truth.parameters import truth
 
 SEEDS = range(300)
 
@@ -67,29 +67,6 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
     drawn = Counter(kind for machine in machines for kind in {type(each) for each in machine.prefetchers})
     published = set(PREFETCHERS) - set(typing.get_args(spec.Known))
     assert [table for table in PREFETCHERS if drawn[table] <= (3 if table in published else 10)] == []
-
-
-def test_little_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> None:
-    """On a fifth of machines something hides the miss queue, which inference must notice."""
-    hidden = 0
-    for machine in machines:
-        first = machine.levels[0]
-        short = machine.core.load_queue <= first.mshr_entries
-        busy = machine.memory.interval_cycles * max(level.mshr_entries for level in machine.levels[:2])
-        slow = busy >= machine.memory.latency_cycles  # full miss queues wait for memory's bandwidth
-        hidden += short or slow
-        if not machine.core.blocking_load and not short:
-            assert demand_in_flight(machine, 1) == (first.mshr_demand_limit or first.mshr_entries)
-        contiguous = 2097152 in machine.memory.page_sizes and not machine.memory.huge_pages_splintered
-        for prefetcher in machine.prefetchers:
-            if prefetcher.level == 2:
-                assert not prefetcher.crosses_4k
-                assert contiguous or not prefetcher.crosses_4k_in_2m
-        coherence = machine.coherence
-        furthest = max((max(row) for row in coherence.distance_cycles), default=0.0)
-        assert machine.levels[-1].latency_cycles < coherence.exclusive_cycles
-        assert coherence.exclusive_cycles + furthest < machine.memory.latency_cycles
-    assert 0.05 < hidden / len(machines) < 0.3
 
 
 def test_replacement_that_has_no_name_is_other(machines: list[spec.Machine]) -> None:

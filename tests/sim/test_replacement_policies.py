@@ -117,18 +117,6 @@ def test_hits_are_those_of_the_policy(fields: dict[str, str], policy: type[Polic
     assert 50 < sum(expected) < 350
 
 
-def test_bimodal_insertion_keeps_most_of_a_working_set_that_is_too_large() -> None:
-    """Twice as many lines as ways, again and again: LRU and SRRIP keep none, BRRIP keeps some of them."""
-    kept = {}
-    for name in ("lru", "srrip", "brrip"):
-        machine = quiet(l1={"sets": 1, "ways": 8, "replacement": name})
-        region = machine.allocate(HUGE, HUGE)
-        lines = region.address + np.tile(np.arange(16), 40) * LINE
-        kept[name] = sum(time == L1 for time in cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})[320:]) / 320
-    assert kept["lru"] == kept["srrip"] == 0.0
-    assert kept["brrip"] > 0.25
-
-
 @pytest.mark.parametrize("third", [{}, {"hashed_index": True}, {"sets": 160}, {"sets": 96, "hashed_index": True}])
 def test_every_set_of_a_third_cache_is_used_alike(third: dict[str, Any]) -> None:
     """Lines of one page of 2 MiB, which is twenty times the cache: each set holds as many as it has ways."""

@@ -9,7 +9,6 @@ import pytest
 from quiet_machines import LINE, MEMORY, quiet
 from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase, Reading, Step
 
-from setebench.errors import ProbeFault
 from setebench.experiments.streams.budget import Budget
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.machine import Region
@@ -79,14 +78,6 @@ def test_memory_gives_no_more_than_its_interval_allows() -> None:
     lines = (1 << 18) // LINE
     ticks = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
     assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
-
-
-def test_a_page_that_is_not_there_stops_the_stream_at_its_first_byte(machine: SimulatedMachine) -> None:
-    region = machine.allocate(8192, 4096)
-    beyond = region.address + region.size
-    with pytest.raises(ProbeFault) as fault:
-        machine.run(Probe().stream(ARRAYS, "load", 1 << 16), {ARRAYS: [region.address]})
-    assert (fault.value.operation, fault.value.address) == (0, beyond)
 
 
 # -- mixes of reads and writes on simulated machines -----------------------------------------------------------------

@@ -37,11 +37,6 @@ def test_lines_cost_what_the_file_says_by_state() -> None:
         assert finding.value == pytest.approx(wanted, abs=0.5), finding
 
 
-def test_two_cores_share_no_line_without_the_reader() -> None:
-    found = reads(core=spec.Core(cores=2))
-    assert found["0-1.shared"].outcome is Outcome.UNRESOLVED and "third core" in str(found["0-1.shared"].reason)
-
-
 def test_two_cpus_on_one_core_are_counted_and_left_out() -> None:
     rounds = [Read(250.0, 80.0, 0.25), Read(NAN, NAN, 1.0), Read(255.0, 82.0, 0.0), Read(252.0, 81.0, 0.0)]
     found = transfer_finding("0-1.modified", rounds)

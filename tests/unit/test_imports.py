@@ -116,7 +116,7 @@ def test_the_table_allows_no_more_than_is_used() -> None:
 
 # -- printing and exiting -----------------------------------------------------------------------------------------
 
-ANNOUNCES = {"setebench.sim.compiled", "setebench.sim.files.loader", "setebench.host.lock"}
+ANNOUNCES = {"setebench.sim.compiled", "setebench.host.lock"}
 """May write one line to stderr: that the simulator is being compiled, or another measurement waited for, which nobody
 above them can foresee."""
 

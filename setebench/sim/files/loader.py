@@ -18,12 +18,12 @@ from setebench.sim import spec
 from setebench.sim.files.origins import Origin, take_origins
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.checks import Problem, converted, sense_problems
+from setebench.text import visible
 
 MOST_BYTES = 1 << 18
 MOST_LINE_CHARACTERS = 1000
 """Limits that no honest machine file comes near; they keep the TOML parser's time on a hostile one short."""
 
-_POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _SEED = re.compile(r"[0-9]{1,18}")
 
 
@@ -35,7 +35,7 @@ def load(name: str) -> spec.Machine:
     if name.startswith("random:"):
         return random_machine(_seed(name.removeprefix("random:")))
     if is_path(name):
-        return parse(read_file(name), _plain(name))
+        return parse(read_file(name), visible(name))
     return parse(shipped_text(name), f"{name}.toml")
 
 
@@ -55,7 +55,7 @@ def shipped_text(name: str) -> str:
     if name not in presets:
         known = ", ".join(sorted(presets))
         raise UsageError(
-            f"no simulated machine {_short(name)}; there are {known}, random:SEED, or the path of a .toml file"
+            f"no simulated machine {visible(name)[:100]!r}; there are {known}, random:SEED, or the path of a .toml file"
         )
     return presets[name].read_text(encoding="utf-8")
 
@@ -84,9 +84,9 @@ def read_file(path: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise UsageError(f"{_plain(path)}:{line}: not UTF-8 text (byte {error.start})") from error
+        raise UsageError(f"{visible(path)}:{line}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:
-        raise UsageError(f"{_plain(path)}: can't be read: {error.strerror or error}") from error
+        raise UsageError(f"{visible(path)}: can't be read: {error.strerror or error}") from error
 
 
 def _presets() -> dict[str, Traversable]:
@@ -97,7 +97,7 @@ def _presets() -> dict[str, Traversable]:
 def _seed(text: str) -> int:
     if not _SEED.fullmatch(text):
         raise UsageError(
-            f"random:{_short(text)}: the seed must be a whole number of at most 18 digits, as in random:17"
+            f"random:{visible(text)[:100]}: the seed must be a whole number of at most 18 digits, as in random:17"
         )
     return int(text)
 
@@ -109,28 +109,8 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(_syntax_message(str(error), text, file)) from error
+        raise UsageError(f"{file}: not TOML: {error}") from error
     except RecursionError as error:
         raise UsageError(f"{file}: values nested too deeply") from error
     except ValueError as error:  # e.g. a number of more digits than Python converts
         raise UsageError(f"{file}: {error}") from error
-
-
-def _syntax_message(message: str, text: str, file: str) -> str:
-    position = _POSITION.search(message)
-    if position is None:
-        return f"{file}: {message}"
-    end = (str(text.count("\n") + 1), str(len(text) - text.rfind("\n")))
-    line, column = (position[1], position[2]) if position[1] else end
-    return f"{file}:{line}:{column}: not TOML: {message[: position.start()]}"
-
-
-def _plain(path: str) -> str:
-    """A path for a message: as it is, but on one line."""
-    return path if path.isprintable() else _short(path)
-
-
-def _short(text: str) -> str:
-    """`text` on one line and of bearable length, for a message."""
-    quoted = repr(text)
-    return quoted if len(quoted) <= 100 else quoted[:97] + "..."

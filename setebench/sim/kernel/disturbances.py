@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
-from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.caches import find, first_way, purge, put_l1, put_l2
 
 HANDLER_PAGES = 16
 """Pages of the simulated system whose lines an interrupt's handler brings."""
 
-KINDS = lay.T_LOSS + 1 - lay.T_INTERRUPT
 MOST_DRAWS = 3
 """Times the lines of a cache that are drawn at most when a burst takes some: it leaves one in twenty."""
 
@@ -38,10 +37,7 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 @compiled
 def _note_next(s: Ints, th: int) -> None:
     """Note when the next disturbance is due."""
-    first = s[th + lay.T_INTERRUPT]
-    for kind in range(1, KINDS):
-        first = min(first, s[th + lay.T_INTERRUPT + kind])
-    s[th + lay.T_DISTURBED] = first
+    s[th + lay.T_DISTURBED] = min(s[th + lay.T_INTERRUPT], s[th + lay.T_CO_RUNNER], s[th + lay.T_LOSS])
 
 
 @compiled
@@ -92,11 +88,18 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
             put_l1(c, s, core, line, lay.OWNED, 0)
 
 
+@inlined
+def _first(s: Ints, t: int, mean: int) -> int:
+    """When what comes in such intervals comes first, NEVER where there is none."""
+    return t + random_exponential(s, mean) if mean else lay.NEVER
+
+
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, co-runner and loss of lines, NEVER where there are none."""
+    """Set a thread's first interrupt, co-runner and loss of lines."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    for kind in range(KINDS):
-        mean = c[lay.C_INTERRUPT_INTERVAL_CYCLES + kind]
-        s[th + lay.T_INTERRUPT + kind] = s[th + lay.T_CLOCK] + random_exponential(s, mean) if mean else lay.NEVER
+    t = s[th + lay.T_CLOCK]
+    s[th + lay.T_INTERRUPT] = _first(s, t, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
+    s[th + lay.T_CO_RUNNER] = _first(s, t, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
+    s[th + lay.T_LOSS] = _first(s, t, c[lay.C_LOSS_INTERVAL_CYCLES])
     _note_next(s, th)

@@ -48,9 +48,7 @@ class Noise(Table, frozen=True, kw_only=True):
     interrupt_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between interrupts")] = 0.0
     interrupt_cycles: Annotated[float, between(0, 1e7, "cycles an interrupt takes")] = 5000.0
     interrupt_lines: Annotated[int, between(0, 65536, "lines that an interrupt brings into the core's caches")] = 32
-    co_runner_interval_cycles: Annotated[float, between(0, MOST, "mean cycles until an unseen SMT co-runner comes")] = (
-        0.0
-    )
+    co_runner_interval_cycles: Annotated[float, between(0, MOST, "mean cycles until an SMT co-runner comes")] = 0.0
     co_runner_cycles: Annotated[float, between(1, MOST, "mean cycles that it stays on the other thread")] = 1e8
     co_runner_entries: Annotated[int, between(0, 512, "level-1 miss entries that it holds; fewer than there are")] = 2
     co_runner_issue_share: Annotated[float, between(0, 0.9, "fraction of the issue slots that it takes")] = 0.4
@@ -89,9 +87,7 @@ class Core(Table, frozen=True, kw_only=True):
     vector_load_extra: Annotated[VectorExtra, says("what vector loads take longer")] = VectorExtra()
     access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
     flush_cycles: Annotated[float, between(0, 1e7, "a flush takes this long")] = 40.0
-    smt_extra_cycles: Annotated[float, between(0, 1000, "what a load takes longer beside a running sibling thread")] = (
-        0.0
-    )
+    smt_extra_cycles: Annotated[float, between(0, 1000, "what a load takes longer beside a sibling thread")] = 0.0
     prefetcher_switches: Annotated[bool, says("true: hardware prefetchers can be switched off")] = False
 
 
@@ -171,7 +167,7 @@ class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
     bytes: Annotated[int, between(1 << 26, 1 << 35, "what may be allocated; host memory is taken as used")] = 1 << 34
-    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a miss in every cache, the mean")] = (
+    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a miss in all caches, the mean")] = (
         300.0
     )
     spread_cycles: Annotated[float, between(0, MOST_CYCLES, "latency varies evenly by so much up or down")] = 0.0
@@ -214,9 +210,7 @@ class Coherence(Table, frozen=True, kw_only=True):
     modified_cycles: Annotated[float, between(0.25, MOST_CYCLES, "a line another core's caches hold modified")] = 100.0
     exclusive_cycles: Annotated[float, between(0.25, MOST_CYCLES, "exclusive (clean, only there)")] = 100.0
     shared_cycles: Annotated[float, between(0, MOST_CYCLES, "held by several; 0 = level 3 or memory delivers it")] = 0.0
-    invalidate_cycles: Annotated[float, between(0, MOST_CYCLES, "a store to a line that others hold: extra time")] = (
-        60.0
-    )
+    invalidate_cycles: Annotated[float, between(0, MOST_CYCLES, "a store to a line of others: extra time")] = 60.0
     distance_cycles: Annotated[tuple[Row, ...], several(0, 64, "cores x cores; empty = zero everywhere")] = ()
 
 

@@ -15,6 +15,7 @@ from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.fields import kind_of
 from setebench.sim.spec.replacement_ages import ages
+from setebench.text import visible
 
 MOST_LINES = 10 << 20
 """Cache lines of all caches together: 512 MiB of the last level and all private ones, tag arrays of some 200 MB."""
@@ -52,11 +53,7 @@ def converted(data: dict[str, Any]) -> spec.Machine | Problem:
         message, _, place = str(error).partition(" - at `")
         unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
         where = place.rpartition("$")[2].strip("`") + (f".{unknown[1]}" if unknown else "")
-        return Problem(_printable(where.replace("[...]", "").lstrip(".")), _printable(message))
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in text)[:MOST_CHARACTERS]
+        return Problem(*(visible(text)[:MOST_CHARACTERS] for text in (where.replace("[...]", "").lstrip("."), message)))
 
 
 def field_problems(data: dict[str, Any]) -> list[Problem]:

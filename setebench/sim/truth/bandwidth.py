@@ -13,11 +13,10 @@ from itertools import product
 import msgspec
 import numpy as np
 
-from setebench.errors import UnsupportedError
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.machine import run_on
 from setebench.probe import Base, Probe
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
@@ -39,30 +38,25 @@ REPORTED = ("load", "store")
 def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
     """Every level's rate with one thread and with one on every CPU, in the widest accesses."""
     width, quiet = max(machine.core.access_sizes), _Quiet(machine)
-    levels = range(1, len(machine.levels) + 2)
-    for threads, name, number in product(sorted({1, _cpus(machine)}), REPORTED, levels):
-        level = "memory" if number > len(machine.levels) else f"l{number}"
-        parameter = _name(level, name, width, threads)
-        try:
-            rates = quiet.rates(KERNELS[name], width, threads, number)
-        except UnsupportedError as error:  # the simulator can't be run here
-            yield Finding(parameter=parameter, unit="GB/s", outcome=Outcome.UNAVAILABLE, reason=str(error))
-            continue
+    for threads, name, number in product(sorted({1, _cpus(machine)}), REPORTED, range(1, len(machine.levels) + 2)):
+        level = _levels(machine)[number - 1]
+        parameter, kernel = _name(level, name, width, threads), KERNELS[name]
+        rates = quiet.rates(kernel, width, threads, number)
         if rates and max(rates) <= WIDEST_RANGE * min(rates):
             yield _finding(machine, parameter, rates, 1.0)
-            if level != "l1" and KERNELS[name].written_bytes:
-                factor = KERNELS[name].traffic_bytes / KERNELS[name].program_bytes
-                yield _finding(machine, f"{parameter}.traffic", rates, factor)
+            if level != "l1" and kernel.written_bytes:
+                yield _finding(machine, f"{parameter}.traffic", rates, kernel.traffic_bytes / kernel.program_bytes)
+
+
+def _levels(machine: spec.Machine) -> list[str]:
+    return [*(f"l{number}" for number in range(1, len(machine.levels) + 1)), "memory"]
 
 
 def bandwidth_parameters(machine: spec.Machine) -> Iterator[str]:
     """All rates of loads and of stores that this machine has, with every width and number of threads."""
-    levels = [*(f"l{number}" for number in range(1, len(machine.levels) + 1)), "memory"]
-    for level, kernel, width, threads in product(
-        levels, REPORTED, machine.core.access_sizes, range(1, _cpus(machine) + 1)
-    ):
-        name = _name(level, kernel, width, threads)
-        yield from (name, f"{name}.traffic")
+    threads = range(1, _cpus(machine) + 1)
+    for each in product(_levels(machine), REPORTED, machine.core.access_sizes, threads):
+        yield from (_name(*each), f"{_name(*each)}.traffic")
 
 
 def memory_peak(machine: spec.Machine) -> Iterator[tuple[float, float, float]]:

@@ -7,8 +7,9 @@ truth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from setebench.sim import spec
 from setebench.sim.spec.fields import kind_of
@@ -28,18 +29,12 @@ PREFETCHER_IDS = (
 WHERE_PRESENT = ("l2.up_down",)
 """Prefetchers that have a name too, but are only reported where a machine has them."""
 
-OF_TABLES = ("streams", "replacement")
-OF_PAGES = ("streams_per_page", "trigger_at_page_edge")
-OF_STRIDES = ("min_stride", "max_stride", "ip_bits")
-LEARNED = ("degree", "max_distance", "leads_by", "lead")
+TABLES, PAGES = ("streams", "replacement"), ("streams_per_page", "trigger_at_page_edge")
+STRIDES, LEARNED = ("min_stride", "max_stride", "ip_bits"), ("degree", "max_distance", "leads_by", "lead")
+"""Parameters that rules may leave open."""
 
-
-@dataclass(frozen=True)
-class Member:
-    """A prefetcher as its family describes it, and the parameters of that which have no truth."""
-
-    known: spec.Known
-    open: tuple[str, ...] = ()
+Member = tuple[spec.Known, tuple[str, ...]]
+"""A prefetcher as its family describes it, and the parameters of that which have no truth."""
 
 
 def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
@@ -50,34 +45,30 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     more where its instruction made unequal distances before; instruction classes without one for other distances are
     strides; a streamer with feedback is a stream whose degree and distance go by what was of use."""
     if isinstance(prefetcher, spec.Known):
-        return Member(prefetcher)
+        return prefetcher, ()
     each: Any = prefetcher
     common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
-    first = prefetcher.level == 1
     if isinstance(prefetcher, spec.StreamBuffer) and not prefetcher.filter:
-        return Member(spec.NextLine(**common, degree=each.depth))
+        return spec.NextLine(**common, degree=each.depth), ()
     if isinstance(prefetcher, spec.StreamBuffer):
         runs = {"degree": each.depth, "max_distance": each.depth, "leads_by": "access", "directions": "up"}
-        return Member(spec.Streamer(**common, trigger=2, **runs), ("leads_by", *OF_TABLES, *OF_PAGES))
-    if isinstance(prefetcher, spec.SpatialPattern) and first:
-        own = ("region_size_bytes", "active_regions", "entries", "ip_bits")
-        return Member(spec.Region(**common, **{name: getattr(each, name) for name in own}))
-    if isinstance(prefetcher, spec.ReferencePrediction) and first:
-        trigger = 3 if each.starts == "transient" else 4
-        led = ("lead",) if each.lookahead > 1 else ()
-        strides = spec.Stride(**common, trigger=trigger, max_distance=each.lookahead)
-        return Member(strides, (*led, *OF_TABLES, *OF_STRIDES))
+        return spec.Streamer(**common, trigger=2, **runs), ("leads_by", *TABLES, *PAGES)
+    if isinstance(prefetcher, spec.FeedbackStream):
+        return spec.Streamer(**common, trigger=each.trigger, streams=each.streams), (*LEARNED, *TABLES, *PAGES)
     if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
         strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
-        return Member(strides, ("trigger", *LEARNED, *OF_TABLES, *OF_STRIDES))
-    if isinstance(prefetcher, spec.FeedbackStream):
-        known = spec.Streamer(**common, trigger=each.trigger, streams=each.streams)
-        return Member(known, (*LEARNED, *OF_TABLES, *OF_PAGES))
+        return strides, ("trigger", *LEARNED, *TABLES, *STRIDES)
+    if isinstance(prefetcher, spec.SpatialPattern) and prefetcher.level == 1:
+        return spec.Region(**msgspec.structs.asdict(prefetcher)), ()
+    if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
+        led, trigger = ("lead",) if each.lookahead > 1 else (), 3 if each.starts == "transient" else 4
+        strides = spec.Stride(**common, trigger=trigger, max_distance=each.lookahead)
+        return strides, (*led, *TABLES, *STRIDES)
     return None
 
 
 def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
     """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what no family's rules explain."""
     found = member(prefetcher)
-    identity = f"l{prefetcher.level}.{kind_of(type(found.known))}" if found else ""
+    identity = f"l{prefetcher.level}.{kind_of(type(found[0]))}" if found else ""
     return identity if identity in (*PREFETCHER_IDS, *WHERE_PRESENT) else f"l{prefetcher.level}.other"

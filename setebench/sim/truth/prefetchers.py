@@ -60,7 +60,7 @@ def unjudged(machine: spec.Machine) -> frozenset[str]:
     names = set()
     for each in machine.prefetchers:
         identity, found = identity_of(each), member(each)
-        without = (*MEANT.get(identity, ()), *(found.open if found else ()))
+        without = (*MEANT.get(identity, ()), *(found[1] if found else ()))
         names |= {f"prefetcher.{identity}.{name}" for name in without}
     return frozenset(names)
 
@@ -85,8 +85,8 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     """Of a prefetcher of a family, all but what the family's rules leave open about it."""
     found = member(prefetcher)
     if found is not None:
-        facts = (*_common(machine, found.known), *_own(machine, found.known))
-        yield from (fact for fact in facts if fact[0] not in found.open)
+        facts = (*_common(machine, found[0]), *_own(machine, found[0]))
+        yield from (fact for fact in facts if fact[0] not in found[1])
 
 
 def _common(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
