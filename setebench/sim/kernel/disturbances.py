@@ -6,7 +6,7 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import find, first_way, purge, put_l1, put_l2
+from setebench.sim.kernel.memory.caches import find, first_way, purge, put
 
 HANDLER_PAGES = 16
 """Pages of the simulated system whose lines an interrupt's handler brings."""
@@ -82,10 +82,9 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
     caches."""
     for _ in range(c[lay.C_INTERRUPT_LINES]):
         line = random_below(s, HANDLER_PAGES << c[lay.C_PAGE_LINES_BITS])
-        if find(c, s, 1, line, first_way(c, s, 1, core, line)) < 0:
-            put_l2(c, s, core, line, lay.OWNED, 0)
-        if find(c, s, 0, line, first_way(c, s, 0, core, line)) < 0:
-            put_l1(c, s, core, line, lay.OWNED, 0)
+        for level in (1, 0):
+            if find(c, s, level, line, first_way(c, s, level, core, line)) < 0:
+                put(c, s, level, core, line, lay.OWNED, 0)
 
 
 @inlined

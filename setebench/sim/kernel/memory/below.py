@@ -5,15 +5,7 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import (
-    drop,
-    find,
-    first_way,
-    put_l3,
-    ready_at,
-    remove,
-    write_back_to_l3,
-)
+from setebench.sim.kernel.memory.caches import drop, find, first_way, put, ready_at, remove, write_back
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 
@@ -96,7 +88,7 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
             own += c[c[lay.C_DISTANCE] + core * cores + other]
             latency = own if latency < 0 else min(latency, own)
         if bits & lay.DIRTY:
-            write_back_to_l3(c, s, core, line, lay.DIRTY, t)
+            write_back(c, s, core, line, t)
             if cause == lay.DEMAND and not writes:
                 count(c, s, core, lay.E_LOADS_OF_MODIFIED, 1)
         if not writes:
@@ -137,7 +129,7 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
     done = arrive(c, s, 2, core, memory(c, s, core, start))
     keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
     if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
-        put_l3(c, s, core, line, 0, done)
+        put(c, s, 2, core, line, 0, done)
     return done
 
 

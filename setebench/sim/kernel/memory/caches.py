@@ -123,92 +123,59 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
 
 
 @compiled
-def _write_memory(c: Ints, s: Ints, core: int, t: int) -> None:
-    """A modified line goes to memory."""
-    count(c, s, core, lay.E_MEMORY_WRITES, 1)
-    reserve(s, c[lay.C_MEMORY_PORT], t)
-
-
-@compiled
-def _drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
-    """Take a line that level 3 loses out of a core's caches; returns whether it was modified there."""
-    dirty = 1 if drop(c, s, 1, core, line) == lay.DIRTY else 0
-    above = drop(c, s, 0, core, line)
-    if above == lay.DIRTY:
-        count(c, s, core, lay.E_L1_WRITEBACKS, 1)
-        dirty = 1
-    count(c, s, core, lay.E_L2_WRITEBACKS, dirty)
+def _drop_above(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
+    """Take a line that an inclusive level loses out of the levels above; returns DIRTY where it was modified there."""
+    dirty = 0
+    for other in range(core if level == 1 else 0, core + 1 if level == 1 else c[lay.C_CORES]):
+        if (s[lay.S_ACTIVE] >> other) & 1:
+            own = max(drop(c, s, 0, other, line), 0)
+            count(c, s, other, lay.E_L1_WRITEBACKS, own)
+            if level == 2:
+                own |= max(drop(c, s, 1, other, line), 0)
+                count(c, s, other, lay.E_L2_WRITEBACKS, own)
+            dirty |= own
     return dirty
 
 
 @compiled
-def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """Put a line into level 3."""
-    victim = _place(c, s, 2, first_way(c, s, 2, core, line), line, meta, ready)
-    if victim == lay.EMPTY:
-        return
-    gone = victim >> lay.LINE_SHIFT
-    dirty = victim & lay.DIRTY
-    if c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_INCLUSION] == lay.INCLUSIVE:
-        for other in range(c[lay.C_CORES]):
-            if (s[lay.S_ACTIVE] >> other) & 1:
-                dirty |= _drop_private(c, s, other, gone)
-    if dirty:
-        _write_memory(c, s, core, ready)
-
-
-@compiled
-def write_back_to_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """A level-2 victim goes down: dirty data always, clean data only into a level 3 that is for victims."""
-    if c[lay.C_LEVELS] < 3:
+def _wants(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready: int) -> bool:
+    """Whether a level lets a victim of the one above be put there: modified data always, unless it has the line or is
+    memory, which both take them; others only where it is for victims."""
+    if level >= c[lay.C_LEVELS]:
         if meta & lay.DIRTY:
-            _write_memory(c, s, core, ready)
-        return
-    if not (meta & lay.DIRTY) and c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_INCLUSION] < lay.EXCLUSIVE:
-        return
-    first = first_way(c, s, 2, core, line)
-    at = find(c, s, 2, line, first)
+            count(c, s, core, lay.E_MEMORY_WRITES, 1)
+            reserve(s, c[lay.C_MEMORY_PORT], ready)
+        return False
+    if not meta & lay.DIRTY and c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_INCLUSION] < lay.EXCLUSIVE:
+        return False
+    first = first_way(c, s, level, core, line)
+    at = find(c, s, level, line, first)
     if at >= 0:
-        s[at] |= meta & lay.DIRTY
-        touch(c, s, 2, first, at)
-    else:
-        put_l3(c, s, core, line, meta & lay.DIRTY, ready)
+        s[at] |= meta
+        touch(c, s, level, first, at)
+    return at < 0
 
 
 @compiled
-def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """Put a line into a core's level 2."""
-    victim = _place(c, s, 1, first_way(c, s, 1, core, line), line, meta, ready)
-    if victim == lay.EMPTY:
-        return
-    gone = victim >> lay.LINE_SHIFT
-    kept = victim & lay.DIRTY
-    if c[lay.C_LEVEL + lay.L_WORDS + lay.L_INCLUSION] == lay.INCLUSIVE:
-        above = drop(c, s, 0, core, gone)
-        if above >= 0:
-            count(c, s, core, lay.E_L1_WRITEBACKS, above)
-            kept |= above
-    if kept:
-        count(c, s, core, lay.E_L2_WRITEBACKS, 1)
-    write_back_to_l3(c, s, core, gone, kept, ready)
+def put(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready: int) -> None:
+    """Put a line into a level; victims go down, level by level, as far as they must."""
+    while True:
+        victim = _place(c, s, level, first_way(c, s, level, core, line), line, meta, ready)
+        if victim == lay.EMPTY:
+            return
+        line = victim >> lay.LINE_SHIFT
+        meta = victim & (lay.DIRTY | lay.OWNED if level == 0 else lay.DIRTY)
+        if level > 0 and c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_INCLUSION] == lay.INCLUSIVE:
+            meta |= _drop_above(c, s, level, core, line)
+        if level < 2:
+            count(c, s, core, lay.E_L2_WRITEBACKS if level else lay.E_L1_WRITEBACKS, meta & lay.DIRTY)
+        level += 1
+        if not _wants(c, s, level, core, line, meta, ready):
+            return
 
 
 @compiled
-def put_l1(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """Put a line into a core's level 1; a dirty victim is written into level 2, any victim into an exclusive one."""
-    victim = _place(c, s, 0, first_way(c, s, 0, core, line), line, meta, ready)
-    if victim == lay.EMPTY:
-        return
-    if victim & lay.DIRTY:
-        count(c, s, core, lay.E_L1_WRITEBACKS, 1)
-    elif c[lay.C_LEVEL + lay.L_WORDS + lay.L_INCLUSION] != lay.EXCLUSIVE:
-        return
-    gone = victim >> lay.LINE_SHIFT
-    kept = victim & 3
-    first = first_way(c, s, 1, core, gone)
-    at = find(c, s, 1, gone, first)
-    if at >= 0:
-        s[at] |= kept
-        touch(c, s, 1, first, at)
-    else:
-        put_l2(c, s, core, gone, kept, ready)
+def write_back(c: Ints, s: Ints, core: int, line: int, ready: int) -> None:
+    """Modified data leave a core's private caches."""
+    if _wants(c, s, 2, core, line, lay.DIRTY, ready):
+        put(c, s, 2, core, line, lay.DIRTY, ready)

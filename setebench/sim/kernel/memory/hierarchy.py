@@ -9,7 +9,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.memory.caches import find, first_way, physical_line, put_l1, put_l2, ready_at, remove
+from setebench.sim.kernel.memory.caches import find, first_way, physical_line, put, ready_at, remove
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.prefetchers import silence, train
@@ -117,7 +117,7 @@ def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
     above = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE and holds(c, s, 0, core, line)
     if not above and not _no_entry(c, s, 1, cpu, word, t):
         done = _miss_l2(c, s, cpu, line, lay.HARDWARE, t, False)
-        put_l2(c, s, core, line, s[lay.S_FOUND_META], done)
+        put(c, s, 1, core, line, s[lay.S_FOUND_META], done)
 
 
 @compiled
@@ -160,7 +160,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
         done = _miss_l2(c, s, cpu, line, _cause(source), start, writes)
         found = s[lay.S_FOUND_META]
         if keep or not exclusive:
-            put_l2(c, s, core, line, found, done)
+            put(c, s, 1, core, line, found, done)
             found &= lay.OWNED
         start = s[lay.S_ENTRY]
     s[lay.S_FOUND_META] = found
@@ -200,7 +200,7 @@ def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
         found |= lay.OWNED
     keep_entry(c, s, 0, cpu, cause, entry_at, limited, done)
     s[lay.S_ENTRY] = start
-    put_l1(c, s, core, line, found | (lay.DIRTY if source == lay.BY_STORE else 0), done)
+    put(c, s, 0, core, line, found | (lay.DIRTY if source == lay.BY_STORE else 0), done)
     return done
 
 
