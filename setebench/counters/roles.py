@@ -49,9 +49,6 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = Scope.THREAD
 
 
-FLITS_PER_LINE = 8
-"""Data flits that a line takes on the link between two sockets: 64 bits each (Molka et al. 2017, section 4.2)."""
-
 _INSTRUCTIONS = {"quantity": Quantity.INSTRUCTIONS, "unit": "instructions"}
 _LINES = {"quantity": Quantity.LINES, "unit": "lines", "prefetch": True}
 _DEMAND = {**_LINES, "prefetch": False}

@@ -238,7 +238,6 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_L3_MISSES,
     E_MEMORY_READS,
     E_MEMORY_READS_HARDWARE,
-    E_MEMORY_READS_STORES,
     E_MEMORY_WRITES,
     E_LOADS_OF_MODIFIED,
     E_INTERRUPTS,
@@ -253,7 +252,7 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_IN_FLIGHT_FOURS,  # whole fours of them
     E_IN_FLIGHT_CYCLES,
     EVENT_WORDS,
-) = range(37)
+) = range(36)
 EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
 """Words of a core's counts by name."""
 

@@ -155,8 +155,6 @@ def fetch_below_l2(
         done = memory(c, s, core, t)
     if s[lay.S_SERVED] == MEMORY and cause == lay.HARDWARE:
         count(c, s, core, lay.E_MEMORY_READS_HARDWARE, 1)
-    elif s[lay.S_SERVED] == MEMORY and cause == lay.DEMAND and writes:
-        count(c, s, core, lay.E_MEMORY_READS_STORES, 1)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
         if s[lay.S_SERVED] != OTHER_CORE or holders > 1:
