@@ -90,12 +90,3 @@ def test_a_saturated_memory_is_reported_with_its_peak() -> None:
 def _per_ns() -> float:
     machine = quiet()
     return machine.facts.ticks_per_second / 1e9
-
-
-def test_the_stream_table_is_of_memory_and_says_that_nothing_was_checked() -> None:
-    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL)
-    found = answers("stream", quiet(memory=memory, **SMALL), threads=1, width=["64"])
-    assert len(found) == 4
-    assert all("not checked" in finding.method for finding in found.values())
-    added = rate(found, "bandwidth.memory.add.64.threads_1") * 4 / 3  # and the lines that are fetched to be overwritten
-    assert 0.8 < added / (LINE / INTERVAL * _per_ns()) < 1.05

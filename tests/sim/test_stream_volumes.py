@@ -69,17 +69,6 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     machine.release(region)
 
 
-def test_memory_gives_no_more_than_its_interval_allows() -> None:
-    interval = 12.0
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
-    region = machine.allocate(1 << 18, 4096)
-    cold(machine, region)
-    probe = Probe().start().stream(ARRAYS, "load", 1 << 18, 64).stop()  # wide, so that no queue of loads is the limit
-    lines = (1 << 18) // LINE
-    ticks = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
-    assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
-
-
 # -- mixes of reads and writes on simulated machines -----------------------------------------------------------------
 
 

@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, quiet
 from setebench.scenarios.hierarchy.cores import (
-    Read,
     chase_together,
     read_lines,
-    transfer_finding,
     transfer_findings,
 )
 
 from setebench.calibration import Calibration, Levels
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -35,15 +33,6 @@ def test_lines_cost_what_the_file_says_by_state() -> None:
     for parameter, finding in reads(core=spec.Core(cores=3), coherence=coherence).items():
         wanted = {"modified": 95.0, "exclusive": 80.0, "shared": 85.0}[parameter.partition(".")[2]]
         assert finding.value == pytest.approx(wanted, abs=0.5), finding
-
-
-def test_two_cpus_on_one_core_are_counted_and_left_out() -> None:
-    rounds = [Read(250.0, 80.0, 0.25), Read(NAN, NAN, 1.0), Read(255.0, 82.0, 0.0), Read(252.0, 81.0, 0.0)]
-    found = transfer_finding("0-1.modified", rounds)
-    assert isinstance(found.value, float) and 250.0 <= found.value <= 252.0
-    assert "3 rounds" in found.method and "shared one core in 31% of the time" in found.method
-    always = transfer_finding("0-1.modified", [Read(NAN, NAN, 1.0)] * 6)
-    assert always.outcome is Outcome.UNRESOLVED and "on two cores" in str(always.reason)
 
 
 def test_both_threads_of_a_core_are_slower_by_what_the_file_says() -> None:

@@ -156,19 +156,6 @@ def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, 
     assert not any(crossing)
 
 
-def test_where_the_core_s_clock_drifts_ticks_are_reported_as_a_range() -> None:
-    """Of a clock 2 % to either side: an interval of 40 cycles takes 39.2 to 40.8 ticks, a tick is 1 / 1.02 to 1 / 0.98
-    cycles."""
-    clock = spec.Clock(brackets={"lfence": 40.0}, ticks_per_cycle=1.0, drift=0.02)
-    drifting = msgspec.structs.replace(loader.load("plain"), clock=clock)
-    found = {finding.parameter: finding for finding in truth(drifting)}
-    overhead, ratio = found["clock.overhead.lfence"], found["clock.cycles_per_tick"]
-    assert (overhead.low, overhead.value, overhead.high) == pytest.approx((39.2, 40.0, 40.8))
-    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((1 / 1.02, 1.0, 1 / 0.98))
-    still = msgspec.structs.replace(drifting, clock=msgspec.structs.replace(clock, drift=0.0))
-    assert all(finding.low is None for finding in truth(still) if finding.parameter.startswith("clock."))
-
-
 # -- names, units, outcomes --------------------------------------------------------------------------------------------
 
 MACHINES = [*(name for name, _ in loader.shipped()), *(f"random:{seed}" for seed in range(12))]
