@@ -9,20 +9,24 @@ the curves (`rules`), and what no family explains (`findings`). `confirm` asks a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from setebench.experiments.presence import PAGE_BYTES, PARAMS, Trials
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
 from .confirm import confirmed
-from .curves import Seen, battery, measure, practices
+from .curves import Seen, battery, leads_of, measure, practices, runs
 from .findings import named, others
 from .fit import Fit
 from .params import Params
 from .pattern import HELP, ask, parse
 from .regions import remembers, report_region
 from .rules import Asker, ask_rules
+from .strides import isolated, report_stride
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -45,19 +49,45 @@ def survey(trials: Trials) -> Iterator[Finding]:
     for turn in range(params.rounds):
         for curve in battery(trials, params):
             context.progress(f"curve: {curve.name}, round {turn + 1}")
-            seen = measure(trials, curve, params, opened)
-            curves[curve.name] = max(seen, curves.get(curve.name, seen), key=lambda each: each.surely)
-    shown = {**curves, **practised}
-    context.evidence["prefetchers"] = {name: seen.evidence(trials.line_size) for name, seen in shown.items()}
+            _keep(curves, measure(trials, curve, params, opened))
     context.progress("rules that explain the curves")
     fit = Fit(curves, trials.line_size, params)
-    reports = named(fit)
-    asker = Asker(trials, fit, opened)
+    reports, asker = named(fit), Asker(trials, fit, opened)
+    if not fit.explains:
+        strict = Fit(curves, trials.line_size, replace(params, false=params.strict, tried=1))
+        fit.strange = strict.unexplained_part > params.strange
+    leads = _run_ahead(trials, params) if fit.strange else {}
+    if fit.strange:
+        stride = isolated(curves, leads, trials.line_size, params)
+        fit.take({} if stride is None else {"l1.stride": stride})
+        if stride is not None:
+            report_stride(asker, reports["l1.stride"])
     ask_rules(asker, reports)
+    for curve in practices(trials, params) if opened else ():
+        _keep(practised, measure(trials, curve, params))
+    shown = {**curves, **practised}
+    context.evidence["prefetchers"] = {name: seen.evidence(trials.line_size) for name, seen in shown.items()}
     reports["l1.region"] = report_region(Asker(trials, fit, 0), practised)
-    found = [*reports.values(), *others(fit, reports)]
+    found = [*reports.values(), *others(fit, reports, leads)]
     findings = [finding for report in found for finding in report.findings.values() if _said(finding)]
     yield from confirmed(context, asker, findings)
+
+
+def _run_ahead(trials: Trials, params: Params) -> dict[str, list[int]]:
+    """How far ahead lines come of each kind of practised run."""
+    rounds: dict[str, list[list[int]]] = {}
+    for turn in range(params.run_rounds):
+        trials.context.progress(f"runs, round {turn + 1}")
+        for curve in runs(trials, params):
+            lead = leads_of(measure(trials, curve, params), trials.line_size, params.lead_share)
+            rounds.setdefault(curve.name, []).append(lead)
+    trials.context.evidence["prefetcher_runs"] = rounds
+    return {name: np.quantile(each, params.best, axis=0, method="nearest").tolist() for name, each in rounds.items()}
+
+
+def _keep(curves: dict[str, Seen], seen: Seen) -> None:
+    """Keep the better of a curve's rounds."""
+    curves[seen.curve.name] = max(seen, curves.get(seen.curve.name, seen), key=lambda each: each.surely)
 
 
 def _said(finding: Finding) -> bool:

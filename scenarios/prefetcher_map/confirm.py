@@ -55,15 +55,13 @@ def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> li
         switches = machine.prefetcher_switches()
         if not switches:
             return list(findings)
-        signs = {name: asker.sign(name) for name in there if name in asker.fit.model}
-        asked = {name: sign for name, sign in signs.items() if sign is not None}
-        context.progress("prefetchers are switched off one by one, and on again")
-        tried = _try_all(asker, machine, switches, asked)
+        signs = {name: sign for name in there if name in asker.fit.model and (sign := asker.sign(name)) is not None}
+        tried = _try_all(asker, machine, switches, signs)
     except SetebenchError as error:  # also where they could not be switched on again: what was found stays
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
         return list(findings)
-    alone = {switch.name: gone for switch, gone in zip(tried.switches, tried.alone, strict=True)}
+    alone = {switch.name: gone for switch, gone in zip(switches, tried.alone, strict=True)}
     context.evidence[EVIDENCE] = {"gone": alone, "gone_with_all_off": tried.together, "effective": tried.effective}
     if not tried.effective:
         context.progress("prefetcher switches were set and read as set, but nothing changed: they are not believed")
@@ -71,21 +69,21 @@ def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> li
 
 
 def _try_all(
-    asker: Asker, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: Mapping[str, Sign]
+    asker: Asker, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], signs: Mapping[str, Sign]
 ) -> Tried:
     context = asker.trials.context
 
-    def ask() -> Gone:
+    def shown() -> Gone:
         """Whether each shows now."""
-        return {name: asker.comes(sign.accesses, sign.line) for name, sign in asked.items()}
+        return {name: asker.comes(sign.accesses, sign.line) for name, sign in signs.items()}
 
-    names = [(switch.name,) for switch in switches] + [tuple(switch.name for switch in switches)]
-    before, gone = ask(), []
-    for number, each in enumerate(names):
-        context.progress(f"prefetchers off: {'all' if number == len(switches) else each[0]}")
-        with machine.prefetchers_off(each, (context.own_cpu,)):
-            off = ask()
-        after = ask()
+    everything = tuple(switch.name for switch in switches)
+    before, gone = shown(), []
+    for names in (*((name,) for name in everything), everything):
+        context.progress(f"prefetchers off: {', '.join(names)}")
+        with machine.prefetchers_off(names, (context.own_cpu,)):
+            off = shown()
+        after = shown()
         gone.append({name: _is_gone(before[name], off[name], after[name]) for name in off})
         before = after
     return Tried(switches, tuple(gone[:-1]), gone[-1])
@@ -102,9 +100,7 @@ def with_switches(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
     """The findings with what switching says. What only another level's switches remove is not what it was taken for:
     it is open then, and its rules are not reported."""
     said = [_with_switches(each, tried) if _there(each) else each for each in findings]
-    opened = {
-        owner(after) for before, after in zip(findings, said, strict=True) if _there(before) and not _there(after)
-    }
+    opened = {owner(each) for each, before in zip(said, findings, strict=True) if _there(before) and not _there(each)}
     return [each for each in said if each.parameter.endswith(PRESENT) or owner(each) not in opened]
 
 
@@ -121,15 +117,10 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
     identity = owner(finding).removeprefix("prefetcher.")
     removing = tried.removing(identity)
     names = " or ".join(switch.name for switch in removing)
-    level, together = int(identity[1]), tried.together.get(identity)
-    if removing and not any(switch.level in (None, level) for switch in removing):
-        return msgspec.structs.replace(
-            finding,
-            value=None,
-            outcome=Outcome.UNRESOLVED,
-            reason=f"timing finds it at level {level}, but switching {names} off removes it, which is another level's; "
-            "switch that off by hand, run again without --msr, and look at the chart",
-        )
+    if removing and not any(switch.level in (None, int(identity[1])) for switch in removing):
+        reason = f"timing finds it at level {identity[1]}, but switching {names} off removes it: another's"
+        return msgspec.structs.replace(finding, value=None, outcome=Outcome.UNRESOLVED, reason=reason)
+    together = tried.together.get(identity)
     what = f"confirmed: switching {names} off removes it" if removing else ""
     if together and not what:
         what = "switching all prefetchers off removes it, no switch alone does"

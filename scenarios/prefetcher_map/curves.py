@@ -34,6 +34,8 @@ def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
 
 
 KINDS = {"load": "load", "store": "store"}
+BY_ONE, BY_MANY = "every 3rd line, one instruction", "every 5th line"
+"""Curves of strides of several lines."""
 SHIFT = 4
 """Lines between the first access of a footprint and that at another line, as many as keep it in its region."""
 
@@ -115,8 +117,8 @@ def battery(trials: Trials, params: Params) -> Iterator[Curve]:
         "descending, one instruction": made(down, 1),
         "shuffled": made(shuffled),
         "gaps of two and three": made(gaps),
-        "every 5th line": made(_spaced(2, (5,), lines - 2)),
-        "every 3rd line, one instruction": made(_spaced(2, (3,), lines - 2), 1),
+        BY_MANY: made(_spaced(2, (5,), lines - 2)),
+        BY_ONE: made(_spaced(2, (3,), lines - 2), 1),
         "a quarter of a line, one instruction": Trial(small),
         "lines held in level 2": replace(made(up[:16]), held=tuple(up[:16])),
         "stores": made(up, 1, "store"),
@@ -161,6 +163,24 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
     for name, ip, line in (("practice", 10, feet[0]), ("other instruction", 3, feet[0]), ("other line", 10, shifted)):
         trial = Trial((*practice, Access(line * size, "load", ip)))
         yield Curve(name, trial, (len(trial.accesses),))
+
+
+def runs(trials: Trials, params: Params) -> Iterator[Curve]:
+    """Runs as programs make them, again and again in other pages: by one instruction, and by as many as there are
+    accesses."""
+    for who, ip in (("one", 1), ("own", None)):
+        for stride in params.strides:
+            lines = range(params.first_line, trials.page_lines - params.first_line, stride)[: params.lead_accesses]
+            accesses = tuple(Access(line * trials.line_size, "load", ip) for line in lines)
+            yield Curve(f"{who}.stride_{stride}", Trial(accesses, practised=True), tuple(range(1, len(lines) + 1)))
+
+
+def leads_of(seen: Seen, line_size: int, share: float) -> list[int]:
+    """How many lines ahead of an ascending run the furthest line lies that came in a fraction of repetitions at least,
+    after each number of accesses."""
+    last = [seen.curve.trial.accesses[count - 1].at // line_size for count in seen.curve.counts]
+    came = np.nan_to_num(seen.present) >= share
+    return [int(max(np.flatnonzero(row[line:]), default=0)) for row, line in zip(came, last, strict=True)]
 
 
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.results import Finding, Outcome, Value
 
@@ -15,12 +14,11 @@ from .model import BY_PREFETCHER, Rules, Step, play
 
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
-    **dict.fromkeys(("trigger_at_page_edge", "trained_by", "ip_bits", "lead", "lead_levels", "stopped_by"), "list"),
+    **dict.fromkeys(("trigger_at_page_edge", "trained_by", "ip_bits", "lead"), "list"),
     **dict.fromkeys(("degree", "max_distance", "far_offset"), "lines"),
-    **dict.fromkeys(("directions", "replacement", "indexed_by", "fills", "leads_by", "counts"), "string"),
+    **dict.fromkeys(("directions", "indexed_by", "fills", "leads_by", "counts"), "string"),
     **dict.fromkeys(("streams", "streams_per_page"), "streams"),
     **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
-    "present_in": "%",
 }
 """All others are truth values."""
 
@@ -33,7 +31,8 @@ AS_GOOD = "several values explain the curves alike: {}"
 EITHER = "at the other level it would explain the curves as well"
 UNSURE = "its lines are explained about as well without it"
 UNEXPLAINED = "no rules of known families explain most of the lines that come"
-RUNS = ("one instruction", "ordered by address")
+PRACTISED = "the furthest line that came ahead of runs, made again and again in other pages"
+RUN = "one.stride_1"
 
 
 class Report:
@@ -61,7 +60,9 @@ class Report:
 
     def _put(self, parameter: str, **fields: Any) -> None:
         name = f"prefetcher.{self.identity}.{parameter}"
-        self.findings[parameter] = Finding(parameter=name, unit=UNITS.get(parameter, "bool"), **fields)
+        self.findings[parameter] = Finding(
+            parameter=name, unit=UNITS.get(parameter.partition(".")[0], "bool"), **fields
+        )
 
 
 def named(fit: Fit) -> dict[str, Report]:
@@ -73,21 +74,22 @@ def named(fit: Fit) -> dict[str, Report]:
         if like and like.findings["present"].reason == EITHER:
             report.open("present", EITHER)
         if like and like.findings["present"].value is None:
-            for key in {*report.findings} & LINES:
+            for key in {*report.findings, *(("trained_by",) if report.findings["present"].value else ())} & LINES:
                 report.open(key, HIDDEN)
     return reports
 
 
 def _family(fit: Fit, name: str) -> Report:
-    report = Report(name)
-    if name in fit.model:
-        if not fit.explains or fit.loss(name) < fit.params.least_gain:
-            report.open("present", UNSURE if fit.explains else UNEXPLAINED)
-        elif _at_either_level(fit, name):
-            report.open("present", EITHER)
-        else:
-            report.add("present", True)
-            _rules(fit, name, report)
+    report, there = Report(name), name in fit.model
+    if fit.model and not fit.explains and (there or not name.endswith("pair")):
+        report.open("present", UNEXPLAINED)
+    elif there and fit.loss(name) < fit.params.least_gain:
+        report.open("present", UNSURE)
+    elif there and _at_either_level(fit, name):
+        report.open("present", EITHER)
+    elif there:
+        report.add("present", True)
+        _rules(fit, name, report)
     elif _would_show(fit, name):
         report.add("present", False, outcome=Outcome.ABSENT)
     else:
@@ -120,12 +122,6 @@ def _would_show(fit: Fit, name: str) -> bool:
 
 def _rules(fit: Fit, name: str, report: Report) -> None:
     values = {key: fit.plausible(name, key) for key in SPACES[name]}
-    kinds = {kind: fit.trained_by(name, kind) for kind in ("store", "prefetch")}
-    unsure = [kind for kind, each in kinds.items() if len(each) > 1]
-    if unsure:
-        report.open("trained_by", f"it stays unclear whether a {unsure[0]} trains it")
-    else:
-        report.add("trained_by", ["load", *(kind for kind, each in kinds.items() if each[0])])
     if name[1] == "2" and name != "l2.stride" and any(other[1] == "1" for other in fit.model):
         report.one_of("trained_by_l1_prefetcher", sorted({bool(each) for each in values[BY_PREFETCHER]}))
     if "fills" not in values:
@@ -133,8 +129,8 @@ def _rules(fit: Fit, name: str, report: Report) -> None:
     for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
         if key in values and (key != "leads_by" or fit.model[name]["counts"] == "run"):
             report.one_of(key, values[key])
-    _reach(fit, name, values, report)
     if name not in ("l2.pair", "l2.up_down"):
+        _reach(fit, name, values, report)
         _lead(fit, name, values, report)
 
 
@@ -142,18 +138,12 @@ def _reach(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Rep
     """How far ahead of an access its lines come."""
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
-    if name.endswith("next_line"):
-        report.one_of("max_distance", values["degree"])
-    elif "max_distance" in values:
-        _distance(values["max_distance"], report)
-
-
-def _distance(values: Sequence[int], report: Report) -> None:
-    if len(values) == 1:
-        report.add("max_distance", values[0])
+    found = values["degree" if name.endswith("next_line") else "max_distance"]
+    if name.endswith("next_line") or len(found) == 1:
+        report.one_of("max_distance", found)
     else:
-        reason = f"distances of {values[0]} to {values[-1]} lines and more explain the curves alike"
-        report.add("max_distance", values[0], outcome=Outcome.AT_LEAST, reason=reason)
+        reason = f"distances of {found[0]} to {found[-1]} lines and more explain the curves alike"
+        report.add("max_distance", found[0], outcome=Outcome.AT_LEAST, reason=reason)
 
 
 def _fills(fit: Fit, name: str, report: Report) -> None:
@@ -200,22 +190,28 @@ def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
 # -- what no family explains -------------------------------------------------------------------------------------------
 
 
-def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
-    """Of each level, whether lines come that no family explains, and how far ahead of a run. Also where accesses are
-    ordered by their addresses: what rules bring may be missing there, but no more should come."""
-    shown = [*fit.ordered(), fit.curves["ordered by address"]]
-    for level in ("l1", "l2"):
-        strange = {}
-        for seen in shown:
-            inner = np.nan_to_num(seen.first) > np.nan_to_num(seen.present) / 2
-            strange[seen.curve.name] = fit.unexplained(seen, fit.model) & (inner if level == "l1" else ~inner)
+def others(fit: Fit, reports: Mapping[str, Report], leads: Mapping[str, list[int]]) -> Iterator[Report]:
+    """Of each level, whether lines come that no family explains, and how far ahead of practised runs (`leads`, by kind
+    of run). Also where accesses are ordered by their addresses: what rules bring may be missing there, but no more
+    should come. As one line's level can't be seen on each clock, those at one distance from the access count together.
+    """
+    near: list[int] = []
+    shares: list[float] = []
+    for seen in (*fit.ordered(), fit.curves["ordered by address"]):
+        rows, lines = np.nonzero(fit.unexplained(seen, fit.model))
+        last = [seen.curve.trial.accesses[count - 1].at // fit.line_size for count in seen.curve.counts]
+        near += [abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)]
+        shares += (seen.first[rows, lines] / seen.present[rows, lines]).tolist()
+    distances = np.array(near, dtype=np.int64)
+    inner = np.bincount(distances, shares, 1) > np.bincount(distances, minlength=1) / 2
+    first = int(inner[distances].sum())
+    for level, number in (("l1", first), ("l2", len(distances) - first)):
         report = Report(f"{level}.other")
-        number = sum(int(lines.sum()) for lines in strange.values())
-        hidden = any(name[:2] == level and each.findings["present"].value is None for name, each in reports.items())
+        opened = [name for name, each in reports.items() if each.findings["present"].value is None]
+        hidden = not fit.strange and any(name[:2] == level for name in opened)
         if number >= fit.params.other_lines and not hidden:
             report.add("present", True)
-            if any(strange[name].any() for name in RUNS):
-                _run_ahead(fit, report, strange)
+            _run_ahead(report, leads)
         elif number:
             report.open("present", f"{number} of all lines came by no rule" + "; " * hidden + HIDDEN * hidden)
         else:
@@ -223,26 +219,17 @@ def others(fit: Fit, reports: Mapping[str, Report]) -> Iterator[Report]:
         yield report
 
 
-def _run_ahead(fit: Fit, report: Report, strange: Mapping[str, NDArray[np.bool_]]) -> None:
-    """How far the furthest line lies ahead of a run after each access, and by which one the first line comes, where no
-    family brings any."""
-    own, one = (_leads(fit, report.identity, name) for name in ("base", "one instruction"))
-    if fit.model:
-        by_one, by_many = (" ".join(map(str, each)) for each in (one, own))
-        report.open("lead", f"with what others bring it is {by_one} by one instruction, {by_many} by many")
-        return
-    report.add("lead", one)
-    report.add("max_distance", max(*own, *one))
-    rows = [(name, np.flatnonzero(strange[name].any(axis=1))) for name in RUNS]
-    report.add("trigger", min(fit.curves[name].curve.counts[found[0]] for name, found in rows if len(found)))
-
-
-def _leads(fit: Fit, identity: str, name: str) -> list[int]:
-    """Of one curve, the lines of level 1 alone, or of all levels."""
-    seen, leads = fit.curves[name], []
-    share = np.nan_to_num(seen.first if identity.startswith("l1") else seen.present)
-    for number in range(1, fit.params.lead_accesses + 1):
-        row = int(np.searchsorted(seen.curve.counts, number, side="right")) - 1
-        ahead = share[row, fit.params.first_line + seen.curve.counts[row] :] >= fit.params.lead_share
-        leads.append(int(max(np.flatnonzero(ahead) + 1, default=0)))
-    return leads
+def _run_ahead(report: Report, leads: Mapping[str, list[int]]) -> None:
+    """How far the furthest line lies ahead of practised runs, above all of consecutive lines by one instruction."""
+    if not leads:
+        report.open("lead", "others bring lines as well")
+    elif report.identity.startswith("l1"):
+        report.open("lead", "of runs, lines in any cache were looked for, and not in which they are")
+    else:
+        lead = leads[RUN]
+        report.add("lead", lead, PRACTISED)
+        for run, each in leads.items():
+            report.add(f"lead.{run}", each, PRACTISED)
+        reason = "longer runs may lead by more"
+        report.add("max_distance", max(lead), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
+        report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)

@@ -92,7 +92,6 @@ class Target:
     """What a curve costs a model, in lines: `none` if nothing came by it, and what changes with every line that it has
     come, and come to level 1, shapes (counts, lines)."""
 
-    name: str
     steps: Sequence[Step]
     held: int
     rows: Sequence[int]
@@ -141,7 +140,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     """The costs of one curve."""
     share = seen.present
     absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
-    brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
+    brought = params.false * np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
     inner = np.divide(seen.first, share, out=np.full(share.shape, np.nan), where=share > 0.5)
     if len(seen.names) < 3:
         inner = np.full(share.shape, np.nan)
@@ -151,7 +150,7 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     held = sum(1 << line for line in seen.curve.trial.held)
     steps = seen.curve.steps(line_size)
     none, came, first = float(absent.sum()), brought - absent + is_not, is_first - is_not
-    return Target(seen.curve.name, steps, held, seen.curve.counts, none, came, first)
+    return Target(steps, held, seen.curve.counts, none, came, first)
 
 
 class Fit:
@@ -165,6 +164,8 @@ class Fit:
         self.names = [name for name in curves if name not in UNORDERED]
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
+        self._seen: dict[Any, float] = {}  # costs that were asked for, by curve and rules
+        self.strange = False  # whether what comes is another behaviour than that of known families
         self.model: dict[str, Rules] = {}
         self.costs = self._costs(self.model)
         self._climb()
@@ -175,7 +176,13 @@ class Fit:
         return sum(self._costs(model).values())
 
     def _costs(self, model: Model) -> dict[str, float]:
-        return {name: self.targets[name].cost(model, self.page_lines) for name in self.names}
+        return {name: self._cost(name, model) for name in self.names}
+
+    def _cost(self, curve: str, model: Model) -> float:
+        key = curve, *((name, *rules.items()) for name, rules in model.items())
+        if key not in self._seen:
+            self._seen[key] = self.targets[curve].cost(model, self.page_lines)
+        return self._seen[key]
 
     def total(self, model: Model, most: float = np.inf, names: Iterable[str] | None = None) -> float:
         """Cost over all curves, or, where only some change, with the best model's of the others; what exceeds `most`
@@ -183,7 +190,7 @@ class Fit:
         chosen = [name for name in self.names if names is None or name in names]
         total = sum(cost for name, cost in self.costs.items() if name not in chosen)
         for name in chosen:
-            total += self.targets[name].cost(model, self.page_lines)
+            total += self._cost(name, model)
             if total > most:
                 break
         return total
@@ -194,16 +201,22 @@ class Fit:
         return sum(self.costs.values())
 
     @property
+    def unexplained_part(self) -> float:
+        """Of all that came the part that the model leaves unexplained, by cost."""
+        return self.best / max(self._cost_of({}), self.params.least_gain)
+
+    @property
     def explains(self) -> bool:
         """Whether the model explains most of what came: else its families only make up for others that have no name."""
-        return self.best <= self.params.unexplained * self._cost_of({})
+        return self.unexplained_part <= self.params.unexplained
 
     @property
     def as_good(self) -> float:
         """The cost up to which a model is as good: the more is left unexplained, the less a small difference says."""
         return self.params.as_good + (1 + self.params.as_good_part) * self.best
 
-    def _take(self, model: dict[str, Rules]) -> None:
+    def take(self, model: dict[str, Rules]) -> None:
+        """Make this the model."""
         self.model, self.costs = model, self._costs(model)
 
     # -- search -----------------------------------------------------------------------------------------------------
@@ -214,7 +227,7 @@ class Fit:
             for name in list(self.model):
                 without = {other: rules for other, rules in self.model.items() if other != name}
                 if self.total(without) <= self.best + 0.1:
-                    self._take(without)
+                    self.take(without)
         for name in list(self.model):
             self._refine(name)
 
@@ -224,7 +237,7 @@ class Fit:
         candidates = [each for name in SPACES if name not in self.model for each in self._additions(name, self.model)]
         grown = []
         for _, name, model in sorted(candidates, key=lambda each: each[0])[: self.params.tried]:
-            self._take(dict(model))
+            self.take(dict(model))
             for each in (name, *self.model):
                 self._refine(each)
             grown.append((self.best, self.model, self.costs))
@@ -271,14 +284,11 @@ class Fit:
 
     def _hearing(self, name: str, to: dict[str, Rules]) -> list[dict[str, Rules]]:
         """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
-        outer = [other for other in to if other[1] == "2"]
-        if name[1] == "2" or not outer:
-            return [to]
-        models = [to]
-        for way in (1, 2):
-            ways = {other: {BY_PREFETCHER: min(way, max(SPACES[other][BY_PREFETCHER]))} for other in outer}
-            models.append({**to, **{other: {**to[other], **ways[other]} for other in outer}})
-        return models
+        outer = {other: max(SPACES[other][BY_PREFETCHER]) for other in to if other[1] == "2" and name[1] == "1"}
+        ways = [
+            {other: {**to[other], BY_PREFETCHER: min(way, most)} for other, most in outer.items()} for way in (1, 2)
+        ]
+        return [to, *({**to, **way} for way in ways if way)]
 
     def _refine(self, name: str) -> None:
         """Change one rule after the other, those of streams' leads together, as long as that explains more."""
@@ -305,7 +315,7 @@ class Fit:
                 best, rules = cost, each
         if rules is None or best >= before - 1e-6:
             return False
-        self._take({**self.model, name: rules})
+        self.take({**self.model, name: rules})
         return True
 
     def _values(self, name: str, keys: Sequence[str]) -> Iterable[tuple[Any, ...]]:
@@ -348,21 +358,6 @@ class Fit:
             high += 1
         return list(values[low : high + 1])
 
-    def trained_by(self, name: str, kind: str) -> list[bool]:
-        """Whether a kind of access trains a family: by the lines that come by it alone, be it in half of the times."""
-        curve, rules = ONLY_IN[kind][0], self.model[name]
-        if curve not in self.curves:
-            return [*FLAGS]
-        seen = self.curves[curve]
-        to_first = rules.get("fills") == "l1"
-        models = ({**self.model, name: {**rules, kind: way}} for way in (True, False))
-        with_it, without = (self._brought(seen, model, to_first) for model in models)
-        shares = (seen.first if to_first else seen.present)[with_it & ~without & ~np.isnan(seen.present)]
-        if not len(shares):
-            return [*FLAGS]
-        missing = float(np.mean(shares <= self.params.doubt))
-        return [True] if missing <= self.params.few else [False] if missing >= 1 - self.params.few else [*FLAGS]
-
     def loss(self, name: str) -> float:
         """What is left unexplained without a family."""
         return self.total({other: rules for other, rules in self.model.items() if other != name}) - self.best
@@ -387,7 +382,7 @@ class Fit:
         mine = self._brought(seen, {**self.model, name: rules}) & ~self._brought(seen, without)
         return (np.nan_to_num(seen.present) > self.params.came) & mine
 
-    def _brought(self, seen: Seen, model: Model, to_first: bool = False) -> NDArray[np.bool_]:
+    def _brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
         target = self.targets[seen.curve.name]
         after = play(model, target.steps, self.page_lines, target.held)
-        return _bits([after[row - 1][not to_first] for row in target.rows], seen.present.shape[1])
+        return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])

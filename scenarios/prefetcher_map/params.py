@@ -23,13 +23,19 @@ class Params:
     doubt: float = 0.12  # fraction of repetitions beyond which a line is looked at again
     came: float = 0.65  # fraction of repetitions in which a line comes that a rule brings
     slack: float = 0.4  # of a fraction, by which a line that a rule brings may miss: controls blur, others disturb
+    false: float = 1.0  # lines that come by no rule, to which one that a rule wrongly brings is equal
+    strict: float = 3.0  # the same where rules explain little: other prefetchers bring lines, but take none away
     half: float = 0.6  # fraction up to which a line that comes at times needs no rule that brings it
     least_gain: float = 1.2  # lines' worth that a family has to explain, or another value to lose, to count
     screened: int = 6  # curves, of which most is unexplained, by which families are compared at first; more take time
     unexplained: float = 0.17  # fraction of all that came, by cost, of which a model may leave more and name nothing
+    strange: float = 0.35  # fraction of which strict rules leave more where what comes is described without a name
     tried: int = 3  # families that are compared at a time with their rules adapted; more take time
     as_good: float = 0.7  # the same that another value of a rule may lose to be as good: less than one clear line
     as_good_part: float = 0.03  # the same as a part of what the best model leaves unexplained
+    strides: tuple[int, ...] = (1, 2, 4)  # lines from one access of a practised run to the next
+    run_rounds: int = 6  # of practised runs: some are disturbed
+    best: float = 0.84  # quantile of these rounds that counts: a co-runner takes lines away
     lead_accesses: int = 16  # of the run whose lead is reported
     lead_share: float = 0.5  # fraction of repetitions in which a line comes that counts as ahead of a run
     other_lines: int = 3  # lines that no family explains, for there to be something else; one may be an accident
@@ -37,6 +43,7 @@ class Params:
     usual_triggers: int = 4  # first values of a trigger with which a family has to show to be absent
     one_level: float = 0.75  # fraction of a family's lines in one level, which it then fills
     asked_again: int = 16  # repetitions of a single question
+    kind_samples: int = 5  # times that another kind of access is tried
     beyond: int = 3  # accesses more than the trigger at which rules are asked: confidence is settled there
     most_entries: int = 62  # of a table: other runs whose instructions differ in their low six bits
     ip_bits: int = 22  # low bits of an instruction address that are flipped one by one

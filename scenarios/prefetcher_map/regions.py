@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from setebench.experiments.presence import Kind, Trial
 from setebench.results import Outcome
 
 from .curves import SHIFT, Seen, footprint
 from .findings import Report
 from .params import Params
-from .rules import UNCLEAR, Asker, Sign, address_bits
+from .rules import Asker, Sign, address_bits, ask_kinds
 
 METHOD = "a first access to a page after such accesses to others, and lines that followed those"
 
@@ -44,23 +42,12 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     else:
         report.add("indexed_by", "ip" if ip else "offset" if offset else "ip+offset", METHOD)
     inner = float(np.mean(seen.first[0, came] / seen.present[0, came]))
-    if max(inner, 1 - inner) > params.one_level:
+    if seen.apart > 0.5 and max(inner, 1 - inner) > params.one_level:
         report.add("fills", "l1" if inner > 0.5 else "l2", METHOD)
     else:
         report.open("fills", "the clock can't distinguish levels 1 and 2", METHOD)
-    _trained_by(asker, seen.curve.trial, came[0], report)
+    ask_kinds(asker, report, seen.curve.trial.accesses, came)
     if not offset:
         *practice, last = seen.curve.trial.accesses
         address_bits(asker, Sign((*practice, last), came[0]), report)
     return report
-
-
-def _trained_by(asker: Asker, trial: Trial, line: int, report: Report) -> None:
-    """The same practice and first access by stores, and by prefetches."""
-    hints = asker.trials.context.machine.facts.prefetch_hints
-    kinds: dict[str, Kind] = {"store": "store", "prefetch": "t0"} if "t0" in hints else {"store": "store"}
-    answers = {word: asker.comes([replace(a, kind=kind) for a in trial.accesses], line) for word, kind in kinds.items()}
-    if None in answers.values():
-        report.open("trained_by", UNCLEAR, METHOD)
-    else:
-        report.add("trained_by", ["load", *(word for word, came in answers.items() if came)], METHOD)

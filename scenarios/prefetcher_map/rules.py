@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from setebench.errors import UnsupportedError
 from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
 from setebench.results import Outcome
@@ -25,6 +27,7 @@ ACCESS_BYTES = 8
 FAR_BIT = 25
 """The highest bit of an instruction address that a probe can place."""
 NO_SIGN = "no line comes by it alone"
+KINDS = "the same accesses as stores, and as prefetches"
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,9 @@ class Asker:
                 runs.append(tuple(self.made(lines, ip)))
         return runs
 
-    def made(self, lines: Sequence[int], ip: int | None = None, kind: Kind = "load", page: int = 0) -> list[Access]:
-        """Accesses to lines of a page."""
-        return [Access(line * self.line_size, kind, ip, page=page) for line in lines]
+    def made(self, lines: Sequence[int], ip: int | None = None) -> list[Access]:
+        """Loads of lines of a page."""
+        return [Access(line * self.line_size, "load", ip) for line in lines]
 
     def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
         model = self.fit.model
@@ -111,7 +114,11 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
         asker.trials.context.progress(f"rules of {name}")
         sign = asker.sign(name)
         family = name[3:]
-        _trained_by(asker, name, sign, report)
+        if "trained_by" not in report.findings:
+            if sign is None:
+                report.open("trained_by", NO_SIGN)
+            else:
+                ask_kinds(asker, report, sign.accesses, [sign.line])
         if sign is not None and (family in ("stream", "stride") or len(sign.accesses) > 1):
             _tables(asker, name, sign, report)
         if family == "stream":
@@ -124,23 +131,21 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
         _threads(asker, name, sign, report)
 
 
-def _trained_by(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
-    """Kinds of access, where the curves left that open."""
-    hints = asker.trials.context.machine.facts.prefetch_hints
-    known = report.findings["trained_by"]
-    if known.value is not None or known.reason == HIDDEN or sign is None or not hints:
-        return
-    kinds: dict[str, Kind] = {"store": "store", "prefetch": "t0" if "t0" in hints else "t1"}
-    found = ["load"]
+def ask_kinds(
+    asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int], method: str = KINDS
+) -> None:
+    """Which kinds of access bring all lines that loads bring, by the middle one of several samples."""
+    hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
+    kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
-        plausible = asker.fit.trained_by(name, word)
-        answer: Answer = plausible[0]
-        if len(plausible) > 1:
-            answer = asker.comes([replace(access, kind=kind) for access in sign.accesses], sign.line)
-        if answer is None:
+        made = [replace(access, kind=kind) for access in accesses]
+        shares = [[asker.share(made, line) for line in lines] for _ in range(asker.params.kind_samples)]
+        came = asker.sure(float(np.median(np.min(shares, axis=1))))
+        if came is None:
+            report.open("trained_by", UNCLEAR, method)
             return
-        found += [word] if answer else []
-    report.add("trained_by", found)
+        found += [word] if came else []
+    report.add("trained_by", found, method)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -148,15 +153,11 @@ def _trained_by(asker: Asker, name: str, sign: Sign | None, report: Report) -> N
 TABLES = "a run, others in other pages, and the run taken up again"
 
 
-def _others(asker: Asker, name: str, sign: Sign, number: int, first: int = 1) -> list[Access]:
+def _others(asker: Asker, name: str, sign: Sign, number: int) -> list[Access]:
     """So many other runs, each in a page of its own, by other instructions."""
-    trigger = int(asker.fit.model[name]["trigger"])
-    runs: list[Access] = []
-    for page in range(first, first + number):
-        for access in sign.accesses[: max(trigger - 1, 1)]:
-            ip = None if access.ip is None else 1 + page
-            runs.append(replace(access, page=page, ip=ip))
-    return runs
+    run = sign.accesses[: max(int(asker.fit.model[name]["trigger"]) - 1, 1)]
+    pages = range(1, 1 + number)
+    return [replace(each, page=page, ip=None if each.ip is None else 1 + page) for page in pages for each in run]
 
 
 def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
@@ -170,49 +171,16 @@ def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
     most = asker.params.most_entries
     if kept(1) < 0.5:
         report.open("streams", "a run in another page ends it, or its entry goes by something else", TABLES)
-        return
-    if kept(most) >= 0.5:
+    elif (last_kept := kept(most)) >= 0.5:
         report.add("streams", most + 1, TABLES, outcome=Outcome.AT_LEAST, reason="more were not tried: addresses alias")
-        return
-    if asker.sure(kept(most)) is None:
+    elif asker.sure(last_kept) is None:
         report.open("streams", UNCLEAR, TABLES)
-        return
-    found = largest(lambda number: kept(number) >= 0.5, 1, most) or 1
-    if asker.sure(kept(found)) is not True or asker.sure(kept(found + 1)) is not False:
-        report.open("streams", f"beside about {found} other runs it is lost little by little", TABLES)
-        return
-    entries = found + 1
-    report.add("streams", entries, TABLES, low=entries, high=entries)
-    if not name.endswith("next_line"):
-        _replacement(asker, name, sign, entries, report)
-
-
-def _replacement(asker: Asker, name: str, sign: Sign, entries: int, report: Report) -> None:
-    """The first run is used once more when the table is full; then half as many others come."""
-    if entries < 4 or len(sign.accesses) < 3:
-        report.open("replacement", "its run is too short to be used in between")
-        return
-    *early, again, last = sign.accesses
-    if not _heeds(asker, name, early, again):
-        report.open("replacement", "its run goes over lines that others brought, which may be no use of its entry")
-        return
-    full, more = _others(asker, name, sign, entries - 1), _others(asker, name, sign, entries // 2, entries)
-    used = asker.comes([*early, *full, again, *more, last], sign.line)
-    unused = asker.comes([*early, again, *full, *more, last], sign.line)
-    if unused is False and used is not None:
-        report.add("replacement", "lru" if used else "fifo", TABLES)
     else:
-        report.open("replacement", "what is given up goes by neither age nor use, or not each time", TABLES)
-
-
-def _heeds(asker: Asker, name: str, early: Sequence[Access], access: Access) -> bool:
-    """Whether an access behind others concerns a prefetcher of the model: it misses, or brings lines by it alone."""
-    model = asker.fit.model
-    without = {other: rules for other, rules in model.items() if other != name}
-    steps = steps_of([*early, access], asker.line_size)
-    before, after = (each for _, each in play(model, steps, asker.page_lines)[-2:])
-    _, never = play(without, steps, asker.page_lines)[-1]
-    return not before >> steps[-1].line & 1 or bool(after & ~before & ~never)
+        found = largest(lambda number: kept(number) >= 0.5, 1, most) or 1
+        if asker.sure(kept(found)) and asker.sure(kept(found + 1)) is False:
+            report.add("streams", found + 1, TABLES, low=found + 1, high=found + 1)
+        else:
+            report.open("streams", f"beside about {found} other runs it is lost little by little", TABLES)
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
@@ -221,8 +189,6 @@ def _heeds(asker: Asker, name: str, early: Sequence[Access], access: Access) -> 
 def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     fit, lines = asker.fit, asker.page_lines
     rules = fit.model[name]
-    trigger = int(rules["trigger"])
-    up = rules["directions"] != "down"
     if name == "l2.stream" and len(set(fit.plausible(name, "l1_prefetcher"))) == 1 and rules["l1_prefetcher"] == 2:
         report.add("trigger_by_l1_prefetcher", 1)
     if report.findings["directions"].value == "both" and rules["counts"] == "run":
@@ -232,16 +198,13 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
             report.open("trigger_at_page_edge", UNCLEAR)
         else:
             report.add("trigger_at_page_edge", edges)
-    if sign is None or report.findings["lead"].reason == HIDDEN:
-        report.open("streams_per_page", NO_SIGN)
-        return
     directions = report.findings["directions"].value
-    if directions is None:
-        report.open("streams_per_page", "it is open which directions it follows")
+    if sign is None or directions is None or report.findings["lead"].reason == HIDDEN:
+        report.open("streams_per_page", NO_SIGN)
     elif directions != "both":
         report.add("streams_per_page", 1)
-    elif up:
-        other = [lines - 3 - number for number in range(max(trigger - 1, 2))]
+    else:
+        other = [lines - 3 - number for number in range(max(int(rules["trigger"]) - 1, 2))]
         accesses = [*sign.accesses[:-1], *asker.made(other), sign.accesses[-1]]
         came = asker.comes(accesses, sign.line)
         if came is None or rules["counts"] == "distinct":
@@ -291,7 +254,8 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
     address_bits(asker, sign, report)
     by_page = report.findings["indexed_by"].value == "ip+page"
     _largest_stride(asker, trigger, by_page, report)
-    _smallest_stride(asker, trigger, report)
+    if fit.explains:  # else the next line comes for other reasons too
+        _smallest_stride(asker, trigger, report)
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:

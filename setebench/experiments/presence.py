@@ -82,13 +82,15 @@ class Trial:
     """Accesses to fresh pages in their order: `fenced` (each done before the next), `chained` (ordered by address
     dependence alone) or `free`. `held`: lines of page 0 are in level 2 beforehand, and not in level 1. `window`: lines
     of page 0 that are flushed (first, end). `opened`: pages that are opened by each access alone before, and as many
-    again by others, so that what remembers footprints of pages has seen nothing follow."""
+    again by others, so that what remembers footprints of pages has seen nothing follow. `practised`: nothing is done to
+    make an instruction forget the trials before."""
 
     accesses: tuple[Access, ...]
     order: Order = "fenced"
     held: tuple[int, ...] = ()
     window: tuple[int, int] | None = None
     opened: int = 0
+    practised: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Trials:
         probe = self._evicted(probe, EVICTOR)
         probe = self._opening(probe, trial)
         shared = {a.ip: a for a in trial.accesses if a.ip is not None}
-        for number in range(PARAMS.scrub):
+        for number in range(0 if trial.practised else PARAMS.scrub):
             for access in shared.values():
                 probe = self._act(probe, replace(access, flip=0), Base(f"scrub {number}") + 0, 0).fence()
         return probe.fence().wait(PARAMS.settle).fence()

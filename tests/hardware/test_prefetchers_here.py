@@ -53,8 +53,15 @@ def reported(native: NativeMachine, seed: int) -> dict[str, Value]:
     return {each.parameter: each.value for each in found if each.outcome in (Outcome.MEASURED, Outcome.ABSENT)}
 
 
+def alike(one: Value, other: Value) -> bool:
+    """Whether two values are equal, lines ahead of each access within one."""
+    if isinstance(one, list) and isinstance(other, list) and one and isinstance(one[0], int):
+        return len(one) == len(other) and bool(np.max(np.abs(np.subtract(one, other))) <= 1)
+    return one == other
+
+
 def test_what_is_measured_twice_agrees(native: NativeMachine) -> None:
     first, second = reported(native, 4), reported(native, 5)
     both = first.keys() & second.keys()
-    different = {name: (first[name], second[name]) for name in both if first[name] != second[name]}
+    different = {name: (first[name], second[name]) for name in both if not alike(first[name], second[name])}
     assert both and len(different) <= MOST_DIFFERENT * len(both), different

@@ -103,7 +103,6 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
         "max_distance": 16,
         "directions": "both",
         "streams": 16,
-        "replacement": "lru",
         "streams_per_page": 1,
         "counts": "run",
         "leads_by": "batch",

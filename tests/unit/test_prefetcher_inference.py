@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from setebench.scenarios.prefetcher_map.curves import Curve, Seen
-from setebench.scenarios.prefetcher_map.findings import named
+from setebench.scenarios.prefetcher_map.findings import named, others
 from setebench.scenarios.prefetcher_map.fit import Fit
 from setebench.scenarios.prefetcher_map.model import play
 from setebench.scenarios.prefetcher_map.params import Params
 from setebench.scenarios.prefetcher_map.pattern import parse
+from setebench.scenarios.prefetcher_map.strides import isolated
 
 from setebench.errors import SetebenchError, UsageError
 from setebench.experiments.presence import Access, Trial
@@ -90,6 +91,40 @@ def test_what_no_rule_explains_is_counted() -> None:
     shown["base"].present[3:, 60] = 1.0
     fit = Fit(shown, 64, Params())
     assert sum(int(fit.unexplained(seen, fit.model).sum()) for seen in fit.ordered()) == 5
+
+
+STRIDE = {
+    "trigger": 4, "degree": 3, "max_distance": 12, "directions": "both", "indexed_by": "ip", "min_stride": 2,
+    "level": 1, "fills": "l1", "store": True, "prefetch": False, "crosses_4k": False,
+}  # fmt: skip
+LEADS = {
+    "one.stride_1": [5, 4, 4, 6, 8], "one.stride_2": [0, 0, 0, 6, 10, 14, 18], "one.stride_4": [0, 0, 0, 12, 20, 16],
+    "own.stride_1": [1, 0, 4, 6, 8], "own.stride_2": [1, 0, 2, 2, 2], "own.stride_4": [1, 0, 0, 0, 0],
+}  # fmt: skip
+
+
+def test_strides_by_instruction_are_isolated_by_two_curves() -> None:
+    found = isolated(curves({"l1.stride": STRIDE}), LEADS, 64, Params())
+    assert found is not None
+    assert (found["trigger"], found["degree"], found["max_distance"]) == (4, 3, 11)
+
+
+@pytest.mark.parametrize("rules", [{}, {"l1.stride": {**STRIDE, "indexed_by": "page"}}, {"l2.stream": STREAM}])
+def test_what_other_runs_bring_as_well_is_no_stride_by_instruction(rules: dict[str, Any]) -> None:
+    assert isolated(curves(rules), LEADS, 64, Params()) is None
+
+
+def test_a_behaviour_without_a_name_has_its_lead() -> None:
+    shown = curves({"l2.stream": STREAM})
+    shown["ordered by address"] = shown["one instruction"]
+    fit = Fit(shown, 64, Params())
+    reports = named(fit)
+    fit.strange = True
+    fit.take({})
+    inner, outer = others(fit, reports, LEADS)
+    assert (inner.findings["present"].value, outer.findings["present"].value) == (False, True)
+    assert outer.findings["lead"].value == LEADS["one.stride_1"]
+    assert outer.findings["lead.own.stride_2"].value == LEADS["own.stride_2"]
 
 
 def test_a_pattern_is_read_word_by_word() -> None:

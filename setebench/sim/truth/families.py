@@ -29,7 +29,7 @@ PREFETCHER_IDS = (
 WHERE_PRESENT = ("l2.up_down",)
 """Prefetchers that have a name too, but are only reported where a machine has them."""
 
-TABLES, PAGES = ("streams", "replacement"), ("streams_per_page", "trigger_at_page_edge")
+TABLES, PAGES = ("streams",), ("streams_per_page", "trigger_at_page_edge")
 STRIDES, LEARNED = ("min_stride", "max_stride", "ip_bits"), ("degree", "max_distance", "leads_by", "lead")
 """Parameters that rules may leave open."""
 

@@ -138,7 +138,6 @@ def _streamer(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
     edges = prefetcher.trigger_at_page_edge or (prefetcher.trigger,) * 4
     for name in ("trigger", "counts", "degree", "max_distance", "directions", "streams"):
         yield name, getattr(prefetcher, name)
-    yield from _replacement(prefetcher.streams, prefetcher.replacement)
     if prefetcher.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
         yield "trigger_at_page_edge", list(edges)
         yield "leads_by", prefetcher.leads_by
@@ -156,7 +155,6 @@ def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     for name in ("trigger", "degree", "max_distance", "directions"):
         yield name, getattr(prefetcher, name)
     yield "streams", prefetcher.entries
-    yield from _replacement(prefetcher.entries, prefetcher.replacement)
     # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
     yield "min_stride", max(least, line) if prefetcher.level == 2 else least
     yield "max_stride", prefetcher.max_stride_bytes
@@ -170,9 +168,3 @@ def _indexed_by(prefetcher: spec.Stride | spec.Region) -> Facts:
     yield "indexed_by", prefetcher.indexed_by
     if "ip" in prefetcher.indexed_by:
         yield "ip_bits", list(range(prefetcher.ip_bits))
-
-
-def _replacement(entries: int, replacement: str) -> Facts:
-    """One entry alone is replaced by whatever comes."""
-    if entries > 1:
-        yield "replacement", replacement
