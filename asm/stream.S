@@ -7,7 +7,7 @@
  * rcx points into the first array, rdx is the distance to the second and rbx that to the fourth, so that the arrays are
  * [rcx], [rcx+rdx], [rcx+rdx*2], [rcx+rbx]. The array that is written comes first: stores without an index have more
  * ports on some cores. rax counts rounds. Vector registers 0 and 2 to 7 only; 1 is the probe's zero, 8 to 15 hold values.
- * setebench/kernels.py declares what each reads, writes and computes.
+ * setebench/probe/kernels.py declares what each reads, writes and computes.
  *
  * Loops begin at a multiple of 64 bytes, here and in a probe, as snippets of streams are put at one: the same loop would
  * be faster in one probe than in another if some lay across two lines of instructions. */

@@ -17,8 +17,8 @@ import numpy as np
 from setebench.counters.counting import countable, counted, hardware_roles, number
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
-from setebench.kernels import KERNELS, stream_bytes
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import KERNELS, stream_bytes
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide

@@ -38,7 +38,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `brackets` are the clock brackets that work (`setebench.probe.BRACKETS`), the machine's own choice first.
     `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
-    `kernels` are the streaming kernels (`setebench.kernels.KERNELS`) that it can run; none unless it says so.
+    `kernels` are the streaming kernels (`setebench.probe.kernels.KERNELS`) that it can run; none unless it says so.
     `cpu` is the one that probes run on where none is named, None where the machine doesn't say. `siblings` groups the
     CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
     `lines_per_second` says over about how many lines of 64 bytes streams pass in a second of the user's time: long

@@ -27,7 +27,7 @@ from setebench.experiments.streams.choice import (
 )
 from setebench.experiments.streams.outgrowing import Outgrowing, outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
-from setebench.kernels import KERNELS
+from setebench.probe.kernels import KERNELS
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario

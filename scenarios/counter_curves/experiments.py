@@ -18,9 +18,9 @@ import numpy as np
 from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
-from setebench.kernels import BLOCK_BYTES, array_spacing
 from setebench.machine import Region, run_on
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import BLOCK_BYTES, array_spacing
 from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams

@@ -23,9 +23,9 @@ from setebench.counters.roles import ROLES, Scope
 from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.levels import find_levels
 from setebench.experiments.lines.layout import lay, span_bytes
-from setebench.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Placements, Probe
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
 

@@ -16,7 +16,9 @@ import msgspec
 from setebench import session, store
 from setebench.cli.options import PATH, cpu_option, form_option, no_wait_option, quiet_option
 from setebench.cli.progress import Progress
-from setebench.doctor import (
+from setebench.errors import SetebenchError, UsageError
+from setebench.host import lock
+from setebench.host.doctor import (
     Check,
     ClockReport,
     CounterReport,
@@ -25,8 +27,6 @@ from setebench.doctor import (
     Status,
     checks,
 )
-from setebench.errors import SetebenchError, UsageError
-from setebench.host import lock
 from setebench.host.environment import Environment, read_environment
 from setebench.host.tree import format_cpu_list
 

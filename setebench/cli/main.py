@@ -20,17 +20,17 @@ TOOLS = {
     "diagnose": ("diagnose:diagnose", "Run a program and say what limits it, and what to try."),
     "doctor": ("doctor:doctor", "Say what would disturb a measurement here, and what to do."),
     "export": ("documents:export_command", "Write a result as configuration for compilers, libraries or simulators."),
-    "fit": ("simulated:fit_command", "Improve a result's twin where the machine contradicts it."),
+    "fit": ("simulation.simulated:fit_command", "Improve a result's twin where the machine contradicts it."),
     "fleet": ("fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
     "infer": ("documents:infer", "Run the inference again on recorded answers, without a machine."),
     "repeat": ("repeat:repeat", "Repeat a scenario and compare the answers."),
     "report": ("documents:report", "Make one self-contained HTML page, or a table, of results."),
-    "score": ("score:score", "Score the inference on simulated machines whose truth is known."),
+    "score": ("simulation.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("documents:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("show_asm:show_asm", "Show the machine code of a probe or a snippet."),
-    "twin": ("simulated:twin_command", "Make a simulated machine with the parameters of a result."),
-    "sim": ("simulated:sim", "List simulated machines and print their files and true parameters."),
-    "verify": ("simulated:verify_command", "Compare a result's twin with the machine on random probes."),
+    "twin": ("simulation.simulated:twin_command", "Make a simulated machine with the parameters of a result."),
+    "sim": ("simulation.simulated:sim", "List simulated machines and print their files and true parameters."),
+    "verify": ("simulation.simulated:verify_command", "Compare a result's twin with the machine on random probes."),
 }
 """Commands that are no scenarios: where each lives below this package, and its line in `--help`."""
 

@@ -59,8 +59,8 @@ def show_asm(probe: str | None, snippet: str | None, listing: bool, bracket: str
 
 
 def _probe_text(source: str, bracket: str) -> str:
-    from setebench import notation
     from setebench.native.disassemble import disassemble
+    from setebench.probe import notation
 
     return "\n".join(_part_text(part) for part in disassemble(notation.parse(source), bracket=bracket))
 

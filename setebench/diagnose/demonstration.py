@@ -18,9 +18,9 @@ from setebench.counters.counting import countable, counted, hardware_roles
 from setebench.counters.protocol import Count
 from setebench.diagnose.records import Hit, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
-from setebench.kernels import array_spacing
 from setebench.machine import Machine, Ticks
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import array_spacing
 from setebench.scenario import Context
 
 INTERVALS = 6

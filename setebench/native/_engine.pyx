@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset, strerror
 import numpy as np
 
 from setebench.errors import NO_MACHINE_CODE, ProbeError, UnsupportedError
-from setebench.kernels import KERNELS, array_spacing, round_bytes
+from setebench.probe.kernels import KERNELS, array_spacing, round_bytes
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, WORKS, Kind
 
 

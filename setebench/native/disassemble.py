@@ -11,12 +11,11 @@ from typing import Any
 
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Instruction, OpKind
 
-from setebench import notation
 from setebench.errors import UsageError
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
 from setebench.native import _engine
-from setebench.probe import BRACKETS, InstructionAddress, Probe
+from setebench.probe import BRACKETS, InstructionAddress, Probe, notation
 
 BASE_REGISTERS = ("rsi", "rdi", "r8", "r9", "r10", "rcx")
 """Registers of a probe's first five bases; rcx holds a computed address, and so serves every other base."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from setebench.errors import UnsupportedError
 from setebench.host.environment import Environment
 from setebench.host.tree import Tree, format_cpu_list
-from setebench.kernels import KERNELS
 from setebench.machine import Facts
 from setebench.native import _engine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region, memory_nodes
 from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
+from setebench.probe.kernels import KERNELS
 
 
 def native_facts(

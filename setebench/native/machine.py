@@ -27,7 +27,7 @@ from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.memory import NativeRegion, bind, map_region, node_of
 from setebench.native.perf.native_counters import NativeCounters, NativeCounting
-from setebench.native.prefetchers import NativeSwitches
+from setebench.native.registers.prefetchers import NativeSwitches
 from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step

@@ -5,7 +5,7 @@ native machine stitches it from assembly snippets, a simulated one interprets it
 `Base` is a name whose address is set anew for every repetition from a placement table.
 
 Internally a probe is a table of integers, one row of `COLUMNS` per operation. Machines read that table (`Probe.rows`);
-people read `Probe.operations`, `str(probe)` and the notation of `setebench.notation`.
+people read `Probe.operations`, `str(probe)` and the notation of `setebench.probe.notation`.
 """
 
 from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from setebench import kernels
 from setebench.errors import ProbeError
+from setebench.probe import kernels
 from setebench.probe.table import ACCESS_SIZES, BRACKETS, MAX_INTERVALS
 
 

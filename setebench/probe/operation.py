@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setebench import kernels
+from setebench.probe import kernels
 from setebench.probe.operands import Base, InstructionAddress, Operand
 from setebench.probe.table import BRACKETS, FENCES, FLUSHES, HINTS, WORKS, Kind
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench import kernels
 from setebench.errors import ProbeError
+from setebench.probe import kernels
 from setebench.probe.checks import access_size, bracket_variant, choice, interval_number, positive, stream_bytes
 from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand, merge_address
 from setebench.probe.operation import Operation, named
@@ -122,7 +122,7 @@ class Probe:
     def stream(
         self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False
     ) -> Probe:
-        """One pass of a streaming kernel (a name of `setebench.kernels.KERNELS`) over arrays of `array_bytes` bytes
+        """One pass of a streaming kernel (a name of `kernels.KERNELS`) over arrays of `array_bytes` bytes
         each: the first at `where`, each next `kernels.array_spacing(array_bytes)` bytes on.
 
         `where` must be a multiple of 64; `array_bytes` is one of 256, and a power of two in random order. `width` is
@@ -249,7 +249,7 @@ class Probe:
             yield named(self.bases, self.instruction_addresses, row)
 
     def __str__(self) -> str:
-        from setebench.notation import render  # notation builds on this module
+        from setebench.probe.notation import render  # notation builds on this module
 
         return render(self)
 

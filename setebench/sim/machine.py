@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
-from setebench.kernels import KERNELS, NAMES, array_spacing
 from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
+from setebench.probe.kernels import KERNELS, NAMES, array_spacing
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays

@@ -14,8 +14,8 @@ from calling import DIRECTION, FILLED, MXCSR, Caller, executable
 from setebench.errors import UnsupportedError
 from setebench.native import _engine
 from setebench.native.memory import SMALL_PAGE, map_region
-from setebench.notation import parse
 from setebench.probe import BRACKETS
+from setebench.probe.notation import parse
 
 PROBES = [
     "",

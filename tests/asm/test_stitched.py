@@ -18,8 +18,8 @@ from probe_strategies import Choices, timed_probes
 from setebench.errors import ProbeError, UsageError
 from setebench.native import _engine
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
-from setebench.notation import parse
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
+from setebench.probe.notation import parse
 
 IP_SPAN = 1 << IP_SPAN_BITS
 PREFETCHES = tuple(getattr(Mnemonic, f"PREFETCH{hint.upper()}") for hint in HINTS)

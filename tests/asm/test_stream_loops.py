@@ -1,4 +1,4 @@
-"""The loops of streaming kernels, decoded, against what `setebench.kernels` declares of them."""
+"""The loops of streaming kernels, decoded, against what `setebench.probe.kernels` declares of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from asm_decoding import READS, WRITES, decode, memory, stitch
 from for_all import for_all
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
-from setebench.kernels import (
+from setebench.native import _engine
+from setebench.probe import Base, Probe
+from setebench.probe.kernels import (
     BLOCK_BYTES,
     KERNELS,
     Kernel,
     round_bytes,
 )
-from setebench.native import _engine
-from setebench.probe import Base, Probe
 
 SNIPPETS = {one["name"]: one for one in _engine.snippets() if one["name"].startswith("stream.")}
 WIDTHS = (8, 16, 32, 64)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from trees import write_tree
 
-from setebench.doctor import Check, CounterReport, Measured, checks
+from setebench.host.doctor import Check, CounterReport, Measured, checks
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation

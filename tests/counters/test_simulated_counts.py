@@ -10,9 +10,9 @@ import pytest
 from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE_BASE, quiet
 
 from setebench.errors import UsageError
-from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.probe import CHASE_WORK, Base, Probe
+from setebench.probe.kernels import KERNELS, stream_bytes
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.spec.pmu import SIMULATED_ROLES

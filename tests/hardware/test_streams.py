@@ -13,10 +13,10 @@ from scenario_files import runs
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.experiments.streams.arithmetic import wrong_arithmetic
 from setebench.experiments.streams.choice import choose_cpus, widths_of
-from setebench.kernels import KERNELS
 from setebench.machine import HoldsNumbers
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import KERNELS
 from setebench.scenario import Context
 
 ARRAYS = Base("arrays")

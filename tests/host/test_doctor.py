@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from setebench.cli.doctor import doctor, print_checks
-from setebench.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
 from setebench.errors import UsageError
+from setebench.host.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
 from setebench.host.environment import read_environment
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"

@@ -15,7 +15,7 @@ import pytest
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
 from setebench.native import prefetchers, register_guard
-from setebench.native.prefetch_registers import (
+from setebench.native.registers.prefetch_registers import (
     AMD_REGISTER,
     GOLDEN_COVE,
     GRACEMONT,
@@ -26,7 +26,7 @@ from setebench.native.prefetch_registers import (
     Layout,
     layout_of,
 )
-from setebench.native.prefetchers import NativeSwitches
+from setebench.native.registers.prefetchers import NativeSwitches
 
 ALL = tuple(bit.name for bit in SINCE_NEHALEM)
 DEADLINE_SECONDS = 20.0
@@ -120,7 +120,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from setebench.host.processor import Processor, Topology
-from setebench.native.prefetchers import NativeSwitches
+from setebench.native.registers.prefetchers import NativeSwitches
 switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), Path(sys.argv[1]), True)
 with switches.off([switch.name for switch in switches.offered(0)], (0, 1)):
     print("off", flush=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from probe_strategies import probes
 
 from setebench.errors import ProbeError
-from setebench.notation import parse, render, statements
-from setebench.notation_reader import FORMS
 from setebench.probe import Base, Probe
+from setebench.probe.notation import parse, render, statements
+from setebench.probe.notation_reader import FORMS
 
 A, B = Base("a"), Base("b")
 

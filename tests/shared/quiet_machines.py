@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.machine import Region
-from setebench.notation import parse
 from setebench.probe import Base, Probe
+from setebench.probe.notation import parse
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 

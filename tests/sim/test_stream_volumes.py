@@ -10,9 +10,9 @@ from quiet_machines import LINE, MEMORY, quiet
 from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase, Reading, Step
 
 from setebench.experiments.streams.budget import Budget
-from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import counters

@@ -11,7 +11,7 @@ from small_machines import file, small
 
 from setebench import store
 from setebench.cli.main import setebench
-from setebench.notation import parse
+from setebench.probe.notation import parse
 from setebench.report.table import render
 from setebench.results import Document
 from setebench.sim import spec

@@ -90,7 +90,7 @@ def documented() -> dict[str, set[str]]:
         ("sim", {"scenarios", "native", "cli", "score", "judge", "experiments", "host", "stats"}),
         ("native", {"scenarios", "sim", "cli", "report", "score", "judge"}),
         ("report", {"scenarios", "native", "sim", "cli", "machine"}),
-        ("doctor", {"scenarios", "native", "sim", "cli"}),
+        ("host", {"scenarios", "native", "sim", "cli"}),
     ],
 )
 def test_the_table_keeps_the_rules_that_carry_the_design(importer: str, forbidden: set[str]) -> None:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.streams.choice import WIDTHS
-from setebench.kernels import Kernel, array_spacing, reduction, stream_bytes
 from setebench.machine import numbers_of
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import Kernel, array_spacing, reduction, stream_bytes
 from setebench.scenario import Context
 
 CHECKED_BYTES = 8192

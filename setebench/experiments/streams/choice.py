@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.kernels import KERNELS, Kernel
 from setebench.machine import Facts
+from setebench.probe.kernels import KERNELS, Kernel
 from setebench.results import Finding
 from setebench.scenario import Option
 from setebench.stats import decide

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
-from setebench.kernels import BLOCK_BYTES, MOST_ARRAY_BYTES
 from setebench.machine import BindsMemory, Region
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import BLOCK_BYTES, MOST_ARRAY_BYTES
 from setebench.scenario import Context
 
 ARRAYS = Base("arrays")

@@ -19,9 +19,9 @@ from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
 from setebench.experiments.streams.team import Team
-from setebench.kernels import BLOCK_BYTES, Kernel, stream_bytes
 from setebench.machine import CountsCpuTime, Machine, run_on
 from setebench.probe import REFERENCE_CYCLES, Base, Probe
+from setebench.probe.kernels import BLOCK_BYTES, Kernel, stream_bytes
 from setebench.scenario import Context
 from setebench.stats.pairs import Paired, bracket_ticks, interquartile_mean, located
 from setebench.stats.pairs import ticks as core_ticks

@@ -1,6 +1,6 @@
 """Streaming kernels: the loads, arithmetic, stores and prefetches of a loop over arrays, a block at a time.
 
-A kernel comes as one word of bits (`described`), so that nothing of the table in `setebench.kernels` is compiled in.
+A kernel comes as one word of bits (`described`), so that nothing of `setebench.probe.kernels` is compiled in.
 Arithmetic takes the time of a multiplication; that a sum needs the one before is left out, as kernels use several, and
 so are the moves by which sums change places in a rolled loop. An unrolled loop has an instruction address for every
 access of a block and turns once a block; a rolled one has an address for each array and turns at each access.
@@ -8,7 +8,7 @@ access of a block and turns once a block; a rolled one has an address for each a
 
 from __future__ import annotations
 
-from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
+from setebench.probe.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled

@@ -13,9 +13,9 @@ from itertools import product
 import msgspec
 import numpy as np
 
-from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.machine import run_on
 from setebench.probe import Base, Probe
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from setebench.machine import Facts
-from setebench.notation import render
 from setebench.probe import Base, Operand, Probe
+from setebench.probe.notation import render
 
 PAGE, HUGE = 4096, 2 << 20
 HERE, THERE, TARGET, RING = Base("p"), Base("q"), Base("t"), Base("r")

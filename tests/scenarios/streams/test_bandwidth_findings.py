@@ -16,10 +16,10 @@ from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Round, Stream
-from setebench.kernels import BLOCK_BYTES, KERNELS
 from setebench.machine import Facts
-from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS
+from setebench.probe.notation import parse
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.report.plots.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome

@@ -1,4 +1,4 @@
-"""Reading the pattern notation (see `setebench.notation`).
+"""Reading the pattern notation (see `setebench.probe.notation`).
 
 A statement is turned into a call of the `Probe` method of the same name, whose arguments are in the order of its usage.
 So sizes, hints and the like are checked in one place, `Probe`, and this module adds in which statement it happened.

@@ -20,9 +20,10 @@ from pathlib import Path
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
 from setebench.machine import PrefetcherSwitch
-from setebench.native import _engine, register_guard
-from setebench.native.prefetch_registers import Layout, layout_of
-from setebench.native.register_guard import READY, write_register
+from setebench.native import _engine
+from setebench.native.registers import register_guard
+from setebench.native.registers.prefetch_registers import Layout, layout_of
+from setebench.native.registers.register_guard import READY, write_register
 
 AMD_LEAF, AMD_BIT = 0x8000_0021, 13
 """CPUID leaf and bit of EAX by which a processor says that it has the prefetch-control register."""

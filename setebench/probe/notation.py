@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from setebench.notation_reader import PLAIN_BASE, PLAIN_NAME, Reader
 from setebench.probe import InstructionAddress, Kind, Operand, Operation, Probe
+from setebench.probe.notation_reader import PLAIN_BASE, PLAIN_NAME, Reader
 
 
 def parse(text: str) -> Probe:
