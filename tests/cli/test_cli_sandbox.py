@@ -21,6 +21,21 @@ def test_what_runs_no_code_of_its_own_making_does_not_need_it(arguments: tuple[s
     assert len(done.stdout.splitlines()) > 3
 
 
+def test_the_truth_of_a_machine_file_is_known_but_for_what_only_a_run_shows() -> None:
+    found, usual = (
+        {
+            each["parameter"]: each
+            for each in json.loads(setebench(front, "sim", "truth", "sandybridge", "--format", "json").stdout)[
+                "findings"
+            ]
+        }
+        for front in (refused(*NO_CODE), [])
+    )
+    lost = {name for name, each in found.items() if each != usual[name]}
+    assert lost and all("deny_execmem" in found[name]["reason"] for name in lost)
+    assert {name.split(".")[0] for name in lost} <= {"bandwidth", "prefetcher"} and len(lost) < len(usual) / 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -13,6 +13,7 @@ from itertools import product
 import msgspec
 import numpy as np
 
+from setebench.errors import UnsupportedError
 from setebench.machine import run_on
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
@@ -20,7 +21,7 @@ from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 from setebench.sim.spec.in_flight import demand_in_flight, prefetches_in_flight
-from setebench.sim.truth.finding import between
+from setebench.sim.truth.finding import between, unknown
 from setebench.sim.truth.pace import machine_pace
 
 WIDEST_RANGE = 2.0  # from the lowest to the highest rate of a level, beyond which nothing is said
@@ -41,7 +42,11 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
     for threads, name, number in product(sorted({1, _cpus(machine)}), REPORTED, range(1, len(machine.levels) + 2)):
         level = _levels(machine)[number - 1]
         parameter, kernel = _name(level, name, width, threads), KERNELS[name]
-        rates = quiet.rates(kernel, width, threads, number)
+        try:
+            rates = quiet.rates(kernel, width, threads, number)
+        except UnsupportedError as error:
+            yield unknown(parameter, "GB/s", error)
+            continue
         if rates and max(rates) <= WIDEST_RANGE * min(rates):
             yield _finding(machine, parameter, rates, 1.0)
             if level != "l1" and kernel.written_bytes:

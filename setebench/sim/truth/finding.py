@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.errors import UnsupportedError
 from setebench.results import Finding, Outcome, Value
 
 METHOD = "machine file"
@@ -31,6 +32,11 @@ def hidden(parameter: str, reached: int, unit: str, by: str) -> Finding:
     return Finding(
         parameter=parameter, value=reached, unit=unit, outcome=Outcome.AT_LEAST, reason=reason, method=METHOD
     )
+
+
+def unknown(parameter: str, unit: str, error: UnsupportedError) -> Finding:
+    """What only a run of the machine tells, where none can be run."""
+    return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNAVAILABLE, reason=str(error), method=METHOD)
 
 
 def absent(parameter: str) -> Finding:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from setebench.errors import UnsupportedError
 from setebench.results import Finding, Value
 from setebench.sim import spec
 from setebench.sim.truth.described import described, lead_of
 from setebench.sim.truth.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
-from setebench.sim.truth.finding import absent, exact
+from setebench.sim.truth.finding import absent, exact, unknown
 
 HUGE = 2097152
 
@@ -33,7 +34,7 @@ UNITS = {
 }
 """Units of counts, by parameter; others follow from the value's type."""
 
-Facts = Iterator[tuple[str, Value]]
+Facts = Iterator[tuple[str, Value | UnsupportedError]]
 
 
 def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
@@ -68,13 +69,20 @@ def unjudged(machine: spec.Machine) -> frozenset[str]:
 def _present(name: str, facts: Facts) -> Iterator[Finding]:
     yield exact(f"{name}.present", True, "bool")
     for parameter, value in facts:
+        if isinstance(value, UnsupportedError):
+            yield unknown(f"{name}.{parameter}", "list", value)
+            continue
         unit = {bool: "bool", str: "string", list: "list"}.get(type(value)) or UNITS[parameter]
         yield exact(f"{name}.{parameter}", value, unit)
 
 
 def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
     """What a level's prefetchers without a name do together in a run."""
-    lead, furthest = described(others, machine.line_size_bytes, machine.levels)
+    try:
+        lead, furthest = described(others, machine.line_size_bytes, machine.levels)
+    except UnsupportedError as error:
+        yield "lead", error
+        return
     yield "lead", list(lead)
     if furthest:
         yield "trigger", next(number for number, lines in enumerate((*lead, 1), 1) if lines)
@@ -127,7 +135,15 @@ def _own(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
         yield "max_distance", prefetcher.degree
         if prefetcher.trigger > 1:
             yield "streams", prefetcher.streams
-        yield "lead", list(lead_of(prefetcher, line))
+        yield "lead", _lead(prefetcher, line)
+
+
+def _lead(prefetcher: spec.Known, line_size: int, step: int = 1) -> list[int] | UnsupportedError:
+    """The lead of a run, or why no machine could be run to show it."""
+    try:
+        return list(lead_of(prefetcher, line_size, step))
+    except UnsupportedError as error:
+        return error
 
 
 def _way(prefetcher: spec.Streamer | spec.Stride) -> int:
@@ -142,7 +158,7 @@ def _streamer(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
         yield "trigger_at_page_edge", list(edges)
         yield "leads_by", prefetcher.leads_by
         yield "streams_per_page", prefetcher.streams_per_page
-    yield "lead", list(lead_of(prefetcher, machine.line_size_bytes, _way(prefetcher)))
+    yield "lead", _lead(prefetcher, machine.line_size_bytes, _way(prefetcher))
     # how many requests of level 1's next-line prefetcher are enough (one in Table VI)
     wakes = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
     if wakes and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by:
@@ -161,7 +177,7 @@ def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     if prefetcher.level == 1 or prefetcher.indexed_by != "page":
         yield from _indexed_by(prefetcher)
     if least <= line <= prefetcher.max_stride_bytes:
-        yield "lead", list(lead_of(prefetcher, line, _way(prefetcher)))
+        yield "lead", _lead(prefetcher, line, _way(prefetcher))
 
 
 def _indexed_by(prefetcher: spec.Stride | spec.Region) -> Facts:
