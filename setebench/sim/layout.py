@@ -257,10 +257,11 @@ EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if na
 """Words of a core's counts by name."""
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 28 bits, 0: never), two marks. One word for all of it, as a set that spans fewer
+# (counted in uses of all caches, 27 bits, 0: never), three marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is searched faster.
 DIRTY, OWNED = 1, 2
-MARK_BITS, USE_BITS = 2, 28
+WAY_TAG_LOST = 4  # in level 1: another line of the set has the same way tag and was used later
+MARK_BITS, USE_BITS = 3, 27
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used

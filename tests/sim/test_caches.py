@@ -94,6 +94,31 @@ def test_replacement(replacement: str) -> None:
         assert 0.4 < share < 0.9  # in full sets 1 - (7/8)**8 = 0.66 of them
 
 
+BITS, MORE = 8, 7
+SAME_TAG = (1 << BITS) | 1
+"""Distance, in sets' spans, of lines of one set and way tag: both halves of what lies above the set's bits differ."""
+
+
+@pytest.mark.parametrize(
+    ("distance", "level", "more"),
+    [
+        (64 * SAME_TAG, {}, MORE),
+        (64, {}, 0),  # another tag
+        (64 * SAME_TAG + 1, {}, 0),  # another set
+        (32, {"sets": 32}, 0),  # tags begin above the bits of the set
+        (32 * SAME_TAG, {"sets": 32}, MORE),
+        (64 * SAME_TAG, {"way_tag_bits": 0}, 0),
+    ],
+)
+def test_lines_of_one_set_and_way_tag_mispredict_each_other(distance: int, level: dict[str, int], more: int) -> None:
+    """Of two lines the one used last is found at once, the other one takes longer."""
+    machine = quiet(l1={"way_tag_bits": BITS, "mispredicted_way_cycles": MORE, **level})
+    region = machine.allocate(2 * HUGE, HUGE)
+    turns = region.address + np.array([0, 1, 1, 0, 0, 1, 0]) * distance * LINE
+    expected = [L1, L1 + more, L1, L1 + more, L1 + more]
+    assert cycles(machine, timed(LINE_BASE), {LINE_BASE: turns})[2:] == expected
+
+
 def test_inclusive_l2_eviction_removes_the_l1_line() -> None:
     for inclusion, expected in (("inclusive", MEMORY), ("neither", L1)):
         machine = quiet(l2={"sets": 1024, "ways": 4, "inclusion": inclusion}, l3=None)

@@ -143,8 +143,8 @@ def test_the_template_loads_as_it_is_and_with_each_example() -> None:
 
 
 def test_a_field_of_an_earlier_version_is_refused() -> None:
-    assert refused(TINY.replace("ways = 4", "ways = 4\nway_tag_bits = 8", 1)) == (
-        "m.toml: levels[0].way_tag_bits: Object contains unknown field `way_tag_bits`"
+    assert refused(TINY.replace("ways = 4", "ways = 4\nphysical_index = true", 1)) == (
+        "m.toml: levels[0].physical_index: Object contains unknown field `physical_index`"
     )
 
 

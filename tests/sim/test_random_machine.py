@@ -49,6 +49,7 @@ def kinds(machine: spec.Machine) -> dict[str, object]:
         "interrupts": noise.interrupt_interval_cycles > 0,
         "lost lines": noise.loss_interval_cycles > 0,
         "miss entries by kind": first.mshr_demand_limit > 0,
+        "ways predicted": first.way_tag_bits > 0,
         "recorded": bool(noise.recorded),
         "no power of two of sets": any(level.sets & (level.sets - 1) for level in machine.levels),
         "late streams": any(isinstance(each, spec.Streamer) and each.trigger > 5 for each in machine.prefetchers),

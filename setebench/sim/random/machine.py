@@ -40,7 +40,9 @@ def random_machine(seed: int) -> spec.Machine:
         coherence=_coherence(draw, core, levels, memory),
     )
     machine = msgspec.structs.replace(machine, prefetchers=random_prefetchers(draw, machine))
-    return msgspec.structs.replace(machine, pmu=random_pmu(draw, machine))
+    machine = msgspec.structs.replace(machine, pmu=random_pmu(draw, machine))
+    ways = draw.fields("way") if draw("way_predicted") else {}  # last: all else of a seed stays as it was without
+    return msgspec.structs.replace(machine, levels=(msgspec.structs.replace(levels[0], **ways), *levels[1:]))
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:

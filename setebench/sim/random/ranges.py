@@ -73,6 +73,10 @@ RANGES: dict[str, Any] = {
     "l1.replacement": ("lru", "lru", "tree_plru", "tree_plru", "tree_plru", "random", "fifo", "bit_plru", "srrip"),
     "mshr_split": (0.2, 0.1, 0.2),  # machines that keep part of it from loads, software and hardware prefetches
     "mshr_part": (0.5, 0.52, 0.75),
+    # ways predicted by a hash of the virtual address, as AMD's from Bulldozer on (Lipp et al., AsiaCCS 2020)
+    "way_predicted": 0.25,
+    "way.way_tag_bits": (6, 8, 8),
+    "way.mispredicted_way_cycles": [3.0, 12.0],
     # sets and ways: 128 KiB to 4 MiB, also 3 and 5 times a power of two
     "l2_shape": (
         *((256, 8), (512, 8), (1024, 4), (512, 12), (1024, 8)),  # Cortex-A35, Nehalem, Skylake, -, Zen

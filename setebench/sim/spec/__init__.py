@@ -119,6 +119,10 @@ class Level(Table, frozen=True, kw_only=True):
     ] = "neither"
     hashed_index: Annotated[bool, says("the set is a hash of the whole physical line number")] = False
     slices: Annotated[int, between(1, 64, "level 3 only: so many times `sets`, chosen by a hash")] = 1
+    way_tag_bits: Annotated[
+        int, between(0, 16, "level 1 only: bits of a hash of the virtual address that predicts a load's way; 0 = none")
+    ] = 0
+    mispredicted_way_cycles: Annotated[float, between(0, 1000, "what a load takes longer in another way")] = 0.0
     ports: Annotated[int, between(1, 12, "accesses that may start here per cycle")] = 2
     fill_interval_cycles: Annotated[float, between(0, 1000, "least time between two lines that come to a core")] = 1.0
     mshr_entries: Annotated[int, between(0, 512, "misses in flight, all causes together; 0 = no limit")] = 10

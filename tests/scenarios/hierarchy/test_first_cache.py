@@ -34,6 +34,7 @@ def inferred(*counts: tuple[int, ...]) -> dict[str, Finding]:
     ("sets", "ways", "changes"),
     [
         (64, 16, {"l1": {"replacement": "random"}}),
+        (64, 8, {"l1": {"way_tag_bits": 8, "mispredicted_way_cycles": 3.0, "replacement": "tree_plru"}}),
         (64, 6, {"clock": COARSE, "noise": BUSY, "prefetchers": (spec.NextLine(level=1), spec.LinePair(level=2))}),
     ],
     ids=["random", "predicted ways", "coarse clock, prefetchers and noise"],

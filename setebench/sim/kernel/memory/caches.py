@@ -111,6 +111,29 @@ def purge(c: Ints, s: Ints, line: int) -> int:
     return found
 
 
+@inlined
+def _way_tag(c: Ints, line: int) -> int:
+    """The tag that level 1 chooses a way by: bits of the address above those of its set, folded."""
+    bits = c[lay.C_LEVEL + lay.L_WAY_TAG_BITS]
+    above = line >> c[lay.C_LEVEL + lay.L_SET_BITS]
+    return (above ^ (above >> bits)) & ((1 << bits) - 1)
+
+
+@compiled
+def claim_way_tag(c: Ints, s: Ints, first: int, line: int) -> None:
+    """The line is the one of its level-1 set that is found by its way tag; others with the same tag no longer are.
+
+    After Lipp et al., "Take A Way" (AsiaCCS 2020): first levels of AMD's cores from Bulldozer on know the way by a hash
+    of the virtual address, and of two lines with one hash each access finds the other's."""
+    tag = _way_tag(c, line)
+    for at in range(first, first + c[lay.C_LEVEL + lay.L_WAYS]):
+        other = s[at] >> lay.LINE_SHIFT
+        if other == line:
+            s[at] &= ~lay.WAY_TAG_LOST
+        elif other >= 0 and _way_tag(c, other) == tag:
+            s[at] |= lay.WAY_TAG_LOST
+
+
 @compiled
 def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready: int) -> int:
     """Put a line into its set; returns the victim's word or EMPTY."""
@@ -119,6 +142,8 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
     s[at] = (line << lay.LINE_SHIFT) | meta
     s[ready_at(c, level, at)] = ready
     fill(c, s, level, first, at)
+    if level == 0 and c[lay.C_LEVEL + lay.L_WAY_TAG_BITS]:
+        claim_way_tag(c, s, first, line)
     return word
 
 

@@ -9,7 +9,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.memory.caches import find, first_way, physical_line, put, ready_at, remove
+from setebench.sim.kernel.memory.caches import claim_way_tag, find, first_way, physical_line, put, ready_at, remove
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.prefetchers import silence, train
@@ -262,6 +262,9 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
         else:
             count(c, s, core, lay.E_LOAD_IN_FLIGHT_HITS, 0 if writes else 1)
         done = max(start + c[L1 + lay.L_LATENCY_CYCLES], ready)
+        if s[at] & lay.WAY_TAG_LOST:
+            claim_way_tag(c, s, first, line)
+            done += 0 if writes else c[L1 + lay.L_MISPREDICTED_WAY_CYCLES]
         if writes:
             count(c, s, core, lay.E_STORE_UPGRADES, 0 if s[at] & lay.OWNED else 1)
             done += own_line(c, s, core, at, line)
