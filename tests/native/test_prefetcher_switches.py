@@ -14,7 +14,7 @@ import pytest
 
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
-from setebench.native import prefetchers, register_guard
+from setebench.native.registers import prefetchers, register_guard
 from setebench.native.registers.prefetch_registers import (
     AMD_REGISTER,
     GOLDEN_COVE,

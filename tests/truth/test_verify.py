@@ -12,7 +12,6 @@ from small_machines import file, small
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.probe.notation import parse
-from setebench.report.table import render
 from setebench.results import Document
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
@@ -108,19 +107,3 @@ def test_the_command_ends_with_3_where_the_twin_is_contradicted(file: Path, tmp_
     found = json.loads(target.read_text())
     assert found["evidence"]["verify"]["worst"] and found["settings"]["scenario"] == "verify"
     assert CliRunner().invoke(setebench, ["verify", str(result), "--machine", "sim:nothing"]).exit_code == 2
-
-
-def test_a_campaign_gets_one_line_of_what_its_table_is_worth(file: Path) -> None:
-    from types import SimpleNamespace
-    from typing import Any, cast
-
-    from setebench.cli.characterize import _verified
-
-    plan = SimpleNamespace(machine=f"sim:{file}", cpu=None, seed=1)
-    request: Any = SimpleNamespace(plan=plan, values={"verify": 0.01})
-    document = truth_of_small()
-    found = _verified(request, document, cast(Any, lambda _: None))
-    assert len(found.findings) > len(document.findings) and "verify.all.ceiling" in found
-    assert "\nthis table predicts" in render(found, "table")
-    assert render(found, "markdown").splitlines()[2].startswith("this table predicts")
-    assert _verified(cast(Any, SimpleNamespace(values={"verify": None})), document, cast(Any, None)) is document
