@@ -45,7 +45,9 @@ def _measured(parameter: str, jump: Jump, method: str, evidence: str, more: int 
     low, high = jump.low + more, jump.high + more
     if not jump.certain:
         return _at_least(parameter, low, f"{method}: rounds say {low} to {high}; {QUIETER}", evidence)
-    found = Interval(max(jump.last + more, 1), max(low, 1), max(high, 1))
+    if jump.last + more < 1:
+        return decide.unresolved(parameter, UNIT, f"{method}, and so does the first one: it does nothing for a while")
+    found = Interval(jump.last + more, max(low, 1), high)
     return decide.measured(parameter, found, UNIT, method, evidence)
 
 
