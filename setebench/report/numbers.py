@@ -22,8 +22,8 @@ def decimals(low: float | None, high: float | None) -> int | None:
     """
     if low is None or high is None or not math.isfinite(high - low) or high <= low or math.isclose(low, high):
         return None
-    half = (high - low) / 2
-    places = -math.floor(math.log10(half)) if half else 0
+    half = max((high - low) / 2, 10.0 ** (-_MOST_DECIMALS - 1))  # also of the least numbers there are
+    places = -math.floor(math.log10(half))
     leading = half * 10.0**places
     return min(max(0, places + int(leading < 2.95)), _MOST_DECIMALS)
 
