@@ -102,8 +102,12 @@ def glibc_rows(source: Source) -> Iterator[Row]:
         shared = derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down)
     yield "x86_shared_cache_size", shared
     how = f"{FRACTION} of it, at least the core's"
-    rule = lambda part, least: max(FRACTION * part, least, LEAST_THRESHOLD)  # noqa: E731
-    yield "x86_non_temporal_threshold", derived(rule, "bytes", (shared, own), how, int)
+    yield "x86_non_temporal_threshold", derived(_threshold, "bytes", (shared, own), how, int)
+
+
+def _threshold(part: float, least: float) -> float:
+    """Bytes from which glibc copies past the caches, of a CPU's part of the last one and of its core's own cache."""
+    return max(FRACTION * part, least, LEAST_THRESHOLD)
 
 
 def _part(source: Source, level: int) -> Known:

@@ -48,9 +48,8 @@ def champsim_rows(source: Source) -> Iterator[Row]:
         yield f"{name}.ways", source.buildable(level, source.ways(level))
         yield f"{name}.replacement", source.replacement(level, CHAMPSIM_POLICIES)
         before = () if level == 1 else (source.latency(f"l{level - 1}"),)
-        rule = lambda own, less=-PART: max(own - less - PART, 1)  # noqa: E731
         how = f"less the level before and its fill latency of {PART}" if before else ""
-        yield f"{name}.hit_latency", derived(rule, "cycles", (source.latency(f"l{level}"), *before), how)
+        yield f"{name}.hit_latency", derived(_hit_cycles, "cycles", (source.latency(f"l{level}"), *before), how)
         yield f"{name}.fill_latency", NO_PART
         if level < 3:
             yield f"{name}.mshr_size", source.count(f"mshr.l{level}.demand")
@@ -63,6 +62,11 @@ def champsim_rows(source: Source) -> Iterator[Row]:
     penalty = source.get("tlb.l1.miss_penalty.4k")
     yield "STLB.hit_latency", derived(lambda cycles: max(cycles, 1), "cycles", (penalty,))
     yield "DTLB.hit_latency", assumed(1, "cycles", "latencies are measured with a TLB hit, so it is in them")
+
+
+def _hit_cycles(own: float, before: float = -PART) -> float:
+    """Cycles that a hit adds to the latency of the level before and its fill latency."""
+    return max(own - before - PART, 1)
 
 
 def champsim(source: Source, sheet: Sheet) -> Iterator[str]:
