@@ -53,13 +53,15 @@ class Levels:
 
     `cycles` is about what a load from each takes, `latency` the same with its interval, `ns` in nanoseconds, `sete`
     cycles of single loads. A cache has a `capacity` in bytes: half the loads from a working set of so many are served
-    further out; a last one that was not outgrown has none. `sweep` is the evidence."""
+    further out; a last one that was not outgrown has none. `pace` is the core's clock in cycles per tick of the
+    counter, and its range over rounds. `sweep` is the evidence."""
 
     cycles: dict[str, float]
     latency: dict[str, Interval] = field(default_factory=dict)
     ns: dict[str, Interval] = field(default_factory=dict)
     sete: dict[str, Interval] = field(default_factory=dict)
     capacity: dict[str, Interval] = field(default_factory=dict)
+    pace: Interval | None = None
     sweep: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -77,14 +79,23 @@ class Levels:
         return kind_of(name, self.caches) is not Kind.PRIVATE
 
 
+@dataclass(frozen=True)
+class Reference:
+    """Work of so many core `cycles`, which paired probes begin and end with."""
+
+    work: Probe
+    cycles: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """`step_ticks`: granularity of the clock. `line_bytes`: what a flush takes out of the caches, 0 where it does not
-    show. `control_scale`: how many times as long as usual a control of the core's other thread must be on this clock, 0
-    where it does not say. `issue_pace`: the fastest pace of independent instructions beside a chain that was seen, 0
-    before. None until measured."""
+    """`step_ticks`: granularity of the clock. `reference`: work of a known duration.
+    `line_bytes`: what a flush takes out of the caches, 0 where it does not show. `control_scale`: how many times as
+    long as usual a control of the core's other thread must be on this clock, 0 where it does not say. `issue_pace`: the
+    fastest pace of independent instructions beside a chain that was seen, 0 before. None until measured."""
 
     step_ticks: float | None = None
+    reference: Reference | None = None
     line_bytes: int | None = None
     control_scale: int | None = None
     issue_pace: float = 0.0

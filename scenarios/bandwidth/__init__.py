@@ -86,18 +86,21 @@ def answer(context: Context) -> Iterator[Finding]:
         "peak_gb_per_s": context.options.get("peak"),
         "sweeps": [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing],
     }
+    per_ns = levels.pace.value * context.machine.facts.ticks_per_second / 1e9 if levels.pace else None
     for case in cases:
-        yield from _reported(case, sizes[case], streams[case], missing)
+        yield from _reported(case, sizes[case], streams[case], missing, per_ns)
 
 
-def _reported(case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str]) -> Iterator[Finding]:
-    """The rates of a case, or why it has none."""
+def _reported(
+    case: Case, sizes: dict[str, int], streams: list[Stream], missing: dict[bool, str], per_ns: float | None
+) -> Iterator[Finding]:
+    """The rates of a case at the core's pace of `per_ns` cycles a nanosecond, or why it has none."""
     if case.remote in missing:
         yield from (decide.unresolved(case.parameter(level), "GB/s", missing[case.remote]) for level in sizes)
         return
     yield from (no_room(case, level) for level, size in sizes.items() if not size)
     for stream in streams:
-        yield from findings_of(stream)
+        yield from findings_of(stream, per_ns)
 
 
 def _cases(context: Context) -> list[Case]:

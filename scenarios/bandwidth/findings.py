@@ -20,24 +20,30 @@ UNLIKE = 0.3
 """Of a rate: half of an interval that is wider says that rounds had different parts of the core."""
 
 
-def findings_of(stream: Stream) -> Iterator[Finding]:
-    """The rate of a level, and what the range of its rounds is."""
+def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding]:
+    """The rate of a level, and what the range of its rounds is.
+
+    One thread in a level that the core clocks has its bytes a cycle at the pace of the core that the result states
+    (`per_ns` cycles a nanosecond): what a round reached depends on the clock that neighbours left the core just then.
+    All threads together lower the clock themselves."""
     rolled, case = stream.best_form, stream.case
     gigabytes, per_cycle, had_cpu = zip(*stream.rounds[rolled], strict=True)
     name, rates = case.parameter(stream.level), counted(gigabytes, had_cpu)
     if not len(rates):
         yield decide.unresolved(name, "GB/s", "in no round did the references of enough samples agree; run again")
         return
+    cycles, reached = counted(per_cycle, had_cpu), rate_of_rounds(rates)
     forms = f", {'rolled' if rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
     spread = f"{rates.min():.3g} to {rates.max():.3g} GB/s"
     how = f"84th percentile of {len(rates)} rounds ({spread}) over {_size(stream.bytes)} a thread{forms}"
+    if per_ns and not stream.shared and len(case.cpus) == 1 and len(cycles):
+        reached, how = rate_of_rounds(cycles).scaled(per_ns), f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
     factors = {name: 1.0}
     if stream.level != "l1" and case.kernel.written_bytes:
         factors[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
     for parameter, factor in factors.items():
-        found = _rate(parameter, rate_of_rounds(rates).scaled(factor), "GB/s", how)
+        found = _rate(parameter, reached.scaled(factor), "GB/s", how)
         yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
-    cycles = counted(per_cycle, had_cpu)
     if not stream.shared and len(cycles):
         paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
         found = _rate(f"{name}.per_cycle", rate_of_rounds(cycles), "bytes/cycle", paired)

@@ -14,15 +14,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import reference, step_ticks
 from setebench.experiments.memory import Scattered, scattered
+from setebench.experiments.paired import paired
 from setebench.machine import Region, run_on
-from setebench.probe import REFERENCE_CYCLES, Base, Probe
+from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
-from setebench.stats.pairs import Paired, located, ticks
+from setebench.stats.pairs import located, ticks
 from setebench.stats.rounds import LATENCY, quantile_of_rounds
 
 
@@ -101,10 +102,10 @@ def read_lines(context: Context) -> Reads:
 def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False, third: int | None = None) -> Read:
     """Reads of lines that the owner stored or loaded, and then a third CPU loaded."""
     chased = scattered(context, region, PARAMS.lines, PARAMS.samples)
-    probes = _probes(pair, chased, stored, third)
-    every = _paired(context, context.machine.run_together(probes, chased.places)[pair[0]], PARAMS.lines)
+    probes = _probes(context, pair, chased, stored, third)
+    every = paired(context, context.machine.run_together(probes, chased.places)[pair[0]], PARAMS.lines)
     references = every.ticks[:, (0, -1)].mean(axis=1) - every.ticks[:, 1].mean()
-    cycles = (every.ticks[:, 2] - every.ticks[:, 1]) / references * REFERENCE_CYCLES / PARAMS.lines
+    cycles = (every.ticks[:, 2] - every.ticks[:, 1]) / references * every.reference_cycles / PARAMS.lines
     assert context.calibration.levels is not None  # found before
     levels = context.calibration.levels.cycles
     second = levels.get("l2", levels["l1"])
@@ -117,11 +118,7 @@ def _read(context: Context, region: Region, pair: Pair, *, stored: bool = False,
     return Read(located(several) / PARAMS.lines, seconds * 1e9 / PARAMS.lines, float(near.mean()))
 
 
-def _paired(context: Context, every: np.ndarray, accesses: int) -> Paired:
-    return Paired(ticks=every, step_ticks=step_ticks(context), reference_cycles=REFERENCE_CYCLES, accesses=accesses)
-
-
-def _probes(pair: Pair, chased: Scattered, stored: bool, third: int | None) -> dict[int, Probe]:
+def _probes(context: Context, pair: Pair, chased: Scattered, stored: bool, third: int | None) -> dict[int, Probe]:
     """One probe per CPU; each phase is one CPU's work, and all meet at a barrier behind it."""
     (reader, owner), loads, stores = pair, Probe(), Probe()
     for line in chased.lines:
@@ -130,7 +127,7 @@ def _probes(pair: Pair, chased: Scattered, stored: bool, third: int | None) -> d
     phases = [(reader, chased.translated() + chased.flushed(PARAMS.settle).fence())]
     phases.append((owner, (stores if stored else loads).fence()))
     phases += [] if third is None else [(third, loads.fence())]
-    phases.append((reader, Probe().paired(chased.chase)))
+    phases.append((reader, Probe().paired(reference(context).work, chased.chase)))
     probes = dict.fromkeys(sorted({each for each, _ in phases}), Probe())
     for cpu, work in phases:
         probes = {each: ((probe + work) if each == cpu else probe).barrier() for each, probe in probes.items()}
@@ -182,9 +179,9 @@ def chase_together(context: Context) -> float:
             context.machine.link(region, ring)
             places[base] = np.repeat(ring[:1], PARAMS.smt_samples + 3)
             chase = Probe().chase(base, PARAMS.smt_loads)
-            probes[cpu] = Probe().chase(base, PARAMS.smt_lines).fence().barrier().paired(chase)
+            probes[cpu] = Probe().chase(base, PARAMS.smt_lines).fence().barrier().paired(reference(context).work, chase)
         several = run_on(context.machine, probes, places, warmup=3).values()
-    cycles = [located(_paired(context, each, PARAMS.smt_loads)) for each in several]
+    cycles = [located(paired(context, each, PARAMS.smt_loads)) for each in several]
     return float(np.mean(cycles)) / PARAMS.smt_loads
 
 

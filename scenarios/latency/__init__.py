@@ -54,8 +54,8 @@ def answer(context: Context) -> Iterator[Finding]:
     for bracket in context.machine.facts.brackets:
         overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
         yield decide.measured(f"clock.overhead.{bracket}", overhead, "ticks", f"empty interval, {how}")
-    pace = quantile_of_rounds([each.cycles_per_tick for each in memory], MIDDLE)
-    yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", f"references of paired samples, {how}")
+    pace = levels.pace or quantile_of_rounds([each.cycles_per_tick for each in memory], MIDDLE)
+    yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", "references of the sweep, range of its rounds")
     context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
     yield from _findings(levels, memory, vectors, how)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from setebench.experiments.calibrate import reference
 from setebench.experiments.chases import LINE
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
@@ -35,7 +36,7 @@ def vectors_once(context: Context, region: Region) -> Surplus:
     for size in (each for each in context.machine.facts.access_sizes if each > 8):
         narrow, wide = (Probe().chase(LINE, STEPS, width) for width in (8, size))
         # the wide loads once before the first reference: they may change the core's clock
-        probe = wide.paired(narrow, wide)
+        probe = wide.paired(reference(context).work, narrow, wide)
         found = run_paired(context, probe, {LINE: np.full(SAMPLES, lines[0])}, accesses=STEPS, warmup=0)
         surplus[size] = (located(found, 1) - located(found, 0)) / STEPS
     return surplus

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import reference
 from setebench.experiments.memory import MemoryParams, scattered
+from setebench.experiments.paired import paired
 from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region, Ticks, run_on
-from setebench.probe import REFERENCE_CYCLES, Base, Probe
+from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.stats.pairs import Paired, PairsParams
+from setebench.stats.pairs import PairsParams
 from setebench.stats.pairs import ticks as located_ticks
 
 
@@ -123,7 +124,9 @@ class LoadedChase:
         chased = scattered(self._context, self._regions[0], MemoryParams().lines, samples)
         before = chased.flushed(MemoryParams().settle) + chased.translated()
         before = before.barrier() if loaders else before
-        probes = {cpu: before.start(WHOLE, dither=False).paired(chased.chase).stop(WHOLE)}
+        probes = {
+            cpu: before.start(WHOLE, dither=False).paired(reference(self._context).work, chased.chase).stop(WHOLE)
+        }
         probes |= {each: self._load(each, step, count) for each in loaders}
         places = dict(chased.places)
         for number, each in enumerate(loaders):
@@ -159,13 +162,8 @@ class LoadedChase:
             self._steps[step] = int(np.clip(wanted, 2 * PARAMS.lag_lines, most))
         if lasted.mean() < PARAMS.least_lasting:
             return Reading(float("nan"), float("nan"))
-        paired = Paired(
-            ticks=chase[lasted, :WHOLE],
-            step_ticks=step_ticks(self._context),
-            reference_cycles=REFERENCE_CYCLES,
-            accesses=lines,
-        )
-        own = located_ticks(paired, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
+        beside = paired(self._context, chase[lasted, :WHOLE], lines)
+        own = located_ticks(beside, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
         moved = count * (STREAMS + step.writes) / np.median(loads[:, lasted], axis=1)
         per_second = self._facts.ticks_per_second
         rate = (lines / own + float(moved.sum())) * self._line * per_second / 1e9

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setebench.calibration import Reference
 from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.rounds import LATENCY
 from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import mean_ticks
 
@@ -27,6 +29,12 @@ class Params:
     short: int = 1000
     long: int = 5000
     rounds: tuple[int, int] = (4, 40)
+    reference_rounds: tuple[int, int] = (
+        100,
+        10,
+    )  # multiplications in a row, and times: more code takes places in caches
+    pairs: int = 64  # samples of a reference beside additions; a tenth of them is enough on a quiet core
+    whole: float = 0.12  # of a cycle count: so near to a whole number it is that; an SMT co-runner delays additions
 
 
 PARAMS = Params()
@@ -41,6 +49,27 @@ def step_ticks(context: Context) -> float:
         context.calibration = replace(context.calibration, step_ticks=step)
         return step
     return context.calibration.step_ticks
+
+
+def reference(context: Context) -> Reference:
+    """What paired probes begin and end with: multiplications, each of as many cycles as additions of one cycle show;
+    measured once per context.
+
+    An SMT co-runner takes the port that a chain needs in some cycles, which delays what takes several cycles less than
+    an addition. A machine on which multiplications take no time of their own has additions."""
+    if context.calibration.reference is None:
+        count, rounds = PARAMS.reference_rounds
+        additions = Probe().repeat(3 * rounds, Probe().add(count))
+        work = Probe().repeat(rounds, Probe().multiply(count))
+        ticks = context.machine.run(additions.paired(work, additions), PARAMS.pairs, cpu=context.cpu, warmup=2)
+        # neighbours only add to either, in some samples
+        first, empty, beside, last = np.quantile(ticks, LATENCY, axis=0)
+        each = 3.0 * (min(first, last) - empty) / max(beside - empty, 1.0)
+        each = round(each) if abs(each - round(each)) <= PARAMS.whole * each else each
+        found = Reference(work, each * rounds * count) if each > 1 else Reference(additions, 3.0 * rounds * count)
+        context.calibration = replace(context.calibration, reference=found)
+        return found
+    return context.calibration.reference
 
 
 def overheads(context: Context, samples: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import reference
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
@@ -66,7 +67,9 @@ def chase_cycles(context: Context, region: Region, lines: Lines, params: ChasePa
     context.machine.link(region, lines)
     context.machine.run(Probe().chase(LINE, len(lines) * params.settle), {LINE: lines[:1]}, cpu=context.cpu)
     begins = np.arange(params.samples + warmup) * 3 * params.steps
-    probe = Probe().paired(Probe().chase(LINE, params.steps), Probe().chase(NEXT, 2 * params.steps))
+    probe = Probe().paired(
+        reference(context).work, Probe().chase(LINE, params.steps), Probe().chase(NEXT, 2 * params.steps)
+    )
     where = {LINE: lines[begins % len(lines)], NEXT: lines[(begins + params.steps) % len(lines)]}
     paired = run_paired(context, probe, where, accesses=2 * params.steps, warmup=warmup)
     return (located(paired, 1) - located(paired, 0)) / params.steps
@@ -82,7 +85,7 @@ def translation_cycles(
     for lines in (others, targets, again):
         context.machine.link(region, lines)
     count, chase = len(targets), Probe().chase(OTHERS, len(others))
-    probe = chase.paired(Probe().chase(LINE, count), Probe().chase(NEXT, count))
+    probe = chase.paired(reference(context).work, Probe().chase(LINE, count), Probe().chase(NEXT, count))
     where = {LINE: np.full(params.samples + warmup, targets[0]), NEXT: again[0], OTHERS: others[0]}
     paired = run_paired(context, probe, where, accesses=count, warmup=warmup)
     return (located(paired, 0) - located(paired, 1)) / count

@@ -26,7 +26,7 @@ from setebench.stats.estimate import Interval
 from setebench.stats.levels import Chains, Clock, Level, LevelsParams, quantised_variance
 from setebench.stats.pairs import cycles, cycles_per_tick, located, ticks
 from setebench.stats.plateaus import plateaus
-from setebench.stats.rounds import LATENCY, MIDDLE, low_of_samples, quantile_of_rounds, steady
+from setebench.stats.rounds import LATENCY, MIDDLE, low_of_samples, quantile_of_rounds
 
 Numbers = NDArray[np.float64]
 
@@ -124,6 +124,7 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
         ns={name: each.scaled(ns_per_cycle[name]) for name, each in latency.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
+        pace=_range(np.nanmedian(table.paces, axis=1)),
         sweep={
             "size_bytes": table.sizes.tolist(),
             "cycles": np.round(np.nanquantile(table.cycles, LATENCY, axis=0), 3).tolist(),
@@ -152,8 +153,7 @@ class _Table:
         self._loads = np.array([sets[0].samples.accesses for sets in self._by_size[1:]])
         self._flats = plateaus(self.sizes, self.cycles)
         few = slice(params.lone[0] - 1, params.lone[1] - 1)
-        alone = np.where(steady(self.paces[:, few]), self.cycles[:, few], np.nan)
-        self.first_cycles = float(np.nanmin(np.nanmedian(alone, axis=0)))
+        self.first_cycles = float(np.nanmin(np.nanmedian(self.cycles[:, few], axis=0)))
         lone = [each for sets in self._by_size[params.lone[0] : params.lone[1]] for each in sets]
         step = lone[0].samples.step_ticks * float(np.nanmedian([cycles_per_tick(each.samples) for each in lone]))
         # what a bracket adds depends on how much of a chain its fences overlap with: the first level shows it
@@ -169,7 +169,7 @@ class _Table:
         cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
         paces = np.array([cycles_per_tick(each.samples) for each in sets])
-        quiet = paces > params.clocked * np.nanmax(paces) if all_rounds else quiet & steady(paces)
+        quiet = paces > params.clocked * np.nanmax(paces) if all_rounds else quiet
         kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
         return {each: _pooled(kept, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
 
@@ -196,8 +196,8 @@ class _Table:
         if pure.any():
             most = self._loads[pure].max()
             longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
-            alone = np.where(steady(self.paces), self.cycles, np.nan)[:, self._dearest(longest)]
-            found = low_of_samples(alone + self._bias(longest), params.bias_cycles / most)
+            cycles = self.cycles[:, self._dearest(longest)] + self._bias(longest)
+            found = low_of_samples(cycles, params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
                 return found
         spread = self._spread(level)
@@ -268,6 +268,11 @@ class _Table:
         around = slice(max(after[0] - 1, 0), after[0] + 1)
         value = float(np.exp(np.interp(self.params.ends, beyond[around], np.log(self.sizes[around]))))
         return Interval(value, float(self.sizes[around][0]), float(self.sizes[around][-1]))
+
+
+def _range(rounds: Numbers) -> Interval:
+    """The middle one of rounds, and the least and the largest."""
+    return Interval(float(np.nanmedian(rounds)), float(np.nanmin(rounds)), float(np.nanmax(rounds)))
 
 
 def _pooled(sets: Sequence[Sized], question: int) -> Numbers:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import reference
 from setebench.experiments.lines.layout import MOST_APART, TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
@@ -95,7 +96,7 @@ def memory_once(context: Context, region: Region) -> MemoryRound:
     """One round of chases."""
     params = MemoryParams()
     chased = scattered(context, region, params.lines, params.samples)
-    probe = (chased.flushed(params.settle) + chased.translated()).paired(chased.chase)
+    probe = (chased.flushed(params.settle) + chased.translated()).paired(reference(context).work, chased.chase)
     found = run_paired(context, probe, chased.places, accesses=params.lines, warmup=0)
     seconds = ticks(found) / context.machine.facts.ticks_per_second
     return MemoryRound(located(found) / params.lines, seconds * 1e9 / params.lines, cycles_per_tick(found))

@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from setebench.experiments.calibrate import step_ticks
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.calibrate import reference, step_ticks
 from setebench.machine import run_on
-from setebench.probe import REFERENCE_CYCLES, Placements, Probe
+from setebench.probe import Placements, Probe
 from setebench.scenario import Context
 from setebench.stats.pairs import Paired
 
@@ -24,7 +27,13 @@ class RoundsParams:
 def run_paired(context: Context, probe: Probe, placements: Placements, *, accesses: int = 1, warmup: int = 2) -> Paired:
     """Run a paired probe on the CPU that is measured; `accesses` is how many its longest question makes."""
     ticks = run_on(context.machine, {context.cpu: probe}, placements, warmup=warmup)[context.cpu]
-    return Paired(ticks=ticks, step_ticks=step_ticks(context), reference_cycles=REFERENCE_CYCLES, accesses=accesses)
+    return paired(context, ticks, accesses)
+
+
+def paired(context: Context, ticks: NDArray[np.int64], accesses: int) -> Paired:
+    """Ticks of a paired probe, shape (samples, intervals), with what turns them into cycles."""
+    step, cycles = step_ticks(context), reference(context).cycles
+    return Paired(ticks=ticks, step_ticks=step, reference_cycles=cycles, accesses=accesses)
 
 
 def rounds(context: Context, params: RoundsParams | None = None) -> Iterator[int]:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import reference
 from setebench.experiments.lines.layout import (
     TLB_PAGE_BYTES,
     WINDOW_PAGES,
@@ -106,7 +107,9 @@ class WorkingSet:
         probe = Probe().chase(BETWEEN, between) if between else Probe()
         # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
         probe = (probe + Probe().chase(WARM, self._warmers.shape[1]).fence()).paired(
-            *(Probe().chase(base, length) for length, base in SHORT.items()), Probe().chase(CHAIN, steps)
+            reference(context).work,
+            *(Probe().chase(base, length) for length, base in SHORT.items()),
+            Probe().chase(CHAIN, steps),
         )
         begins = np.minimum(np.cumsum([0, *SHORT]), lines - 1)
         places = {

@@ -11,7 +11,7 @@ people read `Probe.operations`, `str(probe)` and the notation of `setebench.prob
 from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand
 from setebench.probe.operation import Operation
 from setebench.probe.placement import Placements, placement_table
-from setebench.probe.program import REFERENCE_CYCLES, Probe
+from setebench.probe.program import Probe
 from setebench.probe.table import (
     ACCESS_SIZES,
     ACCESSES,
@@ -38,7 +38,6 @@ __all__ = [
     "HINTS",
     "IP_SPAN_BITS",
     "MAX_INTERVALS",
-    "REFERENCE_CYCLES",
     "ROW_BYTES",
     "WORKS",
     "Base",

@@ -27,13 +27,6 @@ from setebench.probe.table import (
     pack,
 )
 
-REFERENCE_CYCLES = 3000
-"""Of the reference of a paired probe: a bracket that jitters by 30 ticks is one percent of it, and with a question of
-some microseconds both references lie within the time in which a core's clock hardly moves."""
-
-_REFERENCE_ROUND = 100
-"""Additions in a row: their code stays small, as it takes places in the caches that are measured."""
-
 
 def _operand(where: Base | Operand) -> Operand:
     return Operand(where) if isinstance(where, Base) else where
@@ -183,15 +176,14 @@ class Probe:
         """Stop the clock of `interval` once everything since its start is done. `bracket` must equal the start's."""
         return self._append(Kind.STOP, interval=interval_number(interval), variant=bracket_variant(bracket))
 
-    def paired(self, *questions: Probe, bracket: str | None = None) -> Probe:
+    def paired(self, reference: Probe, *questions: Probe, bracket: str | None = None) -> Probe:
         """This probe, then the reference, nothing, each of the questions, and the reference again, each in an interval
         of its own, back to back: interval 0, 1, 2 to n + 1, and n + 2.
 
-        The reference is `REFERENCE_CYCLES` chained additions of registers, one core cycle each on every x86-64 core.
-        A core's clock wanders by percents within a second, so only its ratio to a reference beside it says how many
-        cycles a question took; the empty interval behind the first reference is what a bracket adds (an empty interval
-        behind evictions would be cold, and too long). `stats.pairs` turns the ticks into cycles."""
-        reference = Probe().repeat(REFERENCE_CYCLES // _REFERENCE_ROUND, Probe().add(_REFERENCE_ROUND))
+        The reference is work of a known number of core cycles. A core's clock wanders by percents within a second, so
+        only its ratio to a reference beside it says how many cycles a question took; the empty interval behind the
+        first reference is what a bracket adds (an empty interval behind evictions would be cold, and too long).
+        `stats.pairs` turns the ticks into cycles."""
         probe = self
         for number, part in enumerate((reference, Probe(), *questions, reference)):
             probe = (probe.start(number, bracket=bracket) + part).stop(number, bracket=bracket)

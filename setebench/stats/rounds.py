@@ -23,9 +23,6 @@ from setebench.stats.estimate import CONFIDENCE, Interval, errors_to_end
 LATENCY, RATE, MIDDLE = 0.16, 0.84, 0.5
 """Quantiles of rounds: for what disturbance makes longer, for what it makes less, and for what it moves both ways."""
 
-SLOWED = 0.005
-"""References of a round that took so much longer than those of the fastest round were delayed, or clocked otherwise."""
-
 QUIET = 0.4
 """Of rounds, those from which the spread of quiet ones is taken."""
 
@@ -58,15 +55,6 @@ def quantile_of_rounds(values: ArrayLike, quantile: float, bias: tuple[float, fl
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     reach = _reach(known, quantile)
     return Interval(value, float(min(low, value - reach) - bias[0]), float(max(high, value + reach) + bias[1]))
-
-
-def steady(paces: ArrayLike) -> NDArray[np.bool_]:
-    """The rounds whose references ran about as fast as those of the fastest one, by cycles per tick of each, shape
-    (rounds, ...). An SMT co-runner delays the additions of a reference by a few percent and chained loads by less, so a
-    ratio of such a round is too small: 4.9 cycles in level 1 for 5.0 on an Emerald Rapids guest."""
-    known = np.asarray(paces, dtype=np.float64)
-    best = np.max(known, axis=0, initial=0.0, where=np.isfinite(known))
-    return np.asarray(known >= (1 - SLOWED) * best)
 
 
 def low_of_samples(values: ArrayLike, bias: float) -> Interval:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from setebench.probe import REFERENCE_CYCLES
 from setebench.stats.pairs import Paired
 
 Floats = NDArray[np.float64]
@@ -21,6 +20,9 @@ WANDERING = {100.0: 0.0021, 1e3: 0.003, 1e4: 0.006, 1e5: 0.012, 1e6: 0.038}
 """Standard deviation of the pace's logarithm by the time in microseconds that it takes to be forgotten."""
 
 GRID_US = 0.25
+
+REFERENCE_CYCLES = 3000.0
+"""Of the work that each sample begins and ends with."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paired_ticks import QUIET, Core
+from paired_ticks import QUIET, REFERENCE_CYCLES, Core
 
-from setebench.probe import REFERENCE_CYCLES
 from setebench.stats.pairs import Paired, PairsParams, cycles_per_tick, located, ticks, undisturbed
 
 STEPS = (1.0, 2.0, 26.0, 36.0)

@@ -14,6 +14,7 @@ from setebench.scenario import CALIBRATED
 
 READ_AS = {
     "step_ticks": "clock",
+    "reference": "clock",
     "control_scale": "issue_pace",
     "issue_pace": "issue_pace",
     "levels": "levels",

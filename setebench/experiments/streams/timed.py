@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.calibrate import reference
 from setebench.experiments.memory import flushed
-from setebench.experiments.paired import RoundsParams
+from setebench.experiments.paired import RoundsParams, paired
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
 from setebench.experiments.streams.team import Team
 from setebench.machine import CountsCpuTime, Machine, run_on
-from setebench.probe import REFERENCE_CYCLES, Base, Probe
+from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, Kernel, stream_bytes
 from setebench.scenario import Context
 from setebench.stats.pairs import Paired, bracket_ticks, interquartile_mean, located
@@ -113,7 +113,7 @@ class Stream:
         """The form of the loop that was faster."""
         return max(self.rounds, key=lambda rolled: np.nanmax([0.0, *(each.gigabytes for each in self.rounds[rolled])]))
 
-    def probe(self, cpu: int, line_size: int, rolled: bool) -> Probe:
+    def probe(self, cpu: int, line_size: int, rolled: bool, reference: Probe) -> Probe:
         """The stream runs once before the first reference, too: wide vectors change the clock. Behind stores a fence
         waits for those that are still on their way. Lines of memory are flushed before, as a last cache may be larger
         than any data set."""
@@ -123,7 +123,7 @@ class Stream:
         body = body.fence() if kernel.written_bytes else body
         before = flushed(base, self.spacing, line_size).fence() if self.level == "memory" else Probe()
         before = before.stream(last, kernel.name, self.array_bytes, width, rolled=rolled).fence()
-        return (before.barrier() if len(self.case.cpus) > 1 else before).paired(body)
+        return (before.barrier() if len(self.case.cpus) > 1 else before).paired(reference, body)
 
 
 def bases_of(cpu: int) -> tuple[Base, Base]:
@@ -183,18 +183,16 @@ class _Timer:
                 at = (blocks - back) % stream.blocks * stream.spacing
                 placements[base] = self._team.regions[cpu].address + at
         before = _spent(machine, cpus)
-        probes = {cpu: stream.probe(cpu, self._context.line_size, rolled) for cpu in cpus}
+        work, line = reference(self._context).work, self._context.line_size
+        probes = {cpu: stream.probe(cpu, line, rolled, work) for cpu in cpus}
         found = run_on(machine, probes, placements, warmup=warmup)
         had, passed = (_spent(machine, cpus) - before).T
         if memory:
             self._place[len(cpus)] = int(blocks[-1]) + 1
             self._writing = bool(stream.case.kernel.written_bytes)
         self._budget.spend(2 * stream.sample_bytes * len(blocks) * len(cpus))
-        step, accesses = step_ticks(self._context), max(1, stream.sample_bytes // WIDTHS["64"])
-        pairs = [
-            Paired(ticks=found[cpu], step_ticks=step, reference_cycles=REFERENCE_CYCLES, accesses=accesses)
-            for cpu in cpus
-        ]
+        accesses = max(1, stream.sample_bytes // WIDTHS["64"])
+        pairs = [paired(self._context, found[cpu], accesses) for cpu in cpus]
         per_cycle = sum(stream.sample_bytes / located(pair) for pair in pairs)
         return Round(self._gigabytes(stream, pairs), per_cycle, float((had / passed).min()))
 
