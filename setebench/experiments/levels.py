@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from setebench.calibration import MEMORY, Levels
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.experiments.lines.layout import span_bytes
+from setebench.experiments.near import sharpened
 from setebench.experiments.paired import RoundsParams, rounds
 from setebench.experiments.size_sweep import SHORT, Sized, SizeSweepParams, per_load, sweep_once
 from setebench.machine import Region
@@ -78,6 +79,7 @@ def find_levels(context: Context) -> Levels:
         region = working_memory(context)
         try:
             found = levels_of(swept(context, region), context.machine.facts.ticks_per_second)
+            found = sharpened(context, region, found)
         finally:
             context.machine.release(region)
         context.calibration = replace(context.calibration, levels=found)

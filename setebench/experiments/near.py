@@ -1,0 +1,101 @@
+"""Latency of a core's own caches by dense chases: a cyclic random order over few pages, so short that others on the core
+have little time to push lines out between two uses of one.
+
+A traversal by windows (`size_sweep`) is not fooled by prefetchers or TLBs, but comes to a line once in 100 microseconds
+or more. Beside an SMT co-runner most of its lines are lost by then, and a level of 14 cycles takes 14 to 40. So the
+sweep says where levels are and what they take at most and at least, and these chases what exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from setebench.calibration import Kind, Levels, kind_of
+from setebench.experiments.calibrate import reference
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.paired import run_paired
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+from setebench.stats.pairs import located
+from setebench.stats.rounds import low_of_samples
+
+LINE = Base("line")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearParams:
+    """Which lines are chased, and how often."""
+
+    lines_apart: int = 2  # of a page every second one is used: next lines that a prefetcher brings are not due
+    first: float = 0.125  # of the first level's end: its own working set
+    outgrows: float = 1.5  # times the end of the level before: half of its sets hold the lines, so it has few of them
+    inside: float = 0.5  # of the level's own end, at most: others take room
+    steps: int = 256  # loads of a sample, as few as the bracket's bias allows: longer ones are disturbed more often
+    samples: int = 96  # of a pass
+    passes: tuple[int, int] = (6, 4)  # times, and passes at each: some are quiet
+    apart_seconds: float = 0.08  # from one time to the next: a co-runner's slices are as long
+    settle: int = 3  # rounds of the whole set before
+    agree: float = 0.03  # part by which the sweep's interval may be missed
+    bias_cycles: float = 3.0  # of a bracket over a sample's loads
+
+
+def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
+    """The levels with the latency of the core's own caches from dense chases, where these agree with the sweep and say
+    more."""
+    params, before, wanted = NearParams(), 0.0, {}
+    for name in levels.caches:
+        end = levels.ends_bytes.get(name, 0.0)
+        if end and kind_of(name, levels.caches) is Kind.PRIVATE:
+            size = params.outgrows * before if before else params.first * end
+            wanted[name] = min(size, params.inside * end)
+        before = end
+    times, passes = params.passes
+    found: dict[str, list[float]] = {name: [] for name in wanted}
+    for number in range(times):
+        time.sleep(params.apart_seconds if number and wanted else 0.0)
+        for name, size in wanted.items():
+            context.progress(f"latency of {name}, time {number + 1}")
+            found[name] += [chased(context, region, size) for _ in range(passes)]
+    for name, cycles in found.items():
+        levels = _with(levels, name, cycles)
+    return levels
+
+
+def chased(context: Context, region: Region, size_bytes: float) -> float:
+    """Core cycles of a load in a cyclic random order over about so many bytes of lines, in neighbouring pages; NaN where
+    too few samples were undisturbed."""
+    params, line = NearParams(), region.line_size
+    each = TLB_PAGE_BYTES // (params.lines_apart * line)
+    count = max(int(size_bytes / line), 2)
+    pages = -(-count // each)
+    begin = (
+        region.address + int(context.fresh_rng().integers(region.size // TLB_PAGE_BYTES - pages + 1)) * TLB_PAGE_BYTES
+    )
+    number = np.arange(count)
+    lines = begin + number // each * TLB_PAGE_BYTES + number % each * params.lines_apart * line
+    lines = context.fresh_rng().permutation(lines)
+    context.machine.link(region, lines)
+    warmup = -(-params.settle * count // params.steps)
+    begins = lines[np.arange(params.samples + warmup) * params.steps % count]
+    probe = Probe().paired(reference(context).work, Probe().chase(LINE, params.steps))
+    return located(run_paired(context, probe, {LINE: begins}, accesses=params.steps, warmup=warmup)) / params.steps
+
+
+def _with(levels: Levels, name: str, cycles: list[float]) -> Levels:
+    """The levels with another latency of one of them, unless the sweep contradicts it or is sharper."""
+    params, sweep = NearParams(), levels.latency[name]
+    found = low_of_samples(cycles, params.bias_cycles / params.steps)
+    within = (1 - params.agree) * sweep.low <= found.value <= (1 + params.agree) * sweep.high
+    if not within or found.high - found.low >= sweep.high - sweep.low:
+        return levels
+    nanoseconds = found.scaled(levels.ns[name].value / sweep.value)
+    return replace(
+        levels,
+        cycles=levels.cycles | {name: found.value},
+        latency=levels.latency | {name: found},
+        ns=levels.ns | {name: nanoseconds},
+    )
