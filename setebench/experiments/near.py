@@ -1,5 +1,5 @@
-"""Latency of a core's own caches by dense chases: a cyclic random order over few pages, so short that others on the core
-have little time to push lines out between two uses of one.
+"""Latency of a core's own caches by dense chases: a cyclic random order over few pages, so short that others on the
+core have little time to push lines out between two uses of one.
 
 A traversal by windows (`size_sweep`) is not fooled by prefetchers or TLBs, but comes to a line once in 100 microseconds
 or more. Beside an SMT co-runner most of its lines are lost by then, and a level of 14 cycles takes 14 to 40. So the
@@ -66,8 +66,8 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
 
 
 def chased(context: Context, region: Region, size_bytes: float) -> float:
-    """Core cycles of a load in a cyclic random order over about so many bytes of lines, in neighbouring pages; NaN where
-    too few samples were undisturbed."""
+    """Core cycles of a load in a cyclic random order over about so many bytes of lines, in neighbouring pages; NaN of
+    too few undisturbed samples."""
     params, line = NearParams(), region.line_size
     each = TLB_PAGE_BYTES // (params.lines_apart * line)
     count = max(int(size_bytes / line), 2)
