@@ -1,17 +1,11 @@
-"""`setebench show-asm`: the machine code of a probe or a snippet."""
+"""`setebench show-asm`: the machine code of a probe."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import click
 
 from setebench.cli.output import print_text
-from setebench.errors import UsageError
 from setebench.probe import BRACKETS
-
-if TYPE_CHECKING:
-    from setebench.native.disassemble import Part
 
 EPILOG = """\b
 PROBE is a list of statements, separated by ; or line ends; # starts a comment:
@@ -34,9 +28,7 @@ Examples:
 
 
 @click.command("show-asm", epilog=EPILOG)
-@click.argument("probe", required=False)
-@click.option("--snippet", metavar="NAME", help="Show the snippet NAME with its declared facts.")
-@click.option("--list", "listing", is_flag=True, help="List all snippets.")
+@click.argument("probe")
 @click.option(
     "--bracket",
     metavar="|".join(BRACKETS),
@@ -44,53 +36,19 @@ Examples:
     show_default=True,
     help="Clock bracket of every start and stop without one. (A measurement uses the best one of the CPU.)",
 )
-def show_asm(probe: str | None, snippet: str | None, listing: bool, bracket: str) -> None:
+def show_asm(probe: str, bracket: str) -> None:
     """Show the machine code that PROBE becomes on this CPU, operation by operation.
 
     PROBE is in the pattern notation below. Nothing is run. Addresses count from the start of the code; instructions
     that a probe places by ip_bits come last.
     """
-    if sum((probe is not None, snippet is not None, listing)) != 1:
-        raise UsageError("give one of PROBE, --snippet NAME and --list")
-    text = (
-        _listing() if listing else _snippet_text(snippet) if snippet is not None else _probe_text(probe or "", bracket)
-    )
-    print_text(text.encode())
-
-
-def _probe_text(source: str, bracket: str) -> str:
     from setebench.native.disassemble import disassemble
     from setebench.probe import notation
 
-    return "\n".join(_part_text(part) for part in disassemble(notation.parse(source), bracket=bracket))
-
-
-def _part_text(part: Part) -> str:
-    width = max((len(line.code) for line in part.lines), default=0)
-    lines = [f"{part.title} ({part.code_bytes} bytes)".lstrip()]
-    lines += [f"  {line.offset:6x}  {line.code.hex(' '):<{3 * width - 1}}  {line.text}" for line in part.lines]
-    return "\n".join(lines) + "\n"
-
-
-def _snippet_text(name: str) -> str:
-    from setebench.native.disassemble import snippet
-
-    found = snippet(name)
-    facts = {
-        "snippet": found.name,
-        "for": found.description,
-        "CPU feature": found.feature or "none",
-        "touches": found.touches or "nothing",
-        "bytes accessed": str(found.size or "none"),
-        "patched": "; ".join(found.fields) or "nothing",
-    }
-    head = "".join(f"{key + ':':<16}{value}\n" for key, value in facts.items())
-    return "\n".join([head, *(_part_text(part) for part in found.variants)])
-
-
-def _listing() -> str:
-    from setebench.native.disassemble import snippets
-    from setebench.report.text import in_columns
-
-    rows = [(one.name, one.feature, one.touches, str(one.size or ""), one.description) for one in snippets()]
-    return in_columns(rows, ("snippet", "CPU feature", "touches", "bytes", "for")) + "\n"
+    parts = []
+    for part in disassemble(notation.parse(probe), bracket=bracket):
+        width = max((len(line.code) for line in part.lines), default=0)
+        lines = [f"{part.title} ({part.code_bytes} bytes)"]
+        lines += [f"  {line.offset:6x}  {line.code.hex(' '):<{3 * width - 1}}  {line.text}" for line in part.lines]
+        parts.append("\n".join(lines) + "\n")
+    print_text("\n".join(parts).encode())

@@ -1,13 +1,11 @@
-"""The machine code of a probe or a snippet, for people to read. Nothing is run and nothing is calibrated."""
+"""The machine code of a probe, for people to read. Nothing is run and nothing is calibrated."""
 
 from __future__ import annotations
 
 import ctypes
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from iced_x86 import Decoder, Formatter, FormatterSyntax, Instruction, OpKind
 
@@ -17,11 +15,6 @@ from setebench.host.tree import Tree
 from setebench.native import _engine
 from setebench.probe import BRACKETS, InstructionAddress, Probe, notation
 
-BASE_REGISTERS = ("rsi", "rdi", "r8", "r9", "r10", "rcx")
-"""Registers of a probe's first five bases; rcx holds a computed address, and so serves every other base."""
-
-_FIELDS = ("", "offset", "count", "slot", "row", "target", "result", "row size", "result size", "spacing")
-_TOUCHES = ("load", "store", "prefetch", "flush", "fence", "clock", "driver", "stream")
 _HALF = 1 << 63
 _BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
 
@@ -46,19 +39,6 @@ class Part:
     def code_bytes(self) -> int:
         """Bytes of the part's instructions."""
         return sum(len(line.code) for line in self.lines)
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """A snippet with its declared facts; `variants` holds one part per base register, or one in all."""
-
-    name: str
-    description: str
-    feature: str
-    touches: str
-    size: int
-    fields: tuple[str, ...]
-    variants: tuple[Part, ...]
 
 
 def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False, to_run: bool = False) -> _engine.Stitched:
@@ -94,40 +74,6 @@ def disassemble(probe: Probe, *, bracket: str = "lfence", together: bool = False
 
 def _shared(stitched: _engine.Stitched, probe: Probe) -> Iterator[tuple[tuple[int, int, int], InstructionAddress]]:
     return zip(stitched.stubs, probe.instruction_addresses, strict=True)
-
-
-def snippets() -> tuple[Snippet, ...]:
-    """Every snippet of this build, whether or not this CPU can run it, in the order of the assembly files."""
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for record in _engine.snippets():
-        by_name.setdefault(record["name"], []).append(record)
-    return tuple(_snippet(records) for records in by_name.values())
-
-
-def snippet(name: str) -> Snippet:
-    """The snippet of that name. Raises `UsageError`."""
-    for one in snippets():
-        if one.name == name:
-            return one
-    near = difflib.get_close_matches(name, [one.name for one in snippets()], 3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; --list shows them all"
-    raise UsageError(f"no snippet {name!r}{hint}")
-
-
-def _snippet(records: list[dict[str, Any]]) -> Snippet:
-    first = records[0]
-    return Snippet(
-        name=first["name"],
-        description=first["description"],
-        feature=first["feature"],
-        touches=" ".join(word for bit, word in enumerate(_TOUCHES) if first["touches"] >> bit & 1),
-        size=first["size"],
-        fields=tuple(f"bytes {end - 4} to {end - 1} hold the {_FIELDS[kind]}" for kind, end in first["fields"]),
-        variants=tuple(
-            Part(f"base in {BASE_REGISTERS[record['base']]}" if record["base"] >= 0 else "", _lines(record["code"], 0))
-            for record in records
-        ),
-    )
 
 
 def _lines(code: bytes, begin: int, labels: Mapping[int, str] | None = None) -> tuple[Line, ...]:

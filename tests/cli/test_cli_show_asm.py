@@ -38,10 +38,8 @@ def test_shows_each_operation_with_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["load a", "--list"], "give one of PROBE"),
         (["read a"], "statement 1: unknown operation 'read'"),
         (["load a", "--bracket", "clock"], "unknown bracket 'clock'; one of lfence"),
-        (["--snippet", "load"], "no snippet 'load'; did you mean load8"),
         (["load a ip_bits=0; load b ip_bits=1"], "overlap at 0x1"),
     ],
 )
