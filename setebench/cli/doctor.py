@@ -18,20 +18,23 @@ from setebench.cli.options import PATH, cpu_option, form_option, no_wait_option,
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
-from setebench.host.doctor import (
+from setebench.host.doctor import checks
+from setebench.host.doctor.reports import (
+    BAD,
+    GOOD,
+    NOTE,
+    UNKNOWN,
     Check,
     ClockReport,
     CounterReport,
     Measured,
     PageReport,
-    Status,
-    checks,
 )
 from setebench.host.environment import Environment, read_environment
 from setebench.host.tree import format_cpu_list
 
 SCHEMA = 1
-COLOURS = {Status.GOOD: "green", Status.NOTE: "cyan", Status.BAD: "red", Status.UNKNOWN: "yellow"}
+COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,16 +102,16 @@ def examine(cpu: int | None, progress: Callable[[str], None]) -> Examination:
         raise UsageError(f"CPU {cpu} can't be used; choose one of {format_cpu_list(allowed)}")
     lock.acquire()  # once for all, as what is refused is not a finding
     try:
-        progress("measuring the clock ...")
-        clock = _measured("selfcheck", "clock_report", cpu=cpu)
-        progress("measuring the pages ...")
-        pages = _measured("selfcheck", "page_report", cpu=cpu)
-        counters = _measured("perf.native_counters", "counter_report")
+        progress("measuring the clock and the pages ...")
+        reports = {
+            "clock": _measured("selfcheck", "clock_report", cpu=cpu),
+            "pages": _measured("selfcheck", "page_report", cpu=cpu),
+            "counters": _measured("perf.native_counters", "counter_report"),
+        }
     finally:
         lock.release()
-    found = checks(environment, Measured(cpu=cpu, clock=clock, pages=pages, counters=counters))
-    reports = {"clock": clock, "pages": pages, "counters": counters}
     known = {name: each for name, each in reports.items() if not isinstance(each, str)}
+    found = checks(environment, Measured(cpu=cpu, **reports))
     return Examination(checks=found, environment=environment, **known)
 
 
@@ -126,10 +129,7 @@ def print_checks(found: Sequence[Check]) -> None:
     """A line for each check's finding, with two below at most."""
     for check in found:
         click.echo(f"{check.name}: {click.style(check.status, COLOURS[check.status])}: {check.found}")
-        click.echo(
-            "".join(f"    {text}\n" for text in (check.meaning, check.advice and f"Do: {check.advice}") if text),
-            nl=False,
-        )
+        for text in filter(None, (check.meaning, check.advice and f"Do: {check.advice}")):
+            click.echo(f"    {text}")
     counts = Counter(check.status for check in found)
-    order = (Status.BAD, Status.NOTE, Status.UNKNOWN, Status.GOOD)
-    click.echo(", ".join(f"{counts[status]} {status}" for status in order))
+    click.echo(", ".join(f"{counts[status]} {status}" for status in (BAD, NOTE, UNKNOWN, GOOD)))

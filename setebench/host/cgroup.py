@@ -31,8 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     they are limited to; "unlimited" where groups were read and none limits."""
 
     cpu_quota: float | Unlimited | None = None
-    memory_bytes: int | Unlimited | None = None
-    memory_left_bytes: int | Unlimited | None = None
+    memory_left_bytes: float | Unlimited | None = None
 
 
 def read_limits(tree: Tree) -> Limits:
@@ -40,14 +39,10 @@ def read_limits(tree: Tree) -> Limits:
     own = Tree(tree.root)
     groups = _groups(own.text("proc/self/cgroup") or "")
     version_2 = bool("" in groups and own.exists(f"{MOUNT}/cgroup.controllers"))
-    folders = {name: _folders(own, groups, name, version_2) for name in ("cpu", "memory")}
-    quotas = [_quota(own, folder, version_2) for folder in folders["cpu"]]
-    memory = [_memory(own, folder, MEMORY_2 if version_2 else MEMORY_1) for folder in folders["memory"]]
-    limits = Limits(
-        cpu_quota=_least(quotas),
-        memory_bytes=_whole(_least([limit for limit, _ in memory])),
-        memory_left_bytes=_whole(_least([left for _, left in memory])),
-    )
+    quotas = [_quota(own, folder, version_2) for folder in _folders(own, groups, "cpu", version_2)]
+    names = MEMORY_2 if version_2 else MEMORY_1
+    memory = [_memory_left(own, folder, names) for folder in _folders(own, groups, "memory", version_2)]
+    limits = Limits(cpu_quota=_least(quotas), memory_left_bytes=_least(memory))
     if own.problems:  # reported without their paths: names of groups can name users and containers
         tree.problems.append(f"{MOUNT}: a limit can't be read or understood")
     return limits
@@ -78,33 +73,28 @@ def _quota(tree: Tree, folder: str, version_2: bool) -> float | None:
     """CPUs; infinity without a quota, None for one that is not understood."""
     names = ("cpu.max",) if version_2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     texts = [tree.text(f"{folder}/{name}") for name in names]
-    return inf if None in texts else tree.parsed(folder, " ".join(filter(None, texts)), parse_quota)
+    return inf if None in texts else tree.parsed(folder, " ".join(filter(None, texts)), _parse_quota)
 
 
-def parse_quota(text: str) -> float:
-    """CPUs of "50000 100000" (microseconds of quota and period); infinity for "max" or a quota of -1.
-
-    Raises ValueError for anything else."""
+def _parse_quota(text: str) -> float:
+    """CPUs of "50000 100000" (microseconds of quota and period); infinity for "max" or a quota of -1."""
     match = re.fullmatch(r"(max|-1|\d{1,18})\s+([1-9]\d{0,17})", text, re.ASCII)
     if not match:
         raise ValueError(f"not a CPU quota: {shown(text)}")
     return inf if match[1] in ("max", "-1") else int(match[1]) / int(match[2])
 
 
-def _memory(tree: Tree, folder: str, names: tuple[str, str, str]) -> tuple[float | None, float | None]:
-    """Bytes of a group's limit, and of what it may still take; infinity without, None for what is not understood."""
+def _memory_left(tree: Tree, folder: str, names: tuple[str, str, str]) -> float | None:
+    """Bytes that a group may still take; infinity without a limit, None for what is not understood."""
     text = tree.text(f"{folder}/{names[0]}")
-    limit = inf if text is None else tree.parsed(f"{folder}/{names[0]}", text, _parse_memory)
-    if limit is None or limit == inf:
-        return limit, limit
+    if text in (None, "max"):
+        return inf
+    limit = tree.parsed(f"{folder}/{names[0]}", text or "", parse_number)
+    if limit is None or limit >= NO_LIMIT_BYTES:
+        return None if limit is None else inf
     cache = re.search(rf"^{names[2]} (\d+)$", tree.text(f"{folder}/memory.stat") or "", re.MULTILINE)
     used = (tree.value(f"{folder}/{names[1]}", parse_number) or 0) - (int(cache[1]) if cache else 0)
-    return limit, max(0.0, limit - max(0, used))
-
-
-def _parse_memory(text: str) -> float:
-    size = inf if text == "max" else float(parse_number(text))
-    return size if size < NO_LIMIT_BYTES else inf
+    return float(max(0, limit - max(0, used)))
 
 
 def _least(limits: list[float | None]) -> float | Unlimited | None:
@@ -113,7 +103,3 @@ def _least(limits: list[float | None]) -> float | Unlimited | None:
     if not limits or len(known) < len(limits):
         return None
     return "unlimited" if min(known) == inf else min(known)
-
-
-def _whole(limit: float | Unlimited | None) -> int | Unlimited | None:
-    return int(limit) if isinstance(limit, float) else limit

@@ -36,21 +36,14 @@ class Frequency(msgspec.Struct, frozen=True, kw_only=True):
     boost: bool | None = None
 
 
-class HugePages(msgspec.Struct, frozen=True, kw_only=True):
-    """Reserved huge pages of one size."""
-
-    size_bytes: int
-    total: int | None = None
-    free: int | None = None
-
-
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory and pages. `transparent` is the mode of transparent huge pages: always, madvise or never."""
+    """Memory and pages. `transparent` is the mode of transparent huge pages: always, madvise or never; `huge_pages` are
+    2 MiB pages that are reserved and free."""
 
     available_bytes: int | None = None
     locked_limit_bytes: int | Unlimited | None = None
     transparent: str | None = None
-    huge_pages: tuple[HugePages, ...] | None = None
+    huge_pages: int | None = None
     numa_nodes: tuple[int, ...] | None = None
 
 
@@ -86,11 +79,6 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     events: EventSources = EventSources()
     unread: tuple[str, ...] = ()
 
-    @property
-    def siblings(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of CPUs that share a core, empty where the topology is not known."""
-        return self.topology.siblings or ()
-
 
 def read_environment(root: Path = Path("/")) -> Environment:
     """Read the environment of the machine whose system files lie below `root`.
@@ -106,7 +94,7 @@ def read_environment(root: Path = Path("/")) -> Environment:
         hypervisor=_hypervisor(tree, processor.flags),
         frequency=_frequency(tree),
         memory=_memory(tree),
-        activity=_activity(tree),
+        activity=Activity(load=tree.value("proc/loadavg", _first_number), stolen=tree.value("proc/stat", _stolen)),
         access=read_access(tree, (topology.allowed or topology.online or (0,))[0]),
         limits=read_limits(tree),
         kernel=_kernel(tree),
@@ -118,12 +106,6 @@ def read_environment(root: Path = Path("/")) -> Environment:
 # -- kernel and hypervisor --------------------------------------------------------------------------------------------
 
 
-def parse_fields(text: str) -> dict[str, str]:
-    """The "key: value" lines of a proc file; lines of another form are left out."""
-    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {key.strip(): value.strip() for key, value in pairs}
-
-
 def _version(text: str) -> str:
     match = re.match(r"\d+(\.\d+)+", text)
     if not match:
@@ -132,27 +114,15 @@ def _version(text: str) -> str:
 
 
 def _kernel(tree: Tree) -> Kernel:
-    status = parse_fields(tree.text("proc/self/status") or "")
     return Kernel(
         version=tree.value("proc/sys/kernel/osrelease", _version),
         clocksource=tree.text(f"{CLOCKSOURCE}/current_clocksource") or None,
-        store_bypass=status.get("Speculation_Store_Bypass"),
+        store_bypass=tree.fields("proc/self/status").get("Speculation_Store_Bypass"),
     )
 
 
-_HYPERVISOR_HINTS = (
-    ("virtualbox", "VirtualBox"),
-    ("vmware", "VMware"),
-    ("parallels", "Parallels"),
-    ("xen", "Xen"),
-    ("hyperv", "Hyper-V"),
-    ("microsoft corporation virtual machine", "Hyper-V"),
-    ("kvm", "KVM"),
-    ("qemu", "KVM or QEMU"),
-    ("google compute engine", "KVM"),
-    ("amazon ec2", "Amazon EC2"),
-)
-"""Substrings of system vendor, product name and clock sources, lower case, surest first."""
+HYPERVISORS = ("VirtualBox", "VMware", "Xen", "Hyper-V", "KVM", "QEMU")
+"""As system vendor, product name or clock sources name them, surest first."""
 
 
 def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
@@ -163,7 +133,8 @@ def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
         return Hypervisor(present=present)
     places = ("sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", f"{CLOCKSOURCE}/available_clocksource")
     clues = " ".join([kind or "", *(tree.text(place) or "" for place in places)]).lower()
-    return Hypervisor(present=True, name=next((name for hint, name in _HYPERVISOR_HINTS if hint in clues), None))
+    named = (name for name in HYPERVISORS if name.lower().replace("-", "") in clues)
+    return Hypervisor(present=True, name=next(named, None))
 
 
 # -- frequency, memory, activity --------------------------------------------------------------------------------------
@@ -180,35 +151,18 @@ def _frequency(tree: Tree) -> Frequency:
 
 
 def _memory(tree: Tree) -> Memory:
-    fields = parse_fields(tree.text("proc/meminfo") or "")
-    free = fields.get("MemAvailable")
-    locked = re.search(r"^Max locked memory\s+(\S+)", tree.text("proc/self/limits") or "", re.MULTILINE)
-    limit: int | Unlimited | None = None
-    if locked:
-        limit = "unlimited" if locked[1] == "unlimited" else tree.parsed("proc/self/limits", locked[1], parse_number)
     return Memory(
-        available_bytes=None if free is None else tree.parsed("proc/meminfo MemAvailable", free, parse_size),
-        locked_limit_bytes=limit,
+        available_bytes=tree.field("proc/meminfo", "MemAvailable", parse_size),
+        locked_limit_bytes=tree.value("proc/self/limits", _locked),
         transparent=tree.value("sys/kernel/mm/transparent_hugepage/enabled", parse_choice),
-        huge_pages=_huge_pages(tree),
+        huge_pages=tree.value("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", parse_number),
         numa_nodes=tree.value("sys/devices/system/node/online", parse_cpu_list),
     )
 
 
-def _huge_pages(tree: Tree) -> tuple[HugePages, ...] | None:
-    directory = "sys/kernel/mm/hugepages"
-    names = tree.names(directory, r"hugepages-\d{1,12}kB")
-    if names is None:
-        return None
-    pages = (
-        HugePages(
-            size_bytes=parse_size(name.removeprefix("hugepages-")),
-            total=tree.value(f"{directory}/{name}/nr_hugepages", parse_number),
-            free=tree.value(f"{directory}/{name}/free_hugepages", parse_number),
-        )
-        for name in names
-    )
-    return tuple(sorted(pages, key=lambda page: page.size_bytes))
+def _locked(text: str) -> int | Unlimited | None:
+    match = re.search(r"^Max locked memory\s+(\S+)", text, re.MULTILINE)
+    return None if match is None else "unlimited" if match[1] == "unlimited" else parse_number(match[1])
 
 
 def _first_number(text: str) -> float:
@@ -218,11 +172,9 @@ def _first_number(text: str) -> float:
     return float(word)
 
 
-def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
-    """From the text of proc/stat: the time that some program of this machine wanted to run, and the part of it that a
-    hypervisor gave to others; in the kernel's ticks. None where the kernel counts no stolen time.
-
-    Raises `ValueError` for a text without a line for all CPUs."""
+def _stolen(text: str) -> float | None:
+    """From the text of proc/stat: the share of the time that some program of this machine wanted to run which a
+    hypervisor gave to others. None where the kernel counts no stolen time."""
     match = re.match(r"cpu\s+(.*)", text)
     if not match:
         raise ValueError("no line for all CPUs")
@@ -230,11 +182,5 @@ def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
     if len(ticks) < 8:  # columns that every kernel since 2.6.11 has
         return None
     user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-    return user + nice + system + irq + softirq + steal, steal
-
-
-def _activity(tree: Tree) -> Activity:
-    ticks: tuple[int, int] | None = tree.value("proc/stat", wanted_and_stolen_ticks)
-    wanted, stolen = ticks or (0, 0)
-    load = tree.value("proc/loadavg", _first_number)
-    return Activity(load=load, stolen=stolen / wanted if wanted > 0 and stolen >= 0 else None)
+    wanted = user + nice + system + irq + softirq + steal
+    return steal / wanted if wanted > 0 and steal >= 0 else None

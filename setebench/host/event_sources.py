@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from setebench.host.tree import Tree, parse_number
@@ -42,11 +44,5 @@ def read_event_sources(tree: Tree) -> EventSources:
 
 
 def _privileged(tree: Tree) -> bool | None:
-    lines = (tree.text("proc/self/status") or "").splitlines()
-    effective = next((line.split(":", 1)[1] for line in lines if line.startswith("CapEff:")), None)
-    bits = None if effective is None else tree.parsed("proc/self/status CapEff", effective, _bits)
+    bits = tree.field("proc/self/status", "CapEff", partial(int, base=16))
     return None if bits is None else bool(bits >> CAP_SYS_ADMIN & 1 or bits >> CAP_PERFMON & 1)
-
-
-def _bits(text: str) -> int:
-    return int(text.strip(), 16)

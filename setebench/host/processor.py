@@ -10,11 +10,19 @@ from itertools import chain
 
 import msgspec
 
-from setebench.host.tree import Tree, parse_cpu_list, parse_number, parse_size
+from setebench.host.tree import Tree, parse_cpu_list, parse_fields, parse_number, parse_size
 
 CPU = "sys/devices/system/cpu"
 KINDS = {"cpu_core": "big core", "cpu_atom": "small core", "cpu_lowpower": "low-power core"}
 """Kinds of core of hybrid processors, by what the kernel calls their PMUs."""
+
+CACHE_FILES = {
+    "level": "level",
+    "ways": "ways_of_associativity",
+    "sets": "number_of_sets",
+    "line_bytes": "coherency_line_size",
+}
+"""The kernel's files by fields of `Cache`."""
 
 SMALL_CAPACITY = 0.8
 """A core of less than this share of the largest `cpu_capacity` is a small one: favoured cores clock some percent higher
@@ -63,23 +71,15 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     caches: tuple[Cache, ...] | None = None
 
 
-def parse_cpuinfo(text: str) -> list[dict[str, str]]:
-    """One dictionary per processor block of proc/cpuinfo; blocks that number no processor are left out."""
-    blocks = []
-    for block in re.split(r"\n\s*\n", text):
-        pairs = (line.partition(":") for line in block.splitlines())
-        fields = {key.strip(): value.strip() for key, colon, value in pairs if colon}
-        if fields.get("processor", "").isdecimal():
-            blocks.append(fields)
-    return blocks
+def _cpuinfo(tree: Tree) -> list[dict[str, str]]:
+    """The fields of each processor that proc/cpuinfo describes; what numbers no processor is left out."""
+    blocks = map(parse_fields, re.split(r"\n\s*\n", tree.text("proc/cpuinfo") or ""))
+    return [fields for fields in blocks if fields.get("processor", "").isdecimal()]
 
 
 def read_processor(tree: Tree) -> Processor:
     """Identity of the first CPU that proc/cpuinfo describes."""
-    blocks = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
-    if not blocks:
-        return Processor()
-    first = blocks[0]
+    first = next(iter(_cpuinfo(tree)), {})
 
     def number(key: str) -> int | None:
         return tree.parsed(f"proc/cpuinfo {key}", first[key], parse_number) if key in first else None
@@ -97,22 +97,17 @@ def read_processor(tree: Tree) -> Processor:
 
 def read_topology(tree: Tree) -> Topology:
     """CPUs, cores and caches."""
-    blocks = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
-    online = tree.value(f"{CPU}/online", parse_cpu_list) or tuple(int(block["processor"]) for block in blocks) or None
+    numbered = tuple(int(each["processor"]) for each in _cpuinfo(tree))
+    online = tree.value(f"{CPU}/online", parse_cpu_list) or numbered or None
     return Topology(
         online=online,
-        allowed=_allowed(tree),
+        allowed=tree.field("proc/self/status", "Cpus_allowed_list", parse_cpu_list) or None,
         siblings=_siblings(tree, online or ()),
         kinds=_kinds(tree) or _kinds_by_capacity(tree, online or ()),
         isolated=tree.value(f"{CPU}/isolated", parse_cpu_list),
         full_ticks_off=tree.value(f"{CPU}/nohz_full", parse_cpu_list),
         caches=_caches(tree, online or ()),
     )
-
-
-def _allowed(tree: Tree) -> tuple[int, ...] | None:
-    match = re.search(r"^Cpus_allowed_list:(.*)$", tree.text("proc/self/status") or "", re.MULTILINE)
-    return (tree.parsed("proc/self/status", match[1], parse_cpu_list) or None) if match else None
 
 
 def _siblings(tree: Tree, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
@@ -142,16 +137,13 @@ def _caches_of(tree: Tree, directory: str) -> list[Cache]:
     caches = []
     for name in tree.names(directory, r"index\d{1,2}") or ():
         place = f"{directory}/{name}"
+        numbers = {field: tree.value(f"{place}/{file}", parse_number) for field, file in CACHE_FILES.items()}
         shared = tree.value(f"{place}/shared_cpu_list", parse_cpu_list)
         cache = Cache(
-            level=tree.value(f"{place}/level", parse_number),
             type=tree.text(f"{place}/type"),
             size_bytes=tree.value(f"{place}/size", parse_size),
-            ways=tree.value(f"{place}/ways_of_associativity", parse_number),
-            sets=tree.value(f"{place}/number_of_sets", parse_number),
-            line_bytes=tree.value(f"{place}/coherency_line_size", parse_number),
             sharing=len(shared) if shared else None,
+            **numbers,
         )
-        if cache != Cache():
-            caches.append(cache)
+        caches += [cache] if cache != Cache() else []
     return caches

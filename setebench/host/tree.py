@@ -49,18 +49,27 @@ class Tree:
         decoded = raw.decode("ascii", errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
         return "".join(char for char in decoded if char in "\n\t" or char.isprintable()).strip()
 
-    def value(self, path: str, parse: Callable[[str], T]) -> T | None:
+    def value(self, path: str, parse: Callable[[str], T | None]) -> T | None:
         """What `parse` makes of the file's text; a ValueError of it becomes a problem and None."""
         text = self.text(path)
         return None if text is None else self.parsed(path, text, parse)
 
-    def parsed(self, what: str, text: str, parse: Callable[[str], T]) -> T | None:
+    def parsed(self, what: str, text: str, parse: Callable[[str], T | None]) -> T | None:
         """What `parse` makes of `text`; a ValueError of it becomes a problem of `what`, and None."""
         try:
             return parse(text)
         except ValueError as error:
             self.problems.append(f"{what}: {error}")
             return None
+
+    def fields(self, path: str) -> dict[str, str]:
+        """The "key: value" lines of a file of /proc, of which there may be none."""
+        return parse_fields(self.text(path) or "")
+
+    def field(self, path: str, key: str, parse: Callable[[str], T | None]) -> T | None:
+        """What `parse` makes of one of these values; None where it isn't there."""
+        text = self.fields(path).get(key)
+        return None if text is None else self.parsed(f"{path} {key}", text, parse)
 
     def names(self, path: str, pattern: str) -> list[str] | None:
         """Names in a directory that match `pattern` in full, sorted; None where there is no such directory."""
@@ -81,6 +90,12 @@ class Tree:
 def shown(text: str) -> str:
     """`text` as an error message quotes it: short, on one line."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def parse_fields(text: str) -> dict[str, str]:
+    """The "key: value" lines of a text; lines of another form are left out."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, colon, value in pairs if colon}
 
 
 def parse_number(text: str) -> int:

@@ -27,7 +27,7 @@ def native_facts(
         name=environment.cpu.name or "this CPU",
         kind="native",
         cpus=cpus,
-        siblings=_usable(environment.siblings, cpus) or tuple((cpu,) for cpu in cpus),
+        siblings=_usable(environment.topology.siblings or (), cpus) or tuple((cpu,) for cpu in cpus),
         ticks_per_second=ticks_per_second,
         line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
         page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),

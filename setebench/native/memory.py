@@ -97,7 +97,7 @@ def available_bytes(root: Path = Path("/")) -> int:
         raise UnsupportedError("how much memory is free isn't known: /proc/meminfo can't be read; mount /proc")
     left = read_limits(tree).memory_left_bytes
     available = int(min(said)[1]) * 1024  # kernels before 3.14 have MemFree only
-    return min(available, left) if isinstance(left, int) else available
+    return min(available, int(left)) if isinstance(left, float) else available
 
 
 def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads, quick_cycles_per_tick
-from setebench.host.doctor import BracketReport, ClockReport, PageReport
+from setebench.host.doctor.reports import BracketReport, ClockReport, PageReport
 from setebench.machine import Region
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine

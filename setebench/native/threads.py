@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.host.environment import parse_fields
 from setebench.host.tree import Tree, parse_cpu_list
 
 _lock = threading.Lock()
@@ -29,7 +28,7 @@ def own_cpus() -> set[int]:
     try:
         return os.sched_getaffinity(0)
     except OSError as error:
-        said = parse_fields(Tree(Path("/")).text("proc/thread-self/status") or "").get("Cpus_allowed_list")
+        said = Tree(Path("/")).fields("proc/thread-self/status").get("Cpus_allowed_list")
         if not said:
             raise UnsupportedError("its CPUs aren't known: allow sched_getaffinity, or mount /proc") from error
         return set(parse_cpu_list(said))

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from trees import write_tree
 
-from setebench.host.doctor import Check, CounterReport, Measured, checks
+from setebench.host.doctor import checks
+from setebench.host.doctor.reports import Check, CounterReport, Measured
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation

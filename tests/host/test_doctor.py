@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from setebench.cli.doctor import doctor, print_checks
 from setebench.errors import UsageError
-from setebench.host.doctor import BracketReport, Check, ClockReport, Measured, PageReport, Status, checks
+from setebench.host.doctor import checks
+from setebench.host.doctor.reports import BracketReport, Check, ClockReport, Measured, PageReport, Status
 from setebench.host.environment import read_environment
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"

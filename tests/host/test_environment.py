@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from trees import write_tree
 
-from setebench.host.environment import Environment, Frequency, HugePages, read_environment
+from setebench.host.environment import Environment, Frequency, read_environment
 from setebench.host.processor import Cache, Processor, Topology
 from setebench.host.tree import MOST_CPUS, parse_cpu_list
 from setebench.store import plain
@@ -33,16 +33,13 @@ def test_recorded_guest() -> None:
     assert {"clflushopt", "avx2", "hypervisor"} <= set(guest.cpu.flags)
     assert (guest.hypervisor.present, guest.hypervisor.name) == (True, "KVM")
     assert guest.topology.allowed == guest.topology.online == (0, 1)
-    assert guest.siblings == ((0,), (1,))
+    assert guest.topology.siblings == ((0,), (1,))
     assert guest.frequency == Frequency()
-    assert guest.memory.huge_pages == (
-        HugePages(size_bytes=2 << 20, total=0, free=0),
-        HugePages(size_bytes=1 << 30, total=0, free=0),
-    )
-    assert (guest.memory.transparent, guest.memory.locked_limit_bytes) == ("madvise", 8 << 20)
+    memory = guest.memory
+    assert (memory.huge_pages, memory.transparent, memory.locked_limit_bytes) == (0, "madvise", 8 << 20)
     assert guest.activity.stolen == pytest.approx(25 / (8088 + 3406 + 52 + 25))
     assert guest.access.msr == "absent"
-    assert (guest.limits.cpu_quota, guest.limits.memory_bytes) == ("unlimited", "unlimited")
+    assert (guest.limits.cpu_quota, guest.limits.memory_left_bytes) == ("unlimited", "unlimited")
     assert guest.unread == ()
 
 
@@ -73,7 +70,7 @@ def test_malformed_files_are_unknown_and_reported() -> None:
     odd = machine("malformed")
     assert odd.cpu == Processor()
     assert odd.topology == Topology(online=(0,), isolated=(), caches=(Cache(level=1),))
-    assert odd.memory.huge_pages == (HugePages(size_bytes=2 << 20),)
+    assert odd.memory.huge_pages is None
     assert (odd.memory.available_bytes, odd.memory.numa_nodes, odd.memory.transparent) == (None, None, None)
     assert (odd.limits.cpu_quota, odd.activity.load, odd.activity.stolen) == (None, None, None)
     assert odd.frequency == Frequency()
@@ -127,7 +124,7 @@ def test_limits_of_the_first_cgroup_version(
 ) -> None:
     tree = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     limits = write(tmp_path, {"proc/self/cgroup": "2:cpu,cpuacct:/a\n1:memory:/b\n", **tree}).limits
-    assert (limits.cpu_quota, limits.memory_bytes) == (quota, memory)
+    assert (limits.cpu_quota, limits.memory_left_bytes) == (quota, memory)
 
 
 # -- files and lists of CPUs -----------------------------------------------------------------------------------------

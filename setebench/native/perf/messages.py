@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from setebench.host.environment import Hypervisor, parse_fields, read_environment
+from setebench.host.environment import Hypervisor, read_environment
 from setebench.host.event_sources import read_event_sources
 from setebench.host.tree import Tree, parse_number
 from setebench.native.perf.attributes import EVERYBODY, Attributes, Flag, Type
@@ -47,7 +47,7 @@ def read_situation(tree: Tree | None = None) -> Situation:
     return Situation(
         paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
         privileged=events.privileged,
-        seccomp=parse_fields(tree.text("proc/self/status") or "").get("Seccomp") == SECCOMP_FILTER,
+        seccomp=tree.fields("proc/self/status").get("Seccomp") == SECCOMP_FILTER,
         hypervisor=read_environment(tree.root).hypervisor,
         nmi_watchdog=events.nmi_watchdog,
         pmus=read_pmus(tree),

@@ -23,7 +23,7 @@ from setebench.counters.counted import total
 from setebench.counters.protocol import Count
 from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
-from setebench.host.doctor import CounterReport
+from setebench.host.doctor.reports import CounterReport
 from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type

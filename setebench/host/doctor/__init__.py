@@ -1,0 +1,24 @@
+"""Would anything on this machine disturb a measurement? Facts and advice; nothing is changed, nothing is measured here.
+
+`checks` turns what was read (`setebench.host.environment`) and what was measured (`reports.Measured`) into rows: what
+was found, what that means for a timing of tens of cycles, and what to do about it. A module has one subject's rows.
+"""
+
+from __future__ import annotations
+
+from setebench.host.doctor.clock import clock_checks
+from setebench.host.doctor.cpus import cpu_checks
+from setebench.host.doctor.memory import memory_checks
+from setebench.host.doctor.reports import Check, Measured
+from setebench.host.doctor.rights import rights_checks
+from setebench.host.environment import Environment
+
+
+def checks(environment: Environment, measured: Measured) -> list[Check]:
+    """Every check, in the order in which a person should read them."""
+    return [
+        *clock_checks(environment, measured.clock),
+        *cpu_checks(environment, measured.cpu),
+        *memory_checks(environment, measured.pages),
+        *rights_checks(environment, measured.counters),
+    ]
