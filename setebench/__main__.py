@@ -4,9 +4,6 @@ import sys
 
 from setebench.errors import INTERRUPTED
 
-OWN_PROCESS = "own process"
-"""What click carries where this process is the program's own: then `characterize` may begin others of its kind."""
-
 
 def main() -> None:
     """The program. Its commands are imported in here, so that an interrupt while they are has no traceback either."""
@@ -17,7 +14,7 @@ def main() -> None:
             sys.exit(
                 f"Error: the system refuses what Python itself needs to begin ({error}); run this outside the sandbox"
             )
-        setebench(prog_name="setebench", obj=OWN_PROCESS)
+        setebench(prog_name="setebench")
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import sys
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,35 +99,21 @@ def foundations(scenario: Scenario, context: Context) -> list[Finding]:
 
 def _own() -> list[Entry]:
     folder = own_folder()
-    paths = {path.stem: path for path in folder.glob("*.py")} if folder else {}
-    paths |= {path.parent.name: path for path in folder.glob("*/__init__.py")} if folder else {}
-    summaries = {name: _declared_summary(paths[name]) for name in sorted(paths)}
+    if folder is None:
+        return []
+    paths = {path.stem: path for path in folder.glob("*.py")}
+    paths |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
+    summaries = {name: _declared_summary(path) for name, path in paths.items()}
     return [
-        Entry(command_name(name), summary, module=f"{PACKAGE}.{name}")
-        for name, summary in summaries.items()
-        if summary is not None
+        Entry(command_name(name), text, f"{PACKAGE}.{name}") for name, text in summaries.items() if text is not None
     ]
 
 
 def own_folder() -> Path | None:
-    """Where the scenarios' files lie: the installed package, or `scenarios/` of a checkout that isn't installed."""
+    """Where the scenarios' files lie."""
     spec = find_spec(PACKAGE)
-    if spec is not None and spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
-    checkout = Path(__file__).resolve().parents[1] / "scenarios"
-    if not checkout.is_dir():
-        return None
-    _mount(checkout)
-    return checkout
-
-
-def _mount(folder: Path) -> None:
-    """Make `folder` the package `setebench.scenarios` of this process, as installing would."""
-    spec = ModuleSpec(PACKAGE, None, is_package=True)
-    spec.submodule_search_locations = [str(folder)]
-    package = module_from_spec(spec)
-    sys.modules[PACKAGE] = package
-    sys.modules["setebench"].scenarios = package  # type: ignore[attr-defined]
+    places = spec.submodule_search_locations if spec is not None else None
+    return Path(next(iter(places))) if places else None
 
 
 def _declared_summary(path: Path) -> str | None:

@@ -21,7 +21,7 @@ from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord, Outcome
-from setebench.scenario import Context, Option, Scenario
+from setebench.scenario import Context, Scenario
 
 
 def ignore(_what: object) -> None:
@@ -77,9 +77,13 @@ def run(scenario: str | Scenario, machine: str | Machine = "native", **settings:
 
 
 def begun(machine: Machine, named: dict[str, Any], how: Settings) -> Document:
-    """A document without findings, with the settings that are `named` and those of `how`."""
-    record = machine_record(machine.facts)
-    cpu = machine.facts.cpu if how.cpu is None else how.cpu
+    """A document without findings, with the settings that are `named` and those of `how`. Raises `UsageError` where the
+    machine has no such CPU."""
+    facts = machine.facts
+    cpu = facts.cpu if how.cpu is None else how.cpu
+    if cpu is not None and cpu not in facts.cpus:
+        raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
+    record = machine_record(facts)
     kinds = record.environment.get("topology", {}).get("kinds") or {}
     own = [("kind_of_core", kind) for kind, cpus in kinds.items() if cpu in cpus]
     return Document(
@@ -98,10 +102,11 @@ def infer(document: Document, how: Settings | None = None, shared: Shared | None
 
     Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
     name = str(document.settings.get("scenario"))
-    key, replay = f"{EVIDENCE_PREFIX}{name}", replay_of(recording_of(document.evidence, name))
+    replay = replay_of(recording_of(document.evidence, name))
     found = answered(document, registry.scenario(name), replay, how or Settings(), shared)
-    evidence = {**found.evidence, key: document.evidence[key]}
-    return msgspec.structs.replace(found, elapsed_seconds=document.elapsed_seconds, evidence=evidence)
+    key = f"{EVIDENCE_PREFIX}{name}"
+    found.evidence[key] = document.evidence[key]
+    return msgspec.structs.replace(found, elapsed_seconds=document.elapsed_seconds)
 
 
 def answered(
@@ -112,7 +117,6 @@ def answered(
         stored = msgspec.convert(document.settings, type=_Stored)
     except msgspec.ValidationError as error:
         raise UsageError(f"its settings are damaged: {error}") from error
-    check_cpu(machine.facts, stored.cpu)
     known, begin, findings = shared or Shared(), time.monotonic(), []
     recorder = recorder_of(machine) if how.raw else None
     context = Context(
@@ -129,11 +133,12 @@ def answered(
         path = context.options.get("result")
         context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
     for finding in beside(scenario.answer(context), reported_caches(document.machine.environment)):
-        store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
+        store.require_finite(finding)
         findings.append(finding)
         how.on_finding(finding)
-    recordings = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
-    evidence = store.plain({**context.evidence, **recordings})
+    if recorder is not None:
+        context.evidence[f"{EVIDENCE_PREFIX}{document.settings['scenario']}"] = recorder.recording()
+    evidence = store.plain(context.evidence)
     known.calibration, known.layouts = context.calibration, context.layouts
     return msgspec.structs.replace(
         document,
@@ -180,12 +185,6 @@ def opened(machine: str | Machine, how: Settings) -> Iterator[Machine]:
             how.progress(f"the machine could not be closed: {error!r}")
 
 
-def check_cpu(facts: Facts, cpu: int | None) -> None:
-    """Raise `UsageError` where the machine has no such CPU."""
-    if cpu is not None and cpu not in facts.cpus:
-        raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
-
-
 def machine_record(facts: Facts) -> MachineRecord:
     """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
     environment: dict[str, Any] = {}
@@ -200,20 +199,17 @@ def machine_record(facts: Facts) -> MachineRecord:
 def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario's own options with defaults for those that are not given. Raises `UsageError` for one that it does
     not have, or a value that it does not take."""
-    own = {option.name: option for option in scenario.options}
-    unknown = sorted(set(given) - set(own))
-    if unknown:
+    own = {option.name: given.get(option.name, option.default) for option in scenario.options}
+    for unknown in sorted(set(given) - set(own)):
         raise UsageError(
-            f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {', '.join(own) or 'none'}"
+            f"scenario {scenario.name!r} has no option {unknown!r}; its options: {', '.join(own) or 'none'}"
         )
-    return {name: _value(option, given.get(name, option.default)) for name, option in own.items()}
-
-
-def _value(option: Option, value: Any) -> Any:
-    if option.flag:
-        return bool(value)
-    values = list(value or ()) if option.multiple else [value]
-    for each in values:
-        if option.choices and each not in (None, *option.choices):
-            raise UsageError(f"option {option.name!r} takes one of {', '.join(option.choices)}, not {each!r}")
-    return values if option.multiple else value
+    for option in scenario.options:
+        if option.flag:
+            own[option.name] = bool(own[option.name])
+        elif option.multiple:
+            own[option.name] = list(own[option.name] or ())
+        for each in own[option.name] if option.multiple else (own[option.name],):
+            if option.choices and each not in (None, *option.choices):
+                raise UsageError(f"option {option.name!r} takes one of {', '.join(option.choices)}, not {each!r}")
+    return own

@@ -6,18 +6,16 @@ their order, the keys of free dictionaries are sorted: equal documents give equa
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
-import math
 import os
+import re
 import secrets
 import stat
 import zlib
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -38,7 +36,7 @@ LARGEST_INTEGER = (1 << 64) - 1
 Form = TypeVar("Form")
 """What a file is read as."""
 
-_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def this_tool() -> Tool:
@@ -52,68 +50,41 @@ def this_tool() -> Tool:
 # -- documents to bytes -------------------------------------------------------------------------------------------
 
 
-def plain(value: Any, *, strict: bool = False) -> Any:
-    """`value` in the types of JSON: Structs and mappings as dicts, numpy scalars and arrays as numbers and lists.
+def plain(value: Any) -> Any:
+    """`value` in the types of JSON: Structs and mappings as dicts, numpy's scalars and arrays as numbers and lists;
+    sets and keys are sorted. A NaN or an infinity becomes None: it marks a point that is missing.
 
-    A NaN or an infinity becomes None (in evidence it marks a point that is missing), with `strict` a ValueError.
-    Raises TypeError for what has no place in a result file.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value).encode(errors="replace").decode()  # a lone surrogate (from a file name) isn't valid UTF-8
-    if isinstance(value, (int, float)):
-        return _number(value, strict)
-    if isinstance(value, (list, tuple)):
-        return [plain(each, strict=strict) for each in value]
-    if isinstance(value, msgspec.Struct):
-        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        return {stored: plain(getattr(value, name), strict=strict) for name, stored in names}
-    if isinstance(value, Mapping):
-        return _sorted_keys(value, strict)
-    if hasattr(value, "tolist"):  # numpy arrays and scalars, without importing numpy
-        return plain(value.tolist(), strict=strict)
-    if isinstance(value, (set, frozenset)):
-        return sorted(plain(each, strict=strict) for each in value)
-    raise TypeError(f"a result file can't hold a {type(value).__name__}: {value!r}")
+    Raises TypeError for what has no place in a result file."""
+    built = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_without_numpy)
+    try:
+        return msgspec.json.decode(msgspec.json.encode(built))
+    except UnicodeEncodeError:  # a lone surrogate, of a file's name
+        return plain(json.loads(_SURROGATE.sub("?", json.dumps(built))))
 
 
-def _number(value: float, strict: bool) -> float | None:
-    if isinstance(value, int):
-        return int(value)
-    if math.isfinite(value):
-        return float(value)
-    if strict:
-        raise ValueError(f"{value} is not a value that can be stored")
-    return None
-
-
-def _sorted_keys(mapping: Mapping[Any, Any], strict: bool) -> dict[str, Any]:
-    for key in mapping:
-        if not isinstance(key, (str, int)):
-            raise TypeError(f"a result file can't hold the key {key!r}; use a string")
-    texts = {str(plain(key)): each for key, each in mapping.items()}
-    return {key: plain(texts[key], strict=strict) for key in sorted(texts)}
+def _without_numpy(value: Any) -> Any:
+    """An array or a scalar of numpy as lists and numbers, without importing numpy."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"a result file can't hold a {type(value).__name__}: {value!r}")
+    return value.tolist()
 
 
 def dumps(document: Document) -> bytes:
     """The document as UTF-8 JSON with a final newline.
 
-    A bound of a finding, or evidence, that is NaN or infinite is written as null. Raises ValueError where the value
-    of a finding is: no inference may say that.
-    """
+    A bound of a finding, or evidence, that is NaN or infinite is written as null. Raises as `require_finite`."""
     for finding in document.findings:
-        _require_finite(finding)
+        require_finite(finding)
     record = plain(document)
     lines = [f"{_compact(key)}: {_entry(key, value)}" for key, value in record.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
-def _require_finite(finding: Finding) -> None:
-    try:
-        plain(finding.value, strict=True)
-    except ValueError as error:
-        raise ValueError(f"{finding.parameter}: {error}") from error
+def require_finite(finding: Finding) -> None:
+    """Raise ValueError where the value of a finding is a NaN or an infinity: no inference may say that."""
+    stored = plain(finding.value)
+    if finding.value is not None and None in (stored if isinstance(stored, list) else [stored]):
+        raise ValueError(f"{finding.parameter}: {finding.value} is not a value that can be stored")
 
 
 def _compact(value: Any) -> str:
@@ -133,43 +104,57 @@ def _entry(key: str, value: Any) -> str:
 
 def check_target(path: str | Path, force: bool) -> None:
     """Raise `UsageError` now for what would keep `write` from writing `path` later, after minutes of measuring."""
-    target = Path(path)
+    name, folder = str(path), os.path.dirname(os.path.realpath(path))
     try:
-        existing = target.stat()
+        kind = stat.S_IFMT(os.stat(path).st_mode)
     except FileNotFoundError:
-        existing = None
+        kind = None
     except OSError as error:
-        raise _unwritable(target, error) from error
-    if existing is not None and stat.S_ISDIR(existing.st_mode):
-        raise UsageError(f"{str(target)!r} is a directory; name a file")
-    if existing is not None and not stat.S_ISREG(existing.st_mode):
-        return
-    if existing is not None and not force:
-        raise UsageError(f"{str(target)!r} exists; use --force to replace it")
-    folder = Path(os.path.realpath(target)).parent
-    if not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is not a directory that exists; make it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"the directory {str(folder)!r} is not writable; choose another")
+        raise _unwritable(path, error) from error
+    if kind == stat.S_IFDIR:
+        raise UsageError(f"{name!r} is a directory; name a file")
+    if kind == stat.S_IFREG and not force:
+        raise UsageError(f"{name!r} exists; use --force to replace it")
+    if kind in (None, stat.S_IFREG):
+        if not os.path.isdir(folder):
+            raise UsageError(f"{folder!r} is not a directory that exists; make it first")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(f"the directory {folder!r} is not writable; choose another")
 
 
 def write(path: str | Path, data: bytes, force: bool = False) -> None:
     """Write `data` to `path`: all of it or nothing, also when the disk is full or the user interrupts.
 
     An existing file is only replaced with `force` and keeps its permissions; a symbolic link keeps pointing to it.
-    Devices and pipes (`/dev/null`, `/dev/fd/5`) are written directly. Raises `UsageError`.
-    """
+    Devices and pipes (`/dev/null`, `/dev/fd/5`) are written directly. Raises `UsageError`."""
     check_target(path, force)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "wb") as special:
                 special.write(data)
-            return
-        _write_atomically(Path(os.path.realpath(path)), data, force)
-    except FileExistsError as error:
-        raise UsageError(f"{str(path)!r} exists; use --force to replace it") from error
+        else:
+            _write_atomically(Path(os.path.realpath(path)), data)
     except OSError as error:
-        raise _unwritable(Path(path), error) from error
+        raise _unwritable(path, error) from error
+
+
+def _write_atomically(target: Path, data: bytes) -> None:
+    temporary = target.parent / f".setebench-{secrets.token_hex(8)}.tmp"
+    try:
+        # with the mode of any new file, so that the umask holds: tempfile would leave it readable by its owner only
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _unwritable(path: str | Path, error: OSError) -> UsageError:
+    return UsageError(f"can't write {str(path)!r}: {error.strerror or error}")
 
 
 def save(document: Document, path: str | Path, force: bool = False) -> None:
@@ -177,57 +162,23 @@ def save(document: Document, path: str | Path, force: bool = False) -> None:
     write(path, dumps(document), force)
 
 
-def _write_atomically(target: Path, data: bytes, force: bool) -> None:
-    temporary = target.parent / f".setebench-{secrets.token_hex(8)}.tmp"
-    try:
-        _write_new(temporary, data, like=target)
-        _rename(temporary, target, force)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_new(path: Path, data: bytes, like: Path) -> None:
-    # Opened with the mode of any new file, so that the umask holds: tempfile would leave it readable by its owner only.
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
-        if like.exists():
-            os.fchmod(file.fileno(), stat.S_IMODE(like.stat().st_mode))
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _rename(temporary: Path, target: Path, force: bool) -> None:
-    """Without `force` by a hard link, which fails where a file has come up since; on file systems without, by name."""
-    if not force:
-        try:
-            os.link(temporary, target)
-            return
-        except OSError as error:
-            if error.errno not in _NO_HARD_LINKS:
-                raise
-        if target.exists():
-            raise FileExistsError(target)
-    os.replace(temporary, target)
-
-
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"can't write {str(path)!r}: {error.strerror or error}")
-
-
 # -- bytes to documents -------------------------------------------------------------------------------------------
 
 
 class _Header(msgspec.Struct):
-    schema: int
+    schema: Annotated[int, msgspec.Meta(ge=1)]
 
 
 def load(path: str | Path) -> Document:
     """Read a result file. Raises `UsageError` with one line for anything that isn't one this version can read."""
-    where = str(path)
     document = load_as(path, Document)
-    _check_tree(where, [document.evidence, document.settings, document.machine.facts, document.machine.environment])
-    _check_tree(where, [[finding.value, finding.low, finding.high] for finding in document.findings])
-    _check_values(where, document.findings)
+    numbers = [[finding.value, finding.low, finding.high] for finding in document.findings]
+    _check_tree(str(path), [document.evidence, document.settings, document.machine.facts, document.machine.environment])
+    _check_tree(str(path), numbers)
+    for each in document.findings:
+        if not _fits(each):
+            what = f"{each.parameter} is {each.value!r}, and its unit is {each.unit}"
+            raise UsageError(f"{str(path)!r} is damaged: {what}")
     return document
 
 
@@ -236,7 +187,9 @@ def load_as(path: str | Path, form: type[Form]) -> Form:
     where = str(path)
     data = _read(where)
     try:
-        _check_schema(where, msgspec.json.decode(data, type=_Header).schema)
+        schema = msgspec.json.decode(data, type=_Header).schema
+        if schema > SCHEMA:
+            raise UsageError(f"{where!r} was written by a newer setebench (schema {schema}, this one reads {SCHEMA})")
         return msgspec.json.decode(data, type=form)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where!r} is not a setebench result file: {error}") from error
@@ -263,24 +216,16 @@ def _read(where: str) -> bytes:
     return data
 
 
-def _check_schema(where: str, schema: int) -> None:
-    if schema > SCHEMA:
-        raise UsageError(
-            f"{where!r} was written by a newer setebench (schema {schema}, this one reads {SCHEMA}); upgrade to read it"
-        )
-    if schema < 1:
-        raise UsageError(f"{where!r} is not a setebench result file: there is no schema {schema}")
-
-
-def _check_values(where: str, findings: list[Finding]) -> None:
-    """Refuse values that their unit can't have, which readers compute with."""
-    for each in findings:
-        number = isinstance(each.value, (int, float)) and not isinstance(each.value, bool)
-        fits = isinstance(each.value, FORMS[each.unit]) if each.unit in FORMS else number or not each.unit
-        if number and each.unit in NEVER_ZERO and each.outcome is not Outcome.ABSENT:
-            fits = float(each.value) > 0  # type: ignore[arg-type]
-        if each.value is not None and not fits:
-            raise UsageError(f"{where!r} is damaged: {each.parameter} is {each.value!r}, and its unit is {each.unit}")
+def _fits(finding: Finding) -> bool:
+    """Whether the value is one that its unit can have, which readers compute with."""
+    value, unit = finding.value, finding.unit
+    if value is None or not unit:
+        return True
+    if unit in FORMS:
+        return isinstance(value, FORMS[unit])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return unit not in NEVER_ZERO or finding.outcome is Outcome.ABSENT or value > 0
 
 
 def _check_tree(where: str, root: Any) -> None:

@@ -7,7 +7,7 @@ its own. A scenario that fails costs its own rows alone. `series` is about runs 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -19,14 +19,15 @@ from setebench.errors import SetebenchError, UsageError, reason
 from setebench.machine import Machine
 from setebench.recording import EVIDENCE_PREFIX as RECORDING
 from setebench.recording import recording_of
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document, Finding
 from setebench.scenario import Scenario
 from setebench.session import Settings, Shared, ignore
 
 NAME = "characterize"
 EVIDENCE = "scenario."
 FAST_PACE = 0.4  # what --fast leaves of a scenario's time, of which only the estimate of the time left knows
-_VALUES = (Outcome.MEASURED, Outcome.AT_LEAST, Outcome.ABSENT)
+Ask = Callable[..., Document]
+"""Makes of a document of one scenario, with `Settings` and what is `Shared`, one with its findings."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,16 +131,6 @@ def evidence_of(document: Document) -> dict[str, dict[str, Any]]:
     }
 
 
-def merged(groups: Iterable[list[Finding]]) -> list[Finding]:
-    """All findings, each parameter once: one with a value goes before one without, else the first."""
-    best: dict[str, Finding] = {}
-    for finding in (each for group in groups for each in group):
-        earlier = best.get(finding.parameter)
-        if earlier is None or (finding.outcome in _VALUES and earlier.outcome not in _VALUES):
-            best[finding.parameter] = finding
-    return list(best.values())
-
-
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
@@ -164,39 +155,31 @@ def characterize(
 
 def begun(plan: Plan, machine: Machine) -> Document:
     """The document of a run in which no scenario has had its turn."""
-    session.check_cpu(machine.facts, plan.cpu)
     named = {"scenario": NAME, "options": {}, **msgspec.structs.asdict(plan)}
     document = session.begun(machine, named, Settings(seed=plan.seed, cpu=plan.cpu, fast=plan.fast))
     return _with(document, [Step(scenario=name) for name in plan.scenarios])
 
 
-def carry_out(
-    document: Document, machine: Machine, listener: Listener, raw: bool = False, skip: Collection[str] = ()
-) -> Document:
-    """Run on an open machine what the document says is not done, without scenarios to `skip`.
+def carry_out(document: Document, machine: Machine, listener: Listener, raw: bool = False) -> Document:
+    """Run on an open machine what the document says is not done.
 
     Raises `UsageError` where the document is of another machine, and whatever `listener` raises."""
     was, now = document.machine, machine.facts
     if (was.kind, was.name) != (now.kind, now.name):
         raise UsageError(f"it was begun on another machine, {was.name!r}; this is {now.name!r}")
-    known = {step.scenario: step for step in steps_of(document)}
-    steps = [known.get(name, Step(scenario=name)) for name in plan_of(document).scenarios]
-    stay = {name for step in steps if step.state == "done" or step.scenario in skip for name in step.reported}
+    plan, known = plan_of(document), {step.scenario: step for step in steps_of(document) if step.state == "done"}
+    number = 1 + max((step.session for step in known.values()), default=0)
+    steps = [known.get(name, Step(scenario=name, session=number)) for name in plan.scenarios]
+    stay = {name for step in known.values() for name in step.reported}
     findings = [finding for finding in document.findings if finding.parameter in stay]
     document = _with(msgspec.structs.replace(document, findings=findings), steps)
-    shared, number = Shared(), 1 + max((step.session for step in steps if step.state == "done"), default=0)
 
-    def measure(part: Document, how: Settings) -> Document:
-        return session.answered(part, registry.scenario(str(part.settings["scenario"])), machine, how, shared)
+    def measure(part: Document, how: Settings, shared: Shared) -> Document:
+        scenario = registry.scenario(str(part.settings["scenario"]))
+        return session.answered(part, scenario, machine, replace(how, raw=raw), shared)
 
-    for place, step in enumerate(steps):
-        if step.state == "done" or step.scenario in skip:
-            continue
-        head, left = f"[{place + 1}/{len(steps)}] {step.scenario}", _left(steps[place:], document)
-        how = Settings(raw=raw, progress=_headed(listener, head, left))
-        document = _taken(document, Step(scenario=step.scenario, session=number), measure, how, listener)
-        listener.saved(document)
-    return document
+    left = [step for step in steps if step.scenario not in known]
+    return _in_turn(document, left, measure, listener, FAST_PACE if plan.fast else 1.0)
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -204,78 +187,79 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
 
     Raises `UsageError` where they are not kept. A scenario that measures otherwise today fails, and alone."""
     plan_of(document)
-    steps, listener = steps_of(document), listener or Listener()
+    steps = steps_of(document)
     done = sorted((step for step in steps if step.state == "done"), key=lambda step: step.session)
     kept = {f"{RECORDING}{step.scenario}": recording_of(document.evidence, step.scenario) for step in done}
-    left = [Step(scenario=step.scenario) if step in done else step for step in steps]
     bare = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence=store.plain(kept))
-    made, shared, number = _with(bare, left), Shared(), 1
-    for place, step in enumerate(done, 1):
-        if step.session != number:
-            shared, number = Shared(), step.session
-        how = Settings(progress=_headed(listener, f"[{place}/{len(done)}] {step.scenario}"))
-        again = Step(scenario=step.scenario, session=number)
-        made = _taken(made, again, partial(session.infer, shared=shared), how, listener)
-    return made
+    return _in_turn(_with(bare, steps), done, session.infer, listener or Listener())
+
+
+def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Listener, pace: float = 0.0) -> Document:
+    """The document with what came of these scenarios' turns. Progress says about how long they take, by what they
+    declare, times `pace`."""
+    shared: dict[int, Shared] = {step.session: Shared() for step in left}
+    seconds = [pace * each.seconds if (each := _loadable(step.scenario)) else 0.0 for step in left]
+    for place, step in enumerate(left):
+        rest = sum(seconds[place:])
+        text = f" (about {rest:.0f} s left)" if rest < 100 else f" (about {rest / 60:.0f} min left)"
+        head = f"[{place + 1}/{len(left)}] {step.scenario}: "
+        progress = partial(_say, listener, head, text if pace else "")
+        document = _taken(document, step, partial(ask, shared=shared[step.session]), progress, listener)
+        listener.saved(document)
+    return document
+
+
+def _say(listener: Listener, head: str, end: str, message: str) -> None:
+    listener.progress(f"{head}{message}{end}")
 
 
 def _taken(
-    document: Document, step: Step, ask: Callable[[Document, Settings], Document], how: Settings, listener: Listener
+    document: Document, step: Step, ask: Callable[..., Document], progress: Callable[[str], None], listener: Listener
 ) -> Document:
     """The document with what came of a scenario's turn, also where it failed. `ask` makes it of the document of that
     scenario alone."""
-    name, begin = step.scenario, time.monotonic()
+    name, begin, scenario = step.scenario, time.monotonic(), _loadable(step.scenario)
     findings: list[Finding] = []
     evidence: dict[str, Any] = {}
-    failure: BaseException | None = None
-    scenario = _loadable(name)
-    alone = {**document.settings, "scenario": name, "options": {}}
+    why: str | None = None
+    settings = {**document.settings, "scenario": name, "options": {}}
     try:
-        part = msgspec.structs.replace(document, settings=alone, findings=[])
-        made = ask(part, replace(how, on_finding=findings.append)).evidence
-        kept = [made.pop(key) for key in list(made) if key.startswith(RECORDING)]
-        evidence = {f"{EVIDENCE}{name}": made, **{f"{RECORDING}{name}": each for each in kept}}
+        part = msgspec.structs.replace(document, settings=settings, findings=[])
+        made = ask(part, Settings(progress=progress, on_finding=findings.append)).evidence
+        recordings = {key: made.pop(key) for key in list(made) if key.startswith(RECORDING)}
+        evidence = {f"{EVIDENCE}{name}": made, **recordings}
     except (Exception, SystemExit) as error:  # whatever a scenario does wrong, the others are run
-        failure = error
+        why = reason(error)
         listener.failed(name, error)
-    taken = msgspec.structs.replace(
-        step,
-        state="failed" if failure else "done",
-        reason=reason(failure) if failure else None,
+    taken = Step(
+        scenario=name,
+        state="failed" if why else "done",
+        reason=why,
         elapsed_seconds=round(time.monotonic() - begin, 3),
         reported=[finding.parameter for finding in findings],
         parameters=list(scenario.parameters) if scenario else [],
+        session=step.session,
     )
-    steps = [taken if each.scenario == name else each for each in steps_of(document)]
-    return _with(document, steps, [_placed(finding, name) for finding in findings], evidence)
-
-
-def _placed(finding: Finding, scenario: str) -> Finding:
-    place = f"{EVIDENCE}{scenario}" + (f"/{finding.evidence}" if finding.evidence else "")
-    return msgspec.structs.replace(finding, evidence=place)
+    return _with(
+        document, [taken if each.scenario == name else each for each in steps_of(document)], findings, evidence
+    )
 
 
 def _with(
     document: Document, steps: list[Step], findings: Sequence[Finding] = (), evidence: Mapping[str, Any] | None = None
 ) -> Document:
-    """The document with these steps, and with findings and evidence added."""
-    made = msgspec.structs.replace(
-        document,
-        elapsed_seconds=round(sum(step.elapsed_seconds for step in steps), 3),
-        findings=merged([document.findings, list(findings)]),
-        evidence={**document.evidence, **(evidence or {}), "steps": store.plain(steps)},
-    )
+    """The document with these steps, and with a scenario's findings and evidence added: each parameter once, of which a
+    finding with a value goes before one without, else the first."""
+    added = {**document.evidence, **(evidence or {}), "steps": store.plain(steps)}
+    place = next(iter(evidence or ()), "")
+    best = {finding.parameter: finding for finding in document.findings}
+    for each in findings:
+        earlier = best.get(each.parameter)
+        if earlier is None or (earlier.value is None and each.value is not None):
+            own = f"{place}/{each.evidence}" if each.evidence else place
+            best[each.parameter] = msgspec.structs.replace(each, evidence=own)
+    elapsed = round(sum(step.elapsed_seconds for step in steps), 3)
+    made = msgspec.structs.replace(document, elapsed_seconds=elapsed, findings=list(best.values()), evidence=added)
     cycles = [each["cycles"] for each in evidence_of(made).values() if "cycles" in each]
     made.evidence.update([("cycles", each) for each in cycles[:1]])
     return made
-
-
-def _headed(listener: Listener, head: str, left: str = "") -> Callable[[str], None]:
-    return lambda message: listener.progress(f"{head}: {message}{left}")
-
-
-def _left(steps: Sequence[Step], document: Document) -> str:
-    """About how long these scenarios take, by what they declare."""
-    loaded = [_loadable(step.scenario) for step in steps if step.state != "done"]
-    seconds = sum(each.seconds for each in loaded if each) * (FAST_PACE if document.settings.get("fast") else 1.0)
-    return f" (about {seconds:.0f} s left)" if seconds < 100 else f" (about {seconds / 60:.0f} min left)"

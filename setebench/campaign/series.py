@@ -13,8 +13,6 @@ from pathlib import Path
 from statistics import NormalDist, median, stdev
 from typing import Any
 
-import msgspec
-
 from setebench import store
 from setebench.compare import Agreement, agreement
 from setebench.results import Document, Finding, Outcome
@@ -36,74 +34,52 @@ def document(scenario: str, plan: Mapping[str, Any], files: Sequence[Path]) -> d
     document of `setebench repeat --format json`, schema 1."""
     documents = [store.load(file) for file in files]
     found = parameters(documents)
-    return {
-        "schema": SCHEMA,
-        "plan": {"schema": SCHEMA, "scenario": scenario, **plan},
-        "runs": [
-            _run(file, plan["seed"] + k, each) for k, (file, each) in enumerate(zip(files, documents, strict=True))
-        ],
-        "parameters": msgspec.to_builtins(found),
-        "totals": totals(found),
-    }
+    lost = dict.fromkeys(("steal_fraction", "others_fraction", "co_runner_fraction"))  # not measured since 0.2
+    runs = [
+        {
+            "file": file.name,
+            "seed": plan["seed"] + k,
+            "started": document.started,
+            "elapsed_seconds": document.elapsed_seconds,
+            "answered": sum(finding.value is not None for finding in document.findings),
+            "reported": len(document.findings),
+            **lost,
+        }
+        for k, (file, document) in enumerate(zip(files, documents, strict=True))
+    ]
+    made = {"schema": SCHEMA, "plan": {"schema": SCHEMA, "scenario": scenario, **plan}, "runs": runs}
+    return {**made, "parameters": found, "totals": totals(found)}
 
 
-def _run(file: Path, seed: int, document: Document) -> dict[str, Any]:
-    return {
-        "file": file.name,
-        "seed": seed,
-        "started": document.started,
-        "elapsed_seconds": document.elapsed_seconds,
-        "answered": sum(finding.value is not None for finding in document.findings),
-        "reported": len(document.findings),
-        **dict.fromkeys(("steal_fraction", "others_fraction", "co_runner_fraction")),  # not measured since 0.2
-    }
+def parameters(documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
+    """Every parameter that any of the runs mentions, in the order in which they come.
 
-
-# -- what runs say together -------------------------------------------------------------------------------------------
-
-
-class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter over all runs. `answered` counts the runs that gave a value, an absence or a bound (`bounds`: these
-    alone) among the `runs`. `pairs` are all pairs of answers, `interval_pairs` those of measured numbers that have
-    intervals; `contradictions` and `interval_contradictions` say how many of them exclude each other. `spread` is the
-    standard deviation of the values in units of the error that their intervals promise: 1 where they are honest, more
-    where they are too narrow; None of fewer than four. `values` has one entry a run, None where it didn't answer."""
-
-    runs: int
-    answered: int
-    bounds: int
-    pairs: int
-    contradictions: int
-    interval_pairs: int
-    interval_contradictions: int
-    spread: float | None
-    unit: str
-    values: list[Any]
-
-
-def parameters(documents: Sequence[Document]) -> dict[str, Parameter]:
-    """Every parameter that any of the runs mentions, in the order in which they come."""
+    `answered` counts the runs that gave a value, an absence or a bound (`bounds`: these alone) among the `runs`.
+    `pairs` are all pairs of answers, `interval_pairs` those of measured numbers that have intervals; `contradictions`
+    and `interval_contradictions` say how many of them exclude each other. `spread` is the standard deviation of the
+    values in units of the error that their intervals promise: 1 where they are honest, more where they are too narrow;
+    None of fewer than four. `values` has one entry a run, None where it didn't answer."""
     tables = [{finding.parameter: finding for finding in document.findings} for document in documents]
     names = dict.fromkeys(name for table in tables for name in table)
     return {name: _parameter([table.get(name) for table in tables]) for name in names}
 
 
-def _parameter(findings: list[Finding | None]) -> Parameter:
+def _parameter(findings: list[Finding | None]) -> dict[str, Any]:
     answers = [each for each in findings if each is not None and each.value is not None]
     measured = [each for each in answers if _has_interval(each)]
     pairs, interval_pairs = list(combinations(answers, 2)), list(combinations(measured, 2))
-    return Parameter(
-        runs=len(findings),
-        answered=len(answers),
-        bounds=sum(each.outcome is Outcome.AT_LEAST for each in answers),
-        pairs=len(pairs),
-        contradictions=_contradictions(pairs),
-        interval_pairs=len(interval_pairs),
-        interval_contradictions=_contradictions(interval_pairs),
-        spread=_spread(measured),
-        unit=next((each.unit for each in answers), ""),
-        values=[None if each is None else each.value for each in findings],
-    )
+    return {
+        "runs": len(findings),
+        "answered": len(answers),
+        "bounds": sum(each.outcome is Outcome.AT_LEAST for each in answers),
+        "pairs": len(pairs),
+        "contradictions": _contradictions(pairs),
+        "interval_pairs": len(interval_pairs),
+        "interval_contradictions": _contradictions(interval_pairs),
+        "spread": _spread(measured),
+        "unit": next((each.unit for each in answers), ""),
+        "values": [None if each is None else each.value for each in findings],
+    }
 
 
 def _contradictions(pairs: Sequence[tuple[Finding, Finding]]) -> int:
@@ -124,10 +100,10 @@ def _spread(findings: list[Finding]) -> float | None:
     return stdev(float(each.value) for each in findings) / promised  # type: ignore[arg-type]
 
 
-def totals(found: dict[str, Parameter]) -> dict[str, Any]:
+def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """All parameters together, beside the contradictions that honest intervals would show."""
     names = ("runs", "answered", "bounds", "pairs", "contradictions", "interval_pairs", "interval_contradictions")
-    sums = {name: sum(getattr(each, name) for each in found.values()) for name in names}
+    sums = {name: sum(each[name] for each in found.values()) for name in names}
     runs = sums.pop("runs")
     return {
         "asked": runs,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from setebench import campaign, registry, session, store
+from setebench import campaign, session, store
 from setebench.campaign import Listener, Plan
 from setebench.cli import beside
 from setebench.cli.options import (
@@ -19,7 +19,6 @@ from setebench.cli.options import (
     machine_options,
     no_wait_option,
     quiet_option,
-    reference_option,
     register_options,
 )
 from setebench.cli.output import Output, file_or_none
@@ -47,7 +46,6 @@ Values = dict[str, Any]
 @click.option("--resume", metavar="FILE", type=PATH, help="Continue the interrupted run in FILE, with its settings.")
 @click.option("--no-raw", is_flag=True, help="Don't record the machine's answers in FILE (see setebench infer).")
 @click.option("--report", metavar="FILE", type=PATH, help="Write the HTML report to FILE too.")
-@reference_option
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form on standard output."
 )
@@ -60,22 +58,20 @@ def characterize(**values: Any) -> None:
     Later scenarios use what earlier ones found (the clock, the levels). A scenario that fails loses only its own rows.
     With -o the results are saved after each scenario, and --resume continues from there.
 
-    With --resume, --skip leaves out a scenario that is not done, such as one that never ends.
-
     Exit status: 0 at least one scenario answered, 1 none could be run, 2 bad use, 130 interrupted.
     """
     resume, report, saved = values["resume"], values["report"], values["output"] or values["resume"]
     earlier = store.load(resume) if resume else None
-    plan = _resumed(resume, earlier, values["skip"]) if earlier else _new(values)
+    plan = _resumed(resume, earlier) if earlier else _new(values)
     _check_targets(saved, report, values)
     with Progress(quiet=values["quiet"]) as progress:
         with progress.interruptible(lambda: _way_on(plan, saved)):
             document = _measured(plan, earlier, saved, values, progress)
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
-        Output(values["form"], None).deliver(shown, beside.chosen_references(document, values["reference"]))
+        Output(values["form"], None).deliver(shown, beside.chosen_references(document))
         if report is not None:
             name = saved.name if saved is not None else document.machine.name
-            store.write(report, beside.report({name: shown}, values["reference"]), values["force"])
+            store.write(report, beside.report({name: shown}), values["force"])
             progress.result(f"wrote the report to {report}")
     if not any(step.state == "done" for step in campaign.steps_of(document)):
         raise SetebenchError("no scenario could be run; the table says why")
@@ -93,65 +89,53 @@ def _new(values: Values) -> Plan:
     return Plan(scenarios=campaign.choose(values["only"], values["skip"]), **own)
 
 
-def _resumed(file: Path, earlier: Document, skip: tuple[str, ...]) -> Plan:
+def _resumed(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused. A file may come from anybody:
     code that it names is only run where the user names it too."""
-    for name in filter(is_given, ("cpu", "seed", "fast", "only", "msr")):
+    for name in filter(is_given, ("cpu", "seed", "fast", "only", "skip", "msr")):
         raise UsageError(f"--resume goes on with the settings in {str(file)!r}; leave out --{name}")
     try:
         plan = campaign.plan_of(earlier)
         campaign.choose(plan.scenarios)
-        steps = [step.scenario for step in campaign.steps_of(earlier)]
+        campaign.steps_of(earlier)
     except UsageError as error:
         raise UsageError(f"can't go on with {str(file)!r}: {error}") from error
-    for name in {registry.command_name(each) for each in skip} - set(steps):
-        raise UsageError(f"the run to go on with has no scenario {name!r}; one of {', '.join(steps)}")
-    named = click.get_current_context().params["machine"] if is_given("machine") else None
-    if named is None and campaign.runs_code(plan.machine):
-        raise UsageError(
-            f"{str(file)!r} was begun on {plan.machine!r}, which is code to be run; where you trust it, name it: "
-            f"add --machine {plan.machine}"
-        )
-    if named not in (None, plan.machine):
-        raise UsageError(f"{str(file)!r} was begun on the machine {plan.machine!r}; leave out --machine {named}")
+    unnamed = None if campaign.runs_code(plan.machine) else plan.machine
+    if plan.machine != (click.get_current_context().params["machine"] if is_given("machine") else unnamed):
+        raise UsageError(f"{str(file)!r} was begun on {plan.machine!r}: where you trust that, --machine {plan.machine}")
     return plan
 
 
 def _check_targets(saved: Path | None, report: Path | None, values: Values) -> None:
     """Raise `UsageError` for what can't work, before anything is measured."""
     Output("table", None).check()
-    beside.check_reference(values["reference"])
-    for path in (saved, report):
-        if path is not None and file_or_none(path) is None:
+    for path in filter(None, (saved, report)):
+        if file_or_none(path) is None:
             raise UsageError("--output and --report need a file; the table, or --format json, goes to standard output")
-        if path is not None:
-            store.check_target(path, values["force"] or path == values["resume"])
+        store.check_target(path, values["force"] or path == values["resume"])
     if report is not None:
         need("jinja2")
-    if report is not None and saved is not None and saved.resolve() == report.resolve():
-        raise UsageError(f"--output and --report both name {str(saved)!r}; name two files")
+        if saved is not None and saved.resolve() == report.resolve():
+            raise UsageError(f"--output and --report both name {str(saved)!r}; name two files")
 
 
 def _measured(plan: Plan, earlier: Document | None, saved: Path | None, values: Values, progress: Progress) -> Document:
-    replaces = [values["force"] or earlier is not None]
-
     def save(document: Document) -> None:
         if saved is not None:
             try:
-                store.save(document, saved, force=any(replaces))
-                replaces.append(True)  # from now on it replaces what is its own
+                store.save(document, saved, force=True)  # it was checked before, and is its own from then on
             except SetebenchError as error:  # a full disk need not be full at the end, and the table can be printed
                 progress.result(f"not saved yet: {error}")
 
     how = session.Settings(cpu=plan.cpu, seed=plan.seed, msr=plan.msr, progress=progress.result)
-    raw, skip = saved is not None and not values["no_raw"], set(map(registry.command_name, values["skip"]))
+    raw = saved is not None and not values["no_raw"]
     with session.opened(plan.machine, how) as machine:
         document = earlier or campaign.begun(plan, machine)
         listener = Listener(progress=progress, saved=save, failed=progress.failed)
-        document = campaign.carry_out(document, machine, listener, raw, skip)
+        document = campaign.carry_out(document, machine, listener, raw)
     progress.close()
     warn_of_kinds(document, progress)
     if saved is not None:
-        store.save(document, saved, force=any(replaces))  # first: standard output may take no more
+        store.save(document, saved, force=True)  # first: standard output may take no more
         progress.result(f"wrote {len(document.findings)} findings to {saved}")
     return document

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from setebench import store
-from setebench.cli.options import child_status_option, duration_option, no_wait_option, output_options, program_argument
+from setebench.cli.options import PATH, no_wait_option, output_options, program_options
 from setebench.cli.output import Output
-from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import UsageError
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document
 
 if TYPE_CHECKING:
     from setebench.counters.counted import Run
@@ -24,8 +21,6 @@ LEAST_INTERVAL_MS = 10.0
 """Shorter intervals cost more than 2 % of a CPU for reading counters."""
 MOST_SAMPLES_HZ = 5000
 """More samples a second would cost a tenth of the program's time."""
-NOT_SINCE = "not measured since 0.2"
-_FILE = click.Path(path_type=Path)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -45,7 +40,7 @@ _FILE = click.Path(path_type=Path)
     metavar="HZ",
     help="Samples of time per second and CPU; 0 for none.",
 )
-@duration_option
+@program_options
 @click.option(
     "--machine",
     metavar="NAME",
@@ -55,19 +50,16 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--probe-latency", is_flag=True, help="Probe memory latency from an idle core; refused where none is.")
 @no_wait_option
-@click.option("--lower-clock", is_flag=True, help="Not measured since 0.2.")
 @click.option(
     "--calibration",
     metavar="RESULT",
     multiple=True,
-    type=_FILE,
+    type=PATH,
     help="A result of `counter-curves` on this machine; may be repeated.",
 )
-@click.option("--verdicts", metavar="FILE", type=_FILE, help="Verdicts on events, instead of the stored ones.")
-@child_status_option
-@click.option("--plot", metavar="FILE", type=_FILE, help="Draw the timeline into FILE (.png, .svg or .pdf).")
+@click.option("--verdicts", metavar="FILE", type=PATH, help="Verdicts on events, instead of the stored ones.")
+@click.option("--plot", metavar="FILE", type=PATH, help="Draw the timeline into FILE (.png, .svg or .pdf).")
 @output_options
-@program_argument
 @click.pass_context
 def diagnose(ctx: click.Context, /, **values: Any) -> None:
     """Run PROGRAM and say what limits it: its cycles by cause, latencies, traffic, time by function, what to try.
@@ -78,12 +70,12 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
     interrupted.
     """
+    from setebench.cli.run import draw
     from setebench.report.diagnosed import report
+    from setebench.report.plots.timeline import timeline_figure
     from setebench.report.table import render
 
     target = Output.choose(values["output"], values["form"], values["force"])
-    if target.path is not None:
-        target.check()
     _check(values)
     if values["machine"] == "native":
         document, run = _diagnosed(values, ctx)
@@ -93,7 +85,7 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     text = report(document) if target.form == "table" else render(document, target.form)
     target.deliver_beside(text)
     if values["plot"] is not None:
-        _draw(document, values["plot"], values["force"])
+        draw(timeline_figure, document, values["plot"], values["force"])
     ctx.exit(status)
 
 
@@ -102,7 +94,7 @@ def _check(values: dict[str, Any]) -> None:
     from setebench.report.plots import plot
 
     if values["machine"] != "native":
-        for name in ("command", "child_status", "probe_latency", "lower_clock"):
+        for name in ("command", "child_status", "probe_latency"):
             if values[name]:
                 word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
                 raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
@@ -152,22 +144,9 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
         probe_latency=values["probe_latency"],
     )
     try:
-        document, run = diagnose_program(tuple(values["command"]), basis, options)
+        return diagnose_program(tuple(values["command"]), basis, options)
     except NotStarted as error:
         if not values["child_status"]:
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
-    names = ("diagnose.lower_clock.time", "diagnose.lower_clock.energy") if values["lower_clock"] else ()
-    gone = [Finding(parameter=each, unit="ratio", outcome=Outcome.UNAVAILABLE, reason=NOT_SINCE) for each in names]
-    return msgspec.structs.replace(document, findings=[*document.findings, *gone]), run
-
-
-def _draw(document: Document, path: Path, force: bool) -> None:
-    from setebench.report.plots import plot
-    from setebench.report.plots.timeline import timeline_figure
-
-    quieten_matplotlib()
-    figure = timeline_figure(document.evidence)
-    plot.add_machine(figure, document.machine.name)
-    plot.save(figure, path, force)

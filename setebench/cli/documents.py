@@ -10,58 +10,41 @@ import click
 from setebench import campaign, references, session, store
 from setebench.campaign import Listener
 from setebench.cli import beside
-from setebench.cli.options import PATH, file_options, forms_options, output_options, quiet_option, reference_option
+from setebench.cli.options import PATH, file_options, forms_options, output_options, quiet_option
 from setebench.cli.output import Output, print_text, target_of
 from setebench.cli.progress import Progress
 from setebench.compare import Agreement, compare
 from setebench.errors import SetebenchError, UsageError, reason
 from setebench.report.comparison import FORMS as COMPARISONS
 from setebench.report.comparison import render as render_comparison
-from setebench.report.table import render
 from setebench.results import Document
 
-REPORTS = ("html", "table", "overview", "markdown", "latex", "csv", "json")
 DIFFERS = 3
 """Exit status with --exit-code where a finding differs; 1 and 2 mean that there was no comparison."""
 
 
 @click.command()
 @click.argument("file", type=PATH)
-@reference_option
 @output_options
-def show(file: Path, reference: str | None, form: str | None, output: Path | None, force: bool) -> None:
+def show(file: Path, form: str | None, output: Path | None, force: bool) -> None:
     """Print the result file FILE, or write it to another file in another form."""
     target = Output.choose(output, form, force)
-    target.check()
-    beside.check_reference(reference)
     document = store.load(file)
-    target.deliver(document, [] if reference is None else beside.chosen_references(document, reference))
+    target.deliver(document, beside.chosen_references(document) if target.form == "overview" else ())
 
 
 @click.command()
 @click.argument("results", metavar="RESULT...", nargs=-1, required=True)
-@reference_option
-@forms_options(REPORTS, "html")
-def report(results: tuple[str, ...], output: Path | None, form: str | None, reference: str | None, force: bool) -> None:
-    """Make a report of result files, on standard output or in FILE.
+@file_options
+def report(results: tuple[str, ...], output: Path | None, force: bool) -> None:
+    """Make an HTML page of result files, on standard output or in FILE.
 
-    The HTML page is one self-contained file with the machine, all findings with method and reason, and the plots with
-    their data. JSON and CSV take one RESULT.
+    It is one self-contained file with the machine, all findings with method and reason, and the plots with their data.
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """
-    target = Output.choose(output, form, force, REPORTS, "html")
-    if target.form in ("json", "csv") and len(results) > 1:
-        raise UsageError(f"{target.form} takes one result; name one, or use setebench compare")
-    beside.check_reference(reference)
-    target.check()
-    documents = _named(results)
-    if target.form == "html":
-        target.write(beside.report(documents, reference))
-        return
-    published = [beside.chosen_references(each, reference) for each in documents.values()]
-    pairs = zip(documents.values(), published, strict=True)
-    target.write("\n".join(render(each, target.form, references=own) for each, own in pairs).encode())
+    write = target_of(output, force)
+    write(beside.report(_named(results)))
 
 
 def _named(results: tuple[str, ...]) -> dict[str, Document]:
@@ -94,7 +77,6 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
     target = Output.choose(values["output"], values["form"], values["force"], COMPARISONS)
-    target.check()
     documents = _named(results)
     found = compare(list(documents.values()), list(documents))
     target.show(lambda **_: render_comparison(found, target.form))
@@ -138,21 +120,17 @@ def infer(file: Path, quiet: bool, form: str | None, output: Path | None, force:
     recorded.
     """
     target = Output.choose(output, form, force)
-    target.check()
     document = store.load(file)
     whole = document.settings.get("scenario") == campaign.NAME
     try:
         with Progress(quiet=quiet) as progress:
-            listener = Listener(progress=progress, failed=progress.failed)
-            how = session.Settings(progress=progress)
-            inferred = campaign.infer(document, listener) if whole else session.infer(document, how)
-    except UsageError as error:
-        raise UsageError(f"can't infer from {str(file)!r}: {error}") from error
-    except SetebenchError:
-        raise
+            if whole:
+                inferred = campaign.infer(document, Listener(progress=progress, failed=progress.failed))
+            else:
+                inferred = session.infer(document, session.Settings(progress=progress))
     except Exception as error:  # a recording comes from anybody's file, and what a damaged one leads to is endless
-        why = reason(error)
-        raise SetebenchError(f"can't infer from {str(file)!r}, which may be damaged: {why}") from error
+        kind = UsageError if isinstance(error, UsageError) else SetebenchError
+        raise kind(f"can't infer from {str(file)!r}: {reason(error)}") from error
     target.deliver(inferred)
     if whole and all(step.state != "done" for step in campaign.steps_of(inferred)):
         raise SetebenchError("no scenario could be inferred; the table says why")

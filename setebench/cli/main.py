@@ -12,7 +12,6 @@ from setebench.cli.lazy import LazyCommands
 from setebench.errors import EXTRAS, INTERRUPTED, SetebenchError, UsageError, not_installed
 from setebench.text import visible
 
-LONGEST_LINE = 120
 TOOLS = {
     "characterize": ("characterize:characterize", "Run every scenario and print one table."),
     "compare": ("documents:compare_command", "Compare results, or published values."),
@@ -58,11 +57,7 @@ class _Commands(LazyCommands):
 
     def lines(self) -> dict[str, dict[str, str]]:
         entries = {name: " ".join(each.summary.split()) for name, each in registry.catalogue().items()}
-        scenarios = {
-            name: line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1].rstrip() + "…"
-            for name, line in entries.items()
-            if name not in TOOLS
-        }
+        scenarios = {name: line for name, line in entries.items() if name not in TOOLS}
         return {"Scenarios": scenarios, "Other commands": {name: line for name, (_, line) in TOOLS.items()}}
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -86,27 +81,12 @@ class _Commands(LazyCommands):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from setebench.store import this_tool
-
-        click.echo(f"setebench {this_tool().version}")
-        ctx.exit()
-
-
 @click.group(
     cls=_Commands,
     commands_at={name: (f"setebench.cli.{place}", line) for name, (place, line) in TOOLS.items()},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(package_name="setebench", message="%(prog)s %(version)s")
 def setebench() -> None:
     """Measure what a memory system does that its vendor doesn't document.
 

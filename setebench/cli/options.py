@@ -83,15 +83,18 @@ form_option = click.option(
 folder_option = click.option(
     "-o", "--output", "folder", required=True, metavar="DIR", type=PATH, help="Write the results to DIR."
 )
-duration_option = click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Stop after this time at the latest.",
+program_options = several(
+    click.option(
+        "--duration",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Stop after this time at the latest.",
+    ),
+    click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0."),
+    click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED),
 )
-child_status_option = click.option(
-    "--child-status", is_flag=True, help="Return the program's exit status instead of 0."
-)
+"""Of commands that run a program."""
+
 no_wait_option = click.option(
     "--no-wait",
     is_flag=True,
@@ -99,12 +102,6 @@ no_wait_option = click.option(
     callback=lambda _context, _option, given: os.environ.update({lock.NO_WAIT: "1"} if given else {}),
     help="Fail if another measurement is running, instead of waiting for its end.",
 )
-reference_option = click.option(
-    "--reference",
-    metavar="NAME",
-    help="Published values beside the findings (see setebench compare --list-references), or none.",
-)
-program_argument = click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 result_argument = click.argument("result", metavar="RESULT", type=PATH)
 
 

@@ -48,14 +48,16 @@ class Output:
         cls, file: str | Path | None, form: str | None, force: bool, forms: Sequence[str] = FORMS, usual: str = "table"
     ) -> Output:
         """What `-o FILE --format FORM --force` say. Without a form the file's extension names one of `forms`; on
-        standard output it is the `usual` one. Raises `UsageError` for an extension that names none."""
+        standard output it is the `usual` one. Raises `UsageError` for an extension that names none, and as `check`."""
         path = None if file is None else file_or_none(Path(file))
         if form is None and path is not None:
             usual = FORM_OF_EXTENSION.get(path.suffix.lower(), "")
             if usual not in forms:
                 known = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
                 raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {known}")
-        return cls(form or usual, path, force)
+        made = cls(form or usual, path, force)
+        made.check()
+        return made
 
     def check(self) -> None:
         """Raise `UsageError` now for a file, or a standard output, that couldn't be written later."""

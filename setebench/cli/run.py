@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +28,17 @@ from setebench.scenario import Option, Scenario
 Values = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Further:
-    """Options that a command has beside those of its scenario, and what is done with the document and their values."""
-
-    parameters: tuple[click.Option, ...]
-    then: Callable[[Document, Values], None]
-
-
-def scenario_command(name: str, scenario: Scenario, more: Further | None = None) -> click.Command:
-    """The command that runs `scenario`. Raises `SetebenchError` where its options clash with the common ones."""
+def scenario_command(
+    name: str, scenario: Scenario, then: Callable[[Document, Values], None] | None = None
+) -> click.Command:
+    """The command that runs `scenario`; `then` gets the document and the values of the other options. Raises
+    `SetebenchError` where the scenario's options clash with those."""
     own = {f"own_{index}": option for index, option in enumerate(scenario.options)}
 
     def callback(**values: Any) -> None:
         document = run(scenario, {option.name: values.pop(key) for key, option in own.items()}, values)
-        if more is not None:
-            more.then(document, values)
+        if then is not None:
+            then(document, values)
 
     reported = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
     command = click.Command(
@@ -62,7 +56,6 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
             command
         )
     several(quiet_option, no_wait_option)(command)
-    command.params += more.parameters if more else ()
     names = ["--help", *(each for parameter in command.params for each in parameter.opts)]
     if twice := next((each for each in names if names.count(each) > 1), None):
         raise SetebenchError(f"scenario {name!r} declares the option {twice}, which there is already; rename it")
@@ -84,7 +77,6 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
 
     Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none."""
     output, drawn = Output.choose(values["output"], values["form"], values["force"]), values.get("plot")
-    output.check()
     if drawn is not None:
         plot.check_extension(drawn)
         store.check_target(drawn, output.force)
@@ -101,7 +93,7 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
             if output.path is not None:
                 written.append(str(output.path))
                 progress.result(f"wrote {len(document.findings)} findings to {output.path} ({output.form})")
-            if drawn is not None:
+            if drawn is not None and scenario.plot is not None:
                 draw(scenario.plot, document, drawn, output.force)
                 written.append(str(drawn))
                 progress.result(f"wrote the plot to {drawn}")
@@ -122,9 +114,8 @@ def _deliver(scenario: Scenario, document: Document, output: Output) -> None:
         click.echo(words(document.evidence))
 
 
-def draw(plotted: Callable[[dict[str, Any]], Any] | None, document: Document, path: Path, force: bool) -> None:
+def draw(plotted: Callable[[dict[str, Any]], Any], document: Document, path: Path, force: bool) -> None:
     """Draw the evidence of a document into a file."""
-    assert plotted is not None  # --plot exists only where there is something to draw
     quieten_matplotlib()
     figure = plotted(document.evidence)
     plot.add_machine(figure, document.machine.name + (" (simulated)" if document.machine.kind == "sim" else ""))

@@ -88,7 +88,7 @@ def _run(name: str, errand: Errand, findings: list[Finding], left: dict[str, Any
         if getattr(scenario, "builds_on", ()):  # which another version's may lack
             context.foundations = tuple(errand.known or registry.foundations(scenario, context))
         for finding in scenario.answer(context):
-            store.plain(finding.value, strict=True)  # a NaN is no answer
+            store.require_finite(finding)
             findings.append(finding)
         if hasattr(context, "calibration"):  # which another version's lacks
             left["calibration"] = context.calibration

@@ -84,8 +84,8 @@ def test_code_that_a_file_names_is_run_where_the_user_names_it_too(run: Run, sce
     assert run("-o", "out.json").exit_code == 0
     opened = len(BareMachine.opened)
     silent, other = run("--resume", "out.json", machine=None), run("--resume", "out.json", machine="os:getcwd")
-    assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
-    assert other.exit_code == 2 and f"was begun on the machine {MACHINE!r}" in other.stderr
+    assert silent.exit_code == 2 and f"where you trust that, --machine {MACHINE}" in silent.stderr
+    assert other.exit_code == 2 and f"was begun on {MACHINE!r}" in other.stderr
     assert len(BareMachine.opened) == opened
 
 

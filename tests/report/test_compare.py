@@ -175,8 +175,7 @@ def test_the_reference_for_a_processor(cpu: Any, name: str | None) -> None:
         document = msgspec.structs.replace(
             FIRST, machine=MachineRecord(kind="n", name="n", facts={}, environment={"cpu": cpu})
         )
-        assert [each.name for each in chosen_references(document, None)] == [name]
-        assert chosen_references(document, "none") == []
+        assert [each.name for each in chosen_references(document)] == [name]
 
 
 def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> None:
@@ -196,11 +195,11 @@ def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> Non
         "cache.l1.line_size": 64,
     }
     machine = MachineRecord(kind="native", name="n", facts={}, environment=environment)
-    found = chosen_references(msgspec.structs.replace(SECOND, machine=machine), None)
+    found = chosen_references(msgspec.structs.replace(SECOND, machine=machine))
     assert [each.name for each in found] == ["system"]
     assert found[0].remark(SECOND["cache.l1.size"]) == "≠ 32 KiB"
     assert found[0].remark(SECOND["latency.l1"]) == ""
-    assert chosen_references(msgspec.structs.replace(FIRST, machine=machine), None) == []
+    assert chosen_references(msgspec.structs.replace(FIRST, machine=machine)) == []
     ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
     remarks = [(each.value, each.reason) for each in beside(ways, reported_caches(environment))]
     assert remarks == [(8, None), (12, "the operating system says 8")]

@@ -87,7 +87,7 @@ def _changed(place: tuple[Any, ...], value: Any, remove: bool) -> Any:
 
 def show_everywhere(document: Document) -> None:
     """Everything that reads a document; only a one-line refusal may come of it."""
-    found = beside.chosen_references(document, None)
+    found = beside.chosen_references(document)
     for form in FORMS:
         assert render(document, form, references=found)
     drawn = beside.plots(document)

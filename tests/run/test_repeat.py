@@ -29,13 +29,13 @@ def test_honest_intervals_are_apart_as_often_as_promised() -> None:
     rng = np.random.default_rng(1)
     honest = [number(float(value), 1.96) for value in rng.normal(100, 1, 300)]
     found = parameters(documents(*honest))["p"]
-    assert found.interval_pairs == 300 * 299 / 2
-    assert found.interval_contradictions / found.interval_pairs == pytest.approx(DISJOINT, abs=0.003)
-    assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(DISJOINT * found.interval_pairs)
-    assert found.spread == pytest.approx(1.0, abs=0.1)
+    assert found["interval_pairs"] == 300 * 299 / 2
+    assert found["interval_contradictions"] / found["interval_pairs"] == pytest.approx(DISJOINT, abs=0.003)
+    assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(DISJOINT * found["interval_pairs"])
+    assert found["spread"] == pytest.approx(1.0, abs=0.1)
     narrow = parameters(documents(*(number(each.value, 0.98) for each in honest)))["p"]
-    assert narrow.interval_contradictions > 10 * found.interval_contradictions
-    assert narrow.spread == pytest.approx(2.0, abs=0.2)
+    assert narrow["interval_contradictions"] > 10 * found["interval_contradictions"]
+    assert narrow["spread"] == pytest.approx(2.0, abs=0.2)
 
 
 # -- the command ----------------------------------------------------------------------------------------------------

@@ -77,18 +77,6 @@ def test_numbers_that_json_lacks_are_null_in_evidence_and_bounds(missing: float)
 # -- write --------------------------------------------------------------------------------------------------------
 
 
-def leftovers(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir() if each.name.startswith(".setebench")]
-
-
-def test_a_file_that_comes_up_in_between_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.json"
-    monkeypatch.setattr(store, "check_target", lambda *_: path.write_bytes(b"other"))
-    with pytest.raises(UsageError, match="exists"):
-        store.write(path, b"new")
-    assert path.read_bytes() == b"other" and leftovers(tmp_path) == []
-
-
 def test_permissions_follow_the_umask_and_the_replaced_file(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     previous = os.umask(0o027)

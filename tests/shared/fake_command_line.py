@@ -15,7 +15,7 @@ from click.testing import Result
 from scenario_files import Run, runs
 
 from setebench import registry
-from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
+from setebench.errors import ProbeFault, SetebenchError, UsageError
 from setebench.probe import Base, Probe
 from setebench.report.plots import plot
 from setebench.results import Finding, Outcome
@@ -75,10 +75,8 @@ def raising(error: BaseException) -> Scenario:
 FAILING = raising(SetebenchError("the probe\nwas stopped"))
 BAD_USE = raising(UsageError("no such thing"))
 FAULT = raising(ProbeFault("SIGSEGV", 2, 0xBAD, "load"))
-UNSUPPORTED = raising(UnsupportedError("no huge pages"))
-BUG = raising(ZeroDivisionError("a bug"))
 CLASH = Scenario(name="clash", summary="", answer=answer, parameters=(), options=(Option(name="seed", help=""),))
-ENTRIES = ["fake", "plain_one", "failing", "bad-use", "fault", "unsupported", "bug", "clash", "no-scenario", "missing"]
+ENTRIES = ["fake", "plain_one", "failing", "bad-use", "fault", "clash", "no-scenario"]
 """Names of scenarios; each is declared as the value of its name in capitals."""
 
 

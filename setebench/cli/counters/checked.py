@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from setebench import registry
-from setebench.cli.run import Further, scenario_command
+from setebench.cli.options import PATH
+from setebench.cli.run import scenario_command
 from setebench.counters import verdicts
 from setebench.native.perf.tables import this_key
 from setebench.results import Document
-
-_VERDICTS = click.Option(
-    ["--verdicts"],
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Store the verdicts in FILE.  [default: below the user's data folder, for this CPU]",
-)
 
 
 def _store(document: Document, values: dict[str, Any]) -> None:
@@ -35,5 +28,10 @@ def _store(document: Document, values: dict[str, Any]) -> None:
         click.echo(f"stored the verdicts in {verdicts.save(new, path)}", err=True)
 
 
-validate = scenario_command("validate", registry.scenario("counters"), Further((_VERDICTS,), _store))
+validate = click.option(
+    "--verdicts",
+    metavar="FILE",
+    type=PATH,
+    help="Store the verdicts in FILE.  [default: below the user's data folder, for this CPU]",
+)(scenario_command("validate", registry.scenario("counters"), _store))
 peaks = scenario_command("peaks", registry.scenario("counter-peaks"))

@@ -12,9 +12,9 @@ import msgspec
 from setebench import store
 from setebench.cli.options import forms_options
 from setebench.cli.output import Output
-from setebench.report.text import csv_table, in_columns
+from setebench.report.text import in_columns
 
-FORMS = ("table", "json", "csv")
+FORMS = ("table", "json")
 SCHEMA = 1
 Row = dict[str, Any]
 
@@ -28,8 +28,8 @@ def list_roles(everything: bool, form: str | None, output: Path | None, force: b
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """
     target = Output.choose(output, form, force, FORMS)
-    target.check()
-    target.write(_FORMS[target.form](_rows(everything)).encode())
+    rows = _rows(everything)
+    target.write((_json(rows) if target.form == "json" else _table(rows)).encode())
 
 
 def _rows(everything: bool) -> list[Row]:
@@ -62,11 +62,3 @@ def _table(rows: Sequence[Row]) -> str:
 def _json(rows: Sequence[Row]) -> str:
     document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": rows}
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    said = [{**row, "countable": "yes" if row["countable"] else "no"} for row in rows]
-    return csv_table([rows[0].keys(), *(each.values() for each in said)])
-
-
-_FORMS = {"table": _table, "json": _json, "csv": _csv}

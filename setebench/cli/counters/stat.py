@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from setebench.cli.options import child_status_option, duration_option, program_argument
+from setebench.cli.options import forms_options, program_options
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted
 from setebench.errors import UsageError
@@ -30,14 +30,8 @@ USUAL = "task_clock,page_fault,context_switch,cpu_migration"
 @click.option(
     "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
 )
-@duration_option
-@child_status_option
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), help="Form of the counts.  [default: table, or by FILE's extension]"
-)
-@click.option("-o", "--output", metavar="FILE", help="Write the counts to FILE instead of standard error.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@program_argument
+@program_options
+@forms_options(FORMS)
 @click.pass_context
 def stat(ctx: click.Context, /, **options: Any) -> None:
     """Run PROGRAM and count its events, and those of all threads and processes that it starts.
@@ -48,22 +42,14 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     Exit status: 0 it was counted, whatever PROGRAM returned (but see --child-status), 1 it could not be, 2 bad use, 130
     interrupted.
     """
-    target = _target(options)
     if not options["command"]:
         raise UsageError("name a program to run")
-    target.check()
+    target = Output.choose(options["output"], options["form"], options["force"], FORMS)
+    if target.path is None and sys.stderr is None:  # as Python has it where the caller closed the descriptor
+        raise UsageError("standard error is closed; use -o FILE")
     counted = _counted(options, ctx)
     target.deliver_beside(render(counted, target.form))
     ctx.exit(counted.run.shell_status(options["child_status"]))
-
-
-def _target(options: dict[str, Any]) -> Output:
-    target = Output.choose(options["output"], options["form"], options["force"])
-    if target.form not in FORMS:
-        raise UsageError(f"counts have no form {target.form!r}; use {', '.join(FORMS)}")
-    if target.path is None and sys.stderr is None:  # as Python has it where the caller closed the descriptor
-        raise UsageError("standard error is closed; use -o FILE")
-    return target
 
 
 def _counted(options: dict[str, Any], ctx: click.Context) -> Counted:
