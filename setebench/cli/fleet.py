@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,37 +17,20 @@ from setebench.errors import SetebenchError, UsageError
 
 if TYPE_CHECKING:
     from setebench.fleet.run import Place
-    from setebench.score.fleet import Recording
 
 STANDS_OUT = 3
 """Exit status with --exit-code where a node stands out; 1 and 2 mean that there was no comparison."""
 
 FORMS = ("table", "json", "csv", "html")
-PROGRESS_FILES = 500
-"""Files after which progress is written again."""
-
-_SECONDS = {"": 1, "s": 1, "min": 60, "h": 3600}
+MACHINES = 12
+"""Simulated machines that are run, from whose runs those of all nodes are drawn."""
 
 
-def duration(text: str) -> float:
-    """Seconds as people write them: 90, 90s, 5min, 2h."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)?", text.strip())
-    if found is None:
-        raise click.BadParameter(f"{text!r} is no duration; write 90s, 5min or 2h")
-    return float(found[1]) * _SECONDS[found[2] or ""]
-
-
-scenario_option = click.option(
-    "--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated)."
-)
-
-
-def _scenarios(names: tuple[str, ...], default: str) -> tuple[str, ...]:
-    """Raises `UsageError` for a scenario that there is not."""
-    found = tuple(name if name == NAME else registry.command_name(name) for name in names)
-    for name in set(found) - {NAME}:
+def checked_scenario(name: str) -> str:
+    """The name of a scenario, or `characterize`. Raises `UsageError` for one that there is not."""
+    if name != NAME:
         registry.scenario(name)
-    return found or (default,)
+    return registry.command_name(name)
 
 
 @click.group(no_args_is_help=True)
@@ -78,14 +59,8 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
     from setebench.report.fleet import render
 
     target = Output.choose(values["output"], values["form"], values["force"], FORMS)
-    target.check()
     with Progress(quiet=values["quiet"]) as progress:
-
-        def read(done: int, files: int) -> None:
-            if done % PROGRESS_FILES == 0:
-                progress(f"{done:,} of {files:,} files read")
-
-        found = compare(results, read)
+        found = compare(results, progress)
     target.show(lambda **_: render(found, target.form))
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(STANDS_OUT)
@@ -102,7 +77,7 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
 )
 @click.option("--hosts", metavar="FILE", type=PATH, help="Hosts to reach by ssh, one a line.")
 @folder_option
-@scenario_option
+@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="Scenario to run (may be repeated).")
 @click.option(
     "--machine", default="native", show_default=True, metavar="NAME", help="Machine on each node; may contain {node}."
 )
@@ -112,7 +87,12 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
 @seed_option
 @fast_option
 @click.option(
-    "--limit", type=duration, default="1h", show_default=True, help="Time limit for one scenario on one node."
+    "--limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for one scenario on one node.",
 )
 @click.option("--at-once", type=click.IntRange(1), help="Number of nodes that measure at a time.  [default: all]")
 @click.option(
@@ -133,7 +113,7 @@ def run(**values: Any) -> None:
     with Progress(quiet=values["quiet"]) as progress:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is printed here, in a line each
         own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
-        plan = Plan(scenarios=_scenarios(values["scenarios"], NAME), **own)
+        plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
         going_on = f"the same command goes on with what is missing in {values['folder']}."
         with progress.interruptible(lambda: going_on), _place(values, progress.problem) as place:
             if not place.nodes:
@@ -161,23 +141,7 @@ def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place
 @click.option("--nodes", required=True, type=click.IntRange(1, 100_000), help="Number of nodes.")
 @click.option("--odd", default=0, show_default=True, type=click.IntRange(0), help="Number of odd ones among them.")
 @seed_option
-@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each node.")
-@click.option(
-    "--degrade",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(0, 1000, min_open=True),
-    help="By how many percent odd ones are worse.",
-)
-@click.option("--machine", default="plain", show_default=True, metavar="NAME", help="Simulated machine.")
-@scenario_option
-@click.option(
-    "--machines",
-    default=12,
-    show_default=True,
-    type=click.IntRange(1, 50),
-    help="Simulated machines that are run; nodes are drawn from their runs.",
-)
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1, MACHINES), help="Runs of each node.")
 @click.option(
     "--recorded",
     metavar="FILE",
@@ -187,29 +151,20 @@ def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place
 @folder_option
 @quiet_option
 def simulate(**values: Any) -> None:
-    """Make a fleet of simulated nodes with known odd ones, to try `fleet compare` on.
+    """Make a fleet of simulated nodes, some of them 10 % slower at a level, to try `fleet compare` on.
 
-    A few machines are run (latency, unless --scenario names others), and the runs of all nodes are drawn from theirs.
-    DIR gets one result file for each run, truth.json (which nodes are odd, and how) and recorded.json (the runs, for
-    --recorded).
+    A few machines are run, and the runs of all nodes are drawn from theirs. DIR gets one result file for each run,
+    truth.json (which nodes are odd, and how) and recorded.json (the runs, for --recorded).
     """
     from setebench.score import fleet as made
 
     progress = Progress(quiet=values["quiet"])
-    given: Path | None = values["recorded"]
-    recording = made.read_recording(given) if given is not None else _record(values, progress)
-    own = {name: values[name] for name in ("nodes", "odd", "seed", "runs")}
-    plan = made.Plan(degrade=values["degrade"] / 100, **own)
+    if values["recorded"] is not None:
+        recording = made.read_recording(values["recorded"])
+    else:
+        own: Any = {"machine": "plain", "noise": "guest", "scenarios": ("latency",), "fast": True, "count": MACHINES}
+        wanted = made.Wanted(seed=values["seed"], **own)
+        recording = made.record(wanted, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))
+    plan = made.Plan(**{name: values[name] for name in ("nodes", "odd", "seed", "runs")})
     found = made.write(values["folder"], recording, plan)
     progress.result(f"wrote {plan.nodes} nodes to {values['folder']}; {len(found)} of them odd, see {made.TRUTH} there")
-
-
-def _record(values: dict[str, Any], progress: Progress) -> Recording:
-    from setebench.score import fleet as made
-
-    count = values["machines"]
-    if values["runs"] > count:
-        raise UsageError(f"{values['runs']} runs a node need at least so many --machines")
-    machine, names = values["machine"].removeprefix("sim:"), _scenarios(values["scenarios"], "latency")
-    wanted = made.Wanted(machine=machine, noise="guest", scenarios=names, count=count, fast=True, seed=values["seed"])
-    return made.record(wanted, lambda done: progress(f"{done} of {count} simulated machines run"))

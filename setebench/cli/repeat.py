@@ -10,8 +10,9 @@ from typing import Any
 import click
 import msgspec
 
-from setebench import campaign, registry
+from setebench import campaign
 from setebench.campaign import series
+from setebench.cli.fleet import checked_scenario
 from setebench.cli.options import PATH, file_options, form_option, machine_options, no_wait_option, quiet_option
 from setebench.cli.output import target_of, terminal_width
 from setebench.cli.progress import Progress
@@ -53,10 +54,7 @@ def repeat(**values: Any) -> None:
     from setebench.fleet.run import Place, Run, perform
 
     write = target_of(values["output"], values["force"])
-    name = values["scenario"]
-    if name != campaign.NAME:
-        name = registry.command_name(name)
-        registry.scenario(name)
+    name = checked_scenario(values["scenario"])
     own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}
     folder = Folder.open(values["folder"], Plan(scenarios=(name,), **own))
     place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))

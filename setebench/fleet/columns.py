@@ -1,85 +1,55 @@
-"""What many results say, by parameter: a row a run."""
+"""What many results say, by parameter."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from setebench.fleet.reading import Reported, Result
+from setebench.fleet.reading import Reported
 from setebench.results import Outcome
 
 MOST_PARAMETERS = 100_000  # of all results together; more say that a file is not what it claims
 LARGEST = 1e100  # numbers beyond are nobody's measurement, and their squares would overflow
+ABSENT = "absent"
 _OF_WIDTH = 0.5 / 1.959963984540054  # standard error over width of a 95 % interval of a normal value
-
-
-class Kind(IntEnum):
-    """What a row says: a number, one of several answers, that something is absent, a lower bound, or nothing."""
-
-    NUMBER = 0
-    ANSWER = 1
-    ABSENT = 2
-    BOUND = 3
-    OPEN = 4
-
-
-ROW = np.dtype([("node", "<u4"), ("kind", "u1"), ("value", "<f8"), ("error", "<f8")])
-"""`value` is the number, or the code of the answer or of the reason; `error` the standard error that is stated."""
 
 
 @dataclass
 class Column:
-    """All that results report of one parameter: rows as `ROW`, and codes by answers and reasons."""
+    """All that results report of one parameter, each with its node's number: `numbers` with the standard error that
+    they state (0: none), `answers` that are none as text, nodes that gave a lower bound (`bounds`), and why it was left
+    `open`."""
 
     parameter: str
     unit: str = ""
-    codes: dict[str, int] = field(default_factory=dict)
-    said: list[tuple[int, int, float, float]] = field(default_factory=list)
-
-    @cached_property
-    def rows(self) -> NDArray[Any]:
-        """What was said, once all has come in."""
-        return np.array(self.said, ROW)
+    numbers: list[tuple[int, float, float]] = field(default_factory=list)
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    bounds: list[int] = field(default_factory=list)
+    open: list[tuple[int, str]] = field(default_factory=list)
 
     @property
-    def texts(self) -> list[str]:
-        """Answers and reasons by their codes."""
-        return list(self.codes)
-
-    def of(self, *kinds: Kind) -> NDArray[Any]:
-        """The rows of these kinds."""
-        found: NDArray[Any] = self.rows[np.isin(self.rows["kind"], kinds)]
-        return found
+    def answered(self) -> list[int]:
+        """The number of its node for each run that didn't leave it open."""
+        return [*(node for node, *_ in self.numbers), *(node for node, _ in self.answers), *self.bounds]
 
     def add(self, node: int, finding: Reported) -> None:
         """Take what a node says."""
-        self.said.append((node, *self._row(finding)))
-
-    def _row(self, finding: Reported) -> tuple[int, float, float]:
         value = finding.value
         if value is None or finding.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
-            return self._coded(Kind.OPEN, f"{finding.outcome}: {finding.reason or 'no reason given'}")
+            return self.open.append((node, f"{finding.outcome}: {finding.reason or 'no reason given'}"))
         if finding.outcome == Outcome.ABSENT:
-            return self._coded(Kind.ABSENT, "absent")
+            return self.answers.append((node, ABSENT))
         self.unit = self.unit or finding.unit
         if finding.unit != self.unit:
-            return self._coded(Kind.OPEN, f"another unit: {finding.unit}")
+            return self.open.append((node, f"another unit: {finding.unit}"))
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return self._coded(Kind.ANSWER, answer_text(value))
+            return self.answers.append((node, answer_text(value)))
         if not -LARGEST < value < LARGEST:
-            return self._coded(Kind.OPEN, "no measurement is so large")
+            return self.open.append((node, "no measurement is so large"))
         if finding.outcome == Outcome.AT_LEAST:
-            return Kind.BOUND, float(value), 0.0
-        return Kind.NUMBER, float(value), _error(finding.low, finding.high)
-
-    def _coded(self, kind: Kind, text: str) -> tuple[int, float, float]:
-        return kind, self.codes.setdefault(text, len(self.codes)), 0.0
+            return self.bounds.append(node)
+        return self.numbers.append((node, float(value), _error(finding.low, finding.high)))
 
 
 class Columns:
@@ -90,12 +60,12 @@ class Columns:
         self.runs = 0
         self.of: dict[str, Column] = {}
 
-    def add(self, result: Result) -> None:
+    def add(self, name: str, findings: list[Reported]) -> None:
         """Take one run of a node; of a parameter that it mentions twice the first finding counts."""
-        node = self.nodes.setdefault(result.node, len(self.nodes))
+        node = self.nodes.setdefault(name, len(self.nodes))
         self.runs += 1
         first: dict[str, Reported] = {}
-        for each in result.findings:
+        for each in findings:
             first.setdefault(each.parameter, each)
         for parameter, finding in first.items():
             if parameter in self.of or len(self.of) < MOST_PARAMETERS:
@@ -103,9 +73,7 @@ class Columns:
 
 
 def _error(low: float | None, high: float | None) -> float:
-    if low is None or high is None:
-        return 0.0
-    error = abs(high - low) * _OF_WIDTH
+    error = 0.0 if low is None or high is None else abs(high - low) * _OF_WIDTH
     return error if error < LARGEST else 0.0
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import reading
-from setebench.fleet.columns import Columns, Kind
+from setebench.fleet.columns import Column, Columns
 from setebench.fleet.examine import Tested, tests_of
 from setebench.fleet.nodes import folded, in_order
-from setebench.stats.nodes import multiple
+from setebench.stats.nodes import components, multiple, robust
 
 SCHEMA = 1
 
@@ -25,8 +26,8 @@ ALARM = 0.05
 FALSE_MARKS = 0.05
 """Fraction of marks that are false, on average."""
 
-
-Progress = Callable[[int, int], None]
+POWER = 0.95
+"""Of the smallest change that is said to be found."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,21 +99,21 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return [mark for mark in self.marks if mark.alarm]
 
 
-def compare(paths: Iterable[str | Path], progress: Progress = lambda _done, _of: None) -> Fleet:
-    """Compare results of many nodes (files, or folders of them) with each other. `progress` is called with how many
-    files are read, of how many.
+def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambda _line: None) -> Fleet:
+    """Compare results of many nodes (files, or folders of them) with each other. `progress` is called with what is done
+    next.
 
     A file that can't be read costs a note. Raises `UsageError` where there is nothing to compare."""
     files, columns, notes = reading.files(paths), Columns(), list[str]()
     made: dict[str, set[str]] = {}
     for number, (path, name) in enumerate(files.items(), 1):
         try:
-            result = reading.result(path, name)
-            columns.add(result)
-            made.setdefault(result.made_by, set()).add(result.node)
+            result = store.load_as(path, reading.Result)
+            columns.add(result.node(name), result.findings)
+            made.setdefault(result.made_by, set()).add(result.node(name))
         except UsageError as error:
             notes.append(str(error))
-        progress(number, len(files))
+        progress(f"{number:,} of {len(files):,} files read")
     if not columns.runs:
         raise UsageError(f"none of {len(files)} files is a result: {notes[0]}")
     if len(made) > 1:
@@ -123,26 +124,24 @@ def compare(paths: Iterable[str | Path], progress: Progress = lambda _done, _of:
 
 def _compared(columns: Columns, notes: list[str]) -> Fleet:
     names = list(columns.nodes)
-    tests: list[Tested] = []
-    left_open: list[Open] = []
-    repeated = False
-    for parameter, column in columns.of.items():
-        tests += tests_of(column, len(names))
-        repeated = repeated or len(np.unique(column.rows["node"])) < len(column.rows)
-        left_open += _open(parameter, column.rows, column.texts, names)
+    ordered = in_order(names)
+    tests = [test for column in columns.of.values() for test in tests_of(column, len(names))]
+    answered = [column.answered for column in columns.of.values()]
+    if all(len(set(nodes)) == len(nodes) for nodes in answered):
+        notes = [*notes, SINGLE_RUNS]
     count = sum(len(test.p) for test in tests)
     distances = np.full((len(names), len(tests)), np.nan, np.float32)
     for place, test in enumerate(tests):
         distances[test.nodes, place] = test.distance
     return Fleet(
-        nodes=in_order(names),
+        nodes=ordered,
         runs=columns.runs,
         tests=count,
         parameters=[_parameter(test, count) for test in tests],
         marks=_marks(tests, names),
-        open=left_open,
-        notes=[*notes, *([] if repeated else [SINGLE_RUNS])],
-        distances=distances[[columns.nodes[name] for name in in_order(names)]],
+        open=[each for column in columns.of.values() for each in _open(column, names)],
+        notes=notes,
+        distances=distances[[columns.nodes[name] for name in ordered]],
     )
 
 
@@ -154,23 +153,23 @@ SINGLE_RUNS = (
 
 
 def _parameter(test: Tested, tests: int) -> Parameter:
-    spread = test.spread
-    centre = test.shown(test.centre)
-    if spread is None:
+    found, runs, centre = test.spread, test.runs, test.shown(test.centre)
+    if found is None or runs is None:
         return Parameter(parameter=test.parameter, unit=test.unit, centre=centre, nodes=len(test.nodes))
-    smallest = spread.smallest(ALARM / max(tests, 1))
-    known = np.isfinite(spread.reach)
+    one_run = float(np.sqrt(found.between + max(found.within, float(np.median(runs.stated)))))
+    reach = robust.limit(0.05, found.means.degrees) * one_run
+    smallest = components.smallest_change(found, runs, ALARM / max(tests, 1), POWER)
     return Parameter(
         parameter=test.parameter,
         unit=test.unit,
         centre=centre,
         nodes=len(test.nodes),
-        runs=spread.runs,
-        within=spread.within,
-        between=spread.between,
-        repeated=spread.repeated,
-        low=test.centre - spread.reach if known else None,
-        high=test.centre + spread.reach if known else None,
+        runs=int(runs.runs.sum()),
+        within=found.within**0.5,
+        between=found.between**0.5,
+        repeated=found.repeated,
+        low=test.centre - reach if np.isfinite(reach) else None,
+        high=test.centre + reach if np.isfinite(reach) else None,
         smallest_change=smallest if np.isfinite(smallest) else None,
     )
 
@@ -187,8 +186,7 @@ def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
         if q[place] > FALSE_MARKS and family[place] > ALARM:
             break
         number = int(np.searchsorted(ends, place, side="right"))
-        test = tests[number]
-        row = int(place) - int(ends[number] - len(test.p))
+        test, row = tests[number], int(place - ends[number])  # from the end
         value = float(test.values[row])
         mark = Mark(
             node=names[int(test.nodes[row])],
@@ -205,14 +203,14 @@ def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
     return marks
 
 
-def _open(parameter: str, rows: NDArray[np.void], texts: list[str], names: list[str]) -> list[Open]:
+def _open(column: Column, names: list[str]) -> list[Open]:
     """Reasons for which a parameter is open, on the nodes that none of its runs answers."""
-    silent = rows[rows["kind"] == Kind.OPEN]
-    answered = np.unique(rows["node"][rows["kind"] != Kind.OPEN])
-    silent = silent[~np.isin(silent["node"], answered)]
-    found = []
-    for code in np.unique(silent["value"]).astype(int):
-        nodes = np.unique(silent["node"][silent["value"] == code])
-        named = folded(in_order(names[each] for each in nodes))
-        found.append(Open(parameter=parameter, reason=texts[code], nodes=named, count=len(nodes)))
+    answered, silent = set(column.answered), dict[str, set[str]]()
+    for node, reason in column.open:
+        if node not in answered:
+            silent.setdefault(reason, set()).add(names[node])
+    found = [
+        Open(parameter=column.parameter, reason=reason, nodes=folded(in_order(nodes)), count=len(nodes))
+        for reason, nodes in silent.items()
+    ]
     return sorted(found, key=lambda each: -each.count)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from setebench import files
-from setebench.errors import UsageError
+from setebench import store
 from setebench.fleet.columns import answer_text
-from setebench.fleet.comparison import SCHEMA, Parameter
+from setebench.fleet.comparison import Parameter
 from setebench.fleet.examine import PRESENCE
 from setebench.results import Document, Finding, Outcome
 from setebench.stats.nodes import robust
@@ -49,21 +48,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class _Compared(msgspec.Struct, frozen=True):
     """Of the document of `fleet compare --format json`."""
 
-    schema: int
     tests: int
     parameters: list[Parameter]
 
 
 def read(path: str | Path, false_alarm: float = FALSE_ALARM) -> dict[str, Limits]:
     """Limits of all parameters, from the JSON of `setebench fleet compare`. Raises `UsageError` for anything else."""
-    try:
-        compared = msgspec.json.decode(files.read_bytes(path), type=_Compared)
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path)!r} is no comparison of a fleet in JSON: {error}") from error
-    if compared.schema != SCHEMA:
-        raise UsageError(f"{str(path)!r} has schema {compared.schema}; this version reads {SCHEMA}")
+    compared = store.load_as(path, _Compared)
     chance = false_alarm / max(compared.tests, 1)
     kept = [each for each in compared.parameters if not each.parameter.endswith(PRESENCE)]
     return {each.parameter: _limits(each, chance) for each in kept}

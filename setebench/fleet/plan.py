@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from setebench import files, store
+from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet.reading import NODE_SETTING
 from setebench.results import Document
@@ -41,9 +41,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     run: int
 
-    @property
-    def title(self) -> str:
-        """For people."""
+    def __str__(self) -> str:
         return f"{self.node}: {self.scenario}, run {self.run}"
 
 
@@ -60,14 +58,12 @@ class Folder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             holds = any(path.iterdir())
-            earlier = msgspec.json.decode(files.read_bytes(path / PLAN), type=Plan) if holds else None
-        except FileNotFoundError as error:
-            raise UsageError(f"the directory {str(path)!r} holds other files; name another one") from error
         except OSError as error:
             raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{str(path / PLAN)!r} is damaged: {error}") from error
-        for name in ("machine", "scenarios", "cpu", "seed", "fast") if earlier is not None else ():
+        if holds and not (path / PLAN).exists():
+            raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
+        earlier = store.load_as(path / PLAN, Plan) if holds else plan
+        for name in ("machine", "scenarios", "cpu", "seed", "fast"):
             old, new = getattr(earlier, name), getattr(plan, name)
             if old != new:
                 raise UsageError(f"{str(path)!r} was begun with another {name}: {old!r}, not {new!r}")
@@ -85,7 +81,12 @@ class Folder:
 
     def keep(self, job: Job, answer: bytes) -> None:
         """Write what a node answered. Raises `UsageError` where it is no result, or can't be written."""
-        document = _checked(answer)
+        if len(answer) > LONGEST_ANSWER:
+            raise UsageError("the answer is too large for a result")
+        try:
+            document = msgspec.json.decode(answer, type=Document)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"the answer is no result: {error}") from error
         named = {**document.settings, NODE_SETTING: job.node, "run": job.run}
         file = self.file(job)
         try:
@@ -106,13 +107,3 @@ class Folder:
 def is_safe(node: str) -> bool:
     """Whether a node's name may become a folder's."""
     return _SAFE.fullmatch(node) is not None
-
-
-def _checked(answer: bytes) -> Document:
-    """Raises `UsageError` for what is no result: a node may answer anything."""
-    if len(answer) > LONGEST_ANSWER:
-        raise UsageError("the answer is too large for a result")
-    try:
-        return msgspec.json.decode(answer, type=Document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"the answer is no result: {error}") from error

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from setebench import store
 from setebench.errors import UsageError
 
 NODE_SETTING = "node"
@@ -32,22 +31,22 @@ class Reported(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
 
 
-class _Tool(msgspec.Struct, frozen=True):
-    version: str = ""
+class Result(msgspec.Struct, frozen=True):
+    """Of a result file of one run: what the findings say, and of whom, by which version and with which effort."""
 
-
-class _Light(msgspec.Struct, frozen=True):
     findings: list[Reported]
-    tool: _Tool = _Tool()
+    tool: dict[str, Any] = {}
     settings: dict[str, Any] = {}
 
+    def node(self, name: str) -> str:
+        """The node that it names, else `name`."""
+        named = self.settings.get(NODE_SETTING)
+        return named if isinstance(named, str) and named else name
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one node: its findings, and by which version and with which effort it was made."""
-
-    node: str
-    findings: list[Reported]
-    made_by: str
+    @property
+    def made_by(self) -> str:
+        """The version, and whether it was fast."""
+        return f"{self.tool.get('version', '')}{' --fast' if self.settings.get('fast') else ''}"
 
 
 def files(paths: Iterable[str | Path]) -> dict[Path, str]:
@@ -76,12 +75,3 @@ def _node_name(path: Path, folder: str) -> str:
     if len(path.parts) > 1:
         return path.parts[0]
     return _RUN_SUFFIX.sub("", path.stem) or folder or path.stem
-
-
-def result(path: Path, name: str) -> Result:
-    """A file's result, of the node `name` unless it names its own. Raises `UsageError` where it has none."""
-    read = store.load_as(path, _Light)
-    named = read.settings.get(NODE_SETTING)
-    effort = " --fast" if read.settings.get("fast") else ""
-    node = named if isinstance(named, str) and named else name
-    return Result(node=node, findings=read.findings, made_by=f"{read.tool.version}{effort}")

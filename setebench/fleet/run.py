@@ -86,15 +86,15 @@ class Run:
         return [self._measure(job) for job in left if not self.stop.is_set()]
 
     def _measure(self, job: Job) -> bool:
-        self.progress(job.title)
+        self.progress(str(job))
         try:
             command = [sys.executable, "-m", "setebench", *self.folder.arguments(job)]
             answer = self.place.perform(job.node, command, self.limit_seconds)
             self.folder.keep(job, answer[max(answer.find(b"{"), 0) :])  # a terminal's lines may come before
         except (NoAnswerError, UsageError) as error:
-            self.problem(f"{job.title}: {error}")
+            self.problem(f"{job}: {error}")
             return False
-        self.progress(f"{job.title}: done")
+        self.progress(f"{job}: done")
         return True
 
 
@@ -218,10 +218,8 @@ def _workers(client: Any) -> dict[str, Any]:
 
 def _by_worker(client: Any, worker: str, command: Sequence[str], seconds: float) -> bytes:
     """What that worker returns, and no other: a node is a question of its own."""
-    own = [sys.executable, *command[1:]]
-    future = client.submit(
-        _on_worker, own[1:], seconds, workers=[worker], allow_other_workers=False, pure=False, retries=0
-    )
+    there = {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
+    future = client.submit(_on_worker, list(command[1:]), seconds, **there)
     until = time.monotonic() + seconds + 60
     try:
         while not future.done():

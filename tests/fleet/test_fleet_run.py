@@ -184,7 +184,7 @@ def test_each_failure_costs_its_node_a_line(
 
 def test_a_measurement_ends_at_its_limit(cluster: Any, machines: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machines.setenv("FIRST", "slow")
-    result = on(cluster, tmp_path, "--limit", "3s")
+    result = on(cluster, tmp_path, "--limit", "3")
     assert "0: latency, run 1: not done after 3 seconds" in result.stderr and result.exit_code == 1
 
 
