@@ -12,7 +12,6 @@ from bare_machine import BareMachine, facts_of
 from numpy.typing import NDArray
 
 from setebench.calibration import Calibration
-from setebench.errors import UnsupportedError
 from setebench.experiments.alone import PARAMS, PAUSE, Alone
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -73,25 +72,6 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
 
 def test_on_a_clock_too_coarse_for_samplings_nobody_waits() -> None:
     alone, done = Alone(context_of(Core(repeat(True)), 1e4)), list[int]()
-    alone.run(lambda: done.append(1))
-    assert len(done) == 1 and alone.co_runner_fraction == 0.0
-
-
-@pytest.mark.parametrize("ticks", [0, 1])
-def test_a_clock_that_hardly_moves_shows_nobody(ticks: int) -> None:
-    core = Core(repeat(True))
-    core.clock = 0.0
-    alone = Alone(context_of(core, float(ticks)))
-    alone.run(lambda: None)
-    assert alone.co_runner_fraction == 0.0
-
-
-def test_a_machine_without_no_operations_is_not_waited_for() -> None:
-    class Bare(Core):
-        def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
-            raise UnsupportedError("no such operation")
-
-    alone, done = Alone(context_of(Bare(repeat(True)))), list[int]()
     alone.run(lambda: done.append(1))
     assert len(done) == 1 and alone.co_runner_fraction == 0.0
 

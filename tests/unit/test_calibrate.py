@@ -49,14 +49,6 @@ def test_the_waits_themselves_do_not_look_like_a_step(step: float, ticks_per_cyc
     assert step_ticks(context(step, ticks_per_cycle, overhead)) == pytest.approx(step, rel=0.003)
 
 
-def test_the_step_is_measured_once() -> None:
-    machine = Clockwork(26.0, 0.61, 43.0)
-    own = Context(machine=machine)
-    first = step_ticks(own)
-    machine.step = 100.0
-    assert step_ticks(own) == first
-
-
 @pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
 def test_an_empty_interval_is_the_overhead(step: float, ticks_per_cycle: float) -> None:
     found = overheads(context(step, ticks_per_cycle, 42.7), 8000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,9 +55,8 @@ def test_a_window_has_few_lines_of_each_page_and_one_of_a_box(size: float, seed:
         assert len(np.unique(window // (BOX_LINES * REGION.line_size))) == len(window)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_lines_use_all_sets_alike(seed: int) -> None:
+def test_lines_use_all_sets_alike() -> None:
     """64 sets, one per line of a page: the use is level."""
-    used = np.bincount(laid(64 * 64 * 60, seed).order // 64 % 64, minlength=64)
+    used = np.bincount(laid(64 * 64 * 60, 1).order // 64 % 64, minlength=64)
     assert used.max() <= 1.2 * used.mean() + 1
     assert used.min() >= 0.8 * used.mean() - 1

@@ -14,7 +14,7 @@ from setebench.scenarios.prefetcher_map.params import Params
 from setebench.scenarios.prefetcher_map.pattern import parse
 from setebench.scenarios.prefetcher_map.strides import isolated
 
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import UsageError
 from setebench.experiments.presence import Access, Trial
 from setebench.report.plots.prefetcher_map_plot import map_figure
 
@@ -82,12 +82,9 @@ def test_a_pair_beside_a_stream_is_not_made_up_for_by_its_rules() -> None:
     assert fit.best < Params().as_good
 
 
-def test_curves_without_lines_have_no_rules() -> None:
-    assert Fit(curves({}), 64, Params()).model == {}
-
-
 def test_what_no_rule_explains_is_counted() -> None:
     shown = curves({})
+    assert Fit(shown, 64, Params()).model == {}
     shown["base"].present[3:, 60] = 1.0
     fit = Fit(shown, 64, Params())
     assert sum(int(fit.unexplained(seen, fit.model).sum()) for seen in fit.ordered()) == 5
@@ -145,8 +142,3 @@ def test_the_plot_shows_every_curve() -> None:
     assert [axes.get_title() for axes in figure.axes] == list(shown)
     drawn = figure.axes[0].get_images()[0].get_array()
     assert drawn is not None and drawn[3].tolist() == shown["base"]["nearest"][3]
-
-
-def test_there_is_no_plot_of_nothing() -> None:
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        map_figure({})
