@@ -79,7 +79,7 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
     target = Output.choose(values["output"], values["form"], values["force"], COMPARISONS)
     documents = _named(results)
     found = compare(list(documents.values()), list(documents))
-    target.show(lambda **_: render_comparison(found, target.form))
+    target.show(render_comparison(found, target.form))
     if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 

@@ -61,7 +61,7 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
     target = Output.choose(values["output"], values["form"], values["force"], FORMS)
     with Progress(quiet=values["quiet"]) as progress:
         found = compare(results, progress)
-    target.show(lambda **_: render(found, target.form))
+    target.show(render(found, target.form))
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(STANDS_OUT)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -73,19 +74,17 @@ class Output:
         else:
             store.write(self.path, data, self.force)
 
-    def show(self, table: Callable[..., str]) -> None:
-        """Write a text that `table()` makes; of a form for people, where it is printed, as the terminal can show it:
-        `table(width=..., colour=...)`. Raises as `write`."""
-        if self.path is not None or self.form not in FOR_PEOPLE:
-            return self.write(table().encode())
-        width = terminal_width()
-        text = table() if width is None else table(width=width, colour=not plain_terminal())
-        encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
-        return print_text((text if encoding.startswith("utf") else ascii_only(text)).encode())
+    def show(self, text: str) -> None:
+        """Write a text; of a form for people, where it is printed, as the terminal can show it. Raises as `write`."""
+        printed = self.path is None and self.form in FOR_PEOPLE
+        encoding = (sys.stdout.encoding or "utf-8").lower() if printed else "utf-8"
+        self.write((text if encoding.startswith("utf") else ascii_only(text)).encode())
 
     def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
-        """Print or write the document. Raises as `write`."""
-        self.show(lambda **how: render(document, self.form, references=references, **how))
+        """Print or write the document, in a form for people as wide as the terminal. Raises as `write`."""
+        width = terminal_width() if self.path is None and self.form in FOR_PEOPLE else None
+        how: Any = {} if width is None else {"width": width, "colour": not plain_terminal()}
+        self.show(render(document, self.form, references=references, **how))
 
     def deliver_beside(self, text: str) -> None:
         """Write a text about a program, to standard error without a file: standard output is the program's."""

@@ -11,7 +11,6 @@ from setebench.results import Outcome
 
 MOST_PARAMETERS = 100_000  # of all results together; more say that a file is not what it claims
 LARGEST = 1e100  # numbers beyond are nobody's measurement, and their squares would overflow
-ABSENT = "absent"
 _OF_WIDTH = 0.5 / 1.959963984540054  # standard error over width of a 95 % interval of a normal value
 
 
@@ -39,7 +38,7 @@ class Column:
         if value is None or finding.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
             return self.open.append((node, f"{finding.outcome}: {finding.reason or 'no reason given'}"))
         if finding.outcome == Outcome.ABSENT:
-            return self.answers.append((node, ABSENT))
+            return self.answers.append((node, "absent"))
         self.unit = self.unit or finding.unit
         if finding.unit != self.unit:
             return self.open.append((node, f"another unit: {finding.unit}"))

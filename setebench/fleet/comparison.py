@@ -14,9 +14,9 @@ from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import reading
 from setebench.fleet.columns import Column, Columns
-from setebench.fleet.examine import Tested, tests_of
+from setebench.fleet.examine import Tested, test_of
 from setebench.fleet.nodes import folded, in_order
-from setebench.stats.nodes import components, multiple, robust
+from setebench.stats.nodes import multiple, robust
 
 SCHEMA = 1
 
@@ -26,15 +26,12 @@ ALARM = 0.05
 FALSE_MARKS = 0.05
 """Fraction of marks that are false, on average."""
 
-POWER = 0.95
-"""Of the smallest change that is said to be found."""
-
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter over the fleet. Of numbers: the centre, the standard deviations of a run about its node (`within`)
     and of nodes about the centre (`between`), the 95 % prediction interval of one run of another healthy node
-    (`low`, `high`) and the smallest change that this comparison finds with 95 % power. `repeated`: whether any node had
-    several runs; without, `within` is what the intervals state and `between` also holds what runs don't state."""
+    (`low`, `high`). `repeated`: whether any node had several runs; without, `within` is what the intervals state and
+    `between` also holds what runs don't state."""
 
     parameter: str
     unit: str
@@ -46,7 +43,6 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
     low: float | None = None
     high: float | None = None
-    smallest_change: float | None = None
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +121,7 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
 def _compared(columns: Columns, notes: list[str]) -> Fleet:
     names = list(columns.nodes)
     ordered = in_order(names)
-    tests = [test for column in columns.of.values() for test in tests_of(column, len(names))]
+    tests = [test for column in columns.of.values() if (test := test_of(column, len(names)))]
     answered = [column.answered for column in columns.of.values()]
     if all(len(set(nodes)) == len(nodes) for nodes in answered):
         notes = [*notes, SINGLE_RUNS]
@@ -137,7 +133,7 @@ def _compared(columns: Columns, notes: list[str]) -> Fleet:
         nodes=ordered,
         runs=columns.runs,
         tests=count,
-        parameters=[_parameter(test, count) for test in tests],
+        parameters=[_parameter(test) for test in tests],
         marks=_marks(tests, names),
         open=[each for column in columns.of.values() for each in _open(column, names)],
         notes=notes,
@@ -152,13 +148,12 @@ SINGLE_RUNS = (
 """What a comparison without repeated runs can't say."""
 
 
-def _parameter(test: Tested, tests: int) -> Parameter:
+def _parameter(test: Tested) -> Parameter:
     found, runs, centre = test.spread, test.runs, test.shown(test.centre)
     if found is None or runs is None:
         return Parameter(parameter=test.parameter, unit=test.unit, centre=centre, nodes=len(test.nodes))
     one_run = float(np.sqrt(found.between + max(found.within, float(np.median(runs.stated)))))
     reach = robust.limit(0.05, found.means.degrees) * one_run
-    smallest = components.smallest_change(found, runs, ALARM / max(tests, 1), POWER)
     return Parameter(
         parameter=test.parameter,
         unit=test.unit,
@@ -170,7 +165,6 @@ def _parameter(test: Tested, tests: int) -> Parameter:
         repeated=found.repeated,
         low=test.centre - reach if np.isfinite(reach) else None,
         high=test.centre + reach if np.isfinite(reach) else None,
-        smallest_change=smallest if np.isfinite(smallest) else None,
     )
 
 

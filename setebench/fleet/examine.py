@@ -2,7 +2,7 @@
 from the centre is where the nodes are equal.
 
 A parameter is a *number* where any finding has an interval with a width, else one of several *answers*, as are
-booleans, names, lists, and whether something is there at all.
+booleans, names and lists.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from setebench.fleet.columns import ABSENT, Column
+from setebench.fleet.columns import Column
 from setebench.stats.nodes import categories, components, robust
 
 Numbers = NDArray[np.float64]
-
-PRESENCE = " (there or absent)"
-"""Behind a parameter's name: the question whether it is there, where numbers are reported of some nodes only."""
 
 FEWEST_NODES = 3  # of fewer, none is odder than the other
 
@@ -57,19 +54,16 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.texts is not None or self.centre == 0 else value / self.centre - 1
 
 
-def tests_of(column: Column, nodes: int) -> list[Tested]:
-    """The tests of one parameter: none where fewer than `FEWEST_NODES` answer, two where some nodes have numbers
-    and others lack what they describe. `nodes` is how many nodes there are in all."""
-    if not any(error for *_, error in column.numbers):
-        said = [*column.answers, *((node, f"{value:.9g}") for node, value, _ in column.numbers)]
-        found = [_answers(column, said, nodes)] if said else []
+def test_of(column: Column, nodes: int) -> Tested | None:
+    """The test of one parameter; None where fewer than `FEWEST_NODES` answer. `nodes` is how many there are in all."""
+    if any(error for *_, error in column.numbers):
+        found = _numbers(column, nodes)
     else:
-        found = [_numbers(column, nodes)]
-        if column.answers:
-            there = [(node, "there") for node in (*column.bounds, *(node for node, *_ in column.numbers))]
-            absent = [each for each in column.answers if each[1] == ABSENT]
-            found.insert(0, _answers(column, [*there, *absent], nodes, PRESENCE))
-    return [each for each in found if len(each.nodes) >= FEWEST_NODES]
+        said = [*column.answers, *((node, f"{value:.9g}") for node, value, _ in column.numbers)]
+        if not said:
+            return None
+        found = _answers(column, said, nodes)
+    return found if len(found.nodes) >= FEWEST_NODES else None
 
 
 def _numbers(column: Column, nodes: int) -> Tested:
@@ -91,13 +85,13 @@ def _numbers(column: Column, nodes: int) -> Tested:
     )
 
 
-def _answers(column: Column, said: Sequence[tuple[int, str]], nodes: int, question: str = "") -> Tested:
+def _answers(column: Column, said: Sequence[tuple[int, str]], nodes: int) -> Tested:
     """By nodes and what they say, which is at least one answer."""
     codes = {text: code for code, text in enumerate(dict.fromkeys(text for _, text in said))}
     node, code = np.array([(node, codes[text]) for node, text in said]).T
     found = categories.answers(node, code, nodes)
     return Tested(
-        parameter=column.parameter + question,
+        parameter=column.parameter,
         unit=column.unit,
         nodes=found.present,
         values=found.answer.astype(np.float64),

@@ -73,7 +73,7 @@ def _spread_text(value: float | None, centre: float | str) -> str:
 
 
 MARK_COLUMNS = ("node", "parameter", "value", "usual", "change", "false discoveries", "any false alarm")
-PARAMETER_COLUMNS = ("parameter", "centre", "within nodes", "between nodes", "found from", "nodes")
+PARAMETER_COLUMNS = ("parameter", "centre", "within nodes", "between nodes", "nodes")
 OPEN_COLUMNS = ("parameter", "nodes", "reason")
 
 
@@ -98,7 +98,6 @@ def _parameter_row(parameter: Parameter) -> list[str]:
         _value(parameter.centre, parameter.unit),
         "—" if parameter.within is None else within,
         _spread_text(parameter.between, parameter.centre),
-        _spread_text(parameter.smallest_change, parameter.centre),
         f"{parameter.nodes:,}",
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import stats
 
 from setebench.stats.nodes import robust
 
@@ -88,33 +88,3 @@ def _pooled(own: Numbers, degrees: Counts) -> float:
     """The median of the nodes' own variances, each over the median of such a variance; 0 without."""
     kinds, places = np.unique(degrees, return_inverse=True)
     return float(np.median(own / (stats.chi2.median(kinds) / kinds)[places])) if len(own) else 0.0
-
-
-def smallest_change(found: Components, runs: Runs, probability: float, power: float) -> float:
-    """The distance from the centre that a typical node must have to be found with that power by a test at
-    `probability`. Infinite where the test has no degrees of freedom.
-
-    Over the distribution of the node's own variance, as it raises the limit where runs happen to scatter."""
-    limit = robust.limit(probability, int(np.median(found.degrees)))
-    if not np.isfinite(limit):
-        return float("inf")
-    count = int(np.median(runs.runs))
-    floor = max(found.within, float(np.median(runs.stated))) / count
-    ratios = np.ones(1)
-    degrees = int(np.median(runs.degrees))
-    if degrees > 0:
-        ratios = stats.chi2.ppf((np.arange(_POINTS) + 0.5) / _POINTS, degrees) / degrees
-    own = found.within / count * ratios if found.repeated else np.zeros(1)
-    limits = limit * np.sqrt(found.between + np.maximum(floor, own))
-    spread = np.sqrt(found.between + found.within / count)
-    if spread == 0:
-        return float(limits.max())
-
-    def missing(distance: float) -> float:
-        return power - float(special.ndtr((distance - limits) / spread).mean())
-
-    return float(optimize.brentq(missing, 0.0, float(limits.max() + 10 * spread))) if missing(0.0) > 0 else 0.0
-
-
-_POINTS = 64
-"""Of the distribution of a node's own variance: the power is then right to a third of a percent."""
