@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from typing import Any
 
 import click
 
 from setebench import registry
-from setebench.cli.lazy import LazyCommands
 from setebench.errors import EXTRAS, INTERRUPTED, SetebenchError, UsageError, not_installed
 from setebench.text import visible
 
@@ -41,24 +41,33 @@ def _failure(error: SetebenchError) -> click.ClickException:
     return failure
 
 
-class _Commands(LazyCommands):
-    """Scenarios and tools; turns errors into exit statuses in one place."""
+class _Commands(click.Group):
+    """Scenarios and tools, imported when they are used; turns errors into exit statuses in one place."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*registry.catalogue(), *TOOLS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in TOOLS:
+            module, _, attribute = TOOLS[cmd_name][0].partition(":")
+            tool: click.Command = getattr(importlib.import_module(f"setebench.cli.{module}"), attribute)
+            return tool
         entry = registry.catalogue().get(cmd_name)
-        if cmd_name in TOOLS or entry is None:
-            return super().get_command(ctx, cmd_name)
+        if entry is None:
+            return None
         from setebench.cli.run import scenario_command
 
         return scenario_command(cmd_name, entry.load())
 
-    def lines(self) -> dict[str, dict[str, str]]:
-        entries = {name: " ".join(each.summary.split()) for name, each in registry.catalogue().items()}
-        scenarios = {name: line for name, line in entries.items() if name not in TOOLS}
-        return {"Scenarios": scenarios, "Other commands": {name: line for name, (_, line) in TOOLS.items()}}
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        scenarios = [(name, entry.summary) for name, entry in registry.catalogue().items() if name not in TOOLS]
+        for heading, lines in (
+            ("Scenarios", scenarios),
+            ("Other commands", [(name, TOOLS[name][1]) for name in TOOLS]),
+        ):
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -81,11 +90,7 @@ class _Commands(LazyCommands):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-@click.group(
-    cls=_Commands,
-    commands_at={name: (f"setebench.cli.{place}", line) for name, (place, line) in TOOLS.items()},
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="setebench", message="%(prog)s %(version)s")
 def setebench() -> None:
     """Measure what a memory system does that its vendor doesn't document.

@@ -16,14 +16,6 @@ CPU = "sys/devices/system/cpu"
 KINDS = {"cpu_core": "big core", "cpu_atom": "small core", "cpu_lowpower": "low-power core"}
 """Kinds of core of hybrid processors, by what the kernel calls their PMUs."""
 
-CACHE_FILES = {
-    "level": "level",
-    "ways": "ways_of_associativity",
-    "sets": "number_of_sets",
-    "line_bytes": "coherency_line_size",
-}
-"""The kernel's files by fields of `Cache`."""
-
 SMALL_CAPACITY = 0.8
 """A core of less than this share of the largest `cpu_capacity` is a small one: favoured cores clock some percent higher
 than others of their kind, dense ones a third lower (AMD) or have half the capacity (Intel)."""
@@ -137,13 +129,15 @@ def _caches_of(tree: Tree, directory: str) -> list[Cache]:
     caches = []
     for name in tree.names(directory, r"index\d{1,2}") or ():
         place = f"{directory}/{name}"
-        numbers = {field: tree.value(f"{place}/{file}", parse_number) for field, file in CACHE_FILES.items()}
         shared = tree.value(f"{place}/shared_cpu_list", parse_cpu_list)
         cache = Cache(
+            level=tree.value(f"{place}/level", parse_number),
             type=tree.text(f"{place}/type"),
             size_bytes=tree.value(f"{place}/size", parse_size),
+            ways=tree.value(f"{place}/ways_of_associativity", parse_number),
+            sets=tree.value(f"{place}/number_of_sets", parse_number),
+            line_bytes=tree.value(f"{place}/coherency_line_size", parse_number),
             sharing=len(shared) if shared else None,
-            **numbers,
         )
         caches += [cache] if cache != Cache() else []
     return caches

@@ -12,7 +12,7 @@ from setebench.cli.output import print_text
 @click.command()
 @click.option("--dir", "folder", is_flag=True, help="Print the folder instead, for the compiler's -I.")
 def header(folder: bool) -> None:
-    """Print the path of setebench.h, which marks regions of C and C++ programs. There is nothing to link.
+    """Print the path of setebench.h. It marks regions of C and C++ programs; there is nothing to link.
 
     cc -I"$(setebench counters header --dir)" program.c
     """

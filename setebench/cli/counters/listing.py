@@ -23,7 +23,7 @@ Row = dict[str, Any]
 @click.option("--all", "everything", is_flag=True, help="Also the events of PMUs that the kernel names.")
 @forms_options(FORMS)
 def list_roles(everything: bool, form: str | None, output: Path | None, force: bool) -> None:
-    """List every role with its meaning and unit, whether it can be counted here, by which event, or why not.
+    """List what can be counted here. Each role has its meaning, unit and event, or why it can't be.
 
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """

@@ -34,7 +34,7 @@ USUAL = "task_clock,page_fault,context_switch,cpu_migration"
 @forms_options(FORMS)
 @click.pass_context
 def stat(ctx: click.Context, /, **options: Any) -> None:
-    """Run PROGRAM and count its events, and those of all threads and processes that it starts.
+    """Run PROGRAM and count its events. Those of all threads and processes that it starts are among them.
 
     PROGRAM has this command's standard input, output and error; the counts go to standard error after it has ended, or
     to FILE. Regions that it marks (docs/counters.md) are counted apart. Ctrl-C ends PROGRAM, and its counts are shown.

@@ -18,8 +18,8 @@ NOTICE = "No event was ever counted on hardware by this project: the tables say 
 @click.command("tables")
 @click.argument("name", metavar="[TABLE]", required=False)
 def list_tables(name: str | None) -> None:
-    """List the event tables, or print TABLE, a TOML file: the event of every role, the counters that can hold it, its
-    sources, and what sources disagree about.
+    """List the event tables, or print one. TABLE is a TOML file: the event of every role, the counters that can hold
+    it, its sources, and what sources disagree about.
 
     TABLE may be 'here', the one of this processor. Nothing is counted.
     """
@@ -27,15 +27,10 @@ def list_tables(name: str | None) -> None:
 
     tables = load_tables()
     if name is None:
-        rows = [
-            (
-                key,
-                str(len(table.roles)),
-                table.title,
-                "; ".join(match.names for match in table.processors if match.names),
-            )
-            for key, table in tables.items()
-        ]
+        rows = []
+        for key, table in tables.items():
+            named = "; ".join(match.names for match in table.processors if match.names)
+            rows.append((key, str(len(table.roles)), table.title, named))
         print_text(f"{in_columns(rows, ('table', 'roles', 'processors', 'named'))}\n\n{NOTICE}\n".encode())
         return
     here = read_processor(Tree(Path("/"))) if name == "here" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, ClockReport, row
+from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, ClockReport, Status, row
 from setebench.host.environment import Environment
 
 COARSE_STEP_TICKS = 2.0  # from here on one timing can't separate L1 from L2; a step of one or two is lost in jitter
@@ -23,11 +23,10 @@ MEANINGS = {
 
 def clock_checks(environment: Environment, clock: ClockReport | str) -> Iterator[Check]:
     """Those that are measured, and what the system says of the clock."""
-    if isinstance(clock, str):
-        for name, meaning in MEANINGS.items():
-            yield row(name, f"not known: {clock}", UNKNOWN, meaning)
-    else:
-        yield from _measured(clock)
+    unknown = [(f"not known: {clock}", UNKNOWN, "")] * len(MEANINGS)
+    rows = _measured(clock) if isinstance(clock, ClockReport) else unknown
+    for (name, meaning), (found, status, advice) in zip(MEANINGS.items(), rows, strict=True):
+        yield row(name, found, status, meaning, advice)
     flags = environment.cpu.flags
     missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if flag not in flags]
     status = NOTE if environment.hypervisor.present or "constant_tsc" not in missing else BAD
@@ -48,38 +47,26 @@ def clock_checks(environment: Environment, clock: ClockReport | str) -> Iterator
     )
 
 
-def _measured(clock: ClockReport) -> Iterator[Check]:
-    value, low, high = clock.cycles_per_tick, clock.cycles_per_tick_low, clock.cycles_per_tick_high
+def _measured(clock: ClockReport) -> Iterator[tuple[str, Status | bool, str]]:
+    """What was found, what that is, and what to do, for each of `MEANINGS`."""
     where = "traps to the hypervisor" if clock.cpuid_traps else "runs on the CPU"
-    yield row(
-        "cpuid",
-        f"{where}, {clock.cpuid_ticks:,.0f} ticks a call",
-        not clock.cpuid_traps,
-        MEANINGS["cpuid"],
-        "Nothing: another bracket is chosen. Avoid the bracket 'cpuid' and the fence 'serialize' in probes.",
-    )
+    avoid = "Nothing: another bracket is chosen. Avoid the bracket 'cpuid' and the fence 'serialize' in probes."
+    yield f"{where}, {clock.cpuid_ticks:,.0f} ticks a call", not clock.cpuid_traps, avoid
     texts = [f"{each.name} {each.overhead_ticks:,.1f} (spread {each.jitter_ticks:,.1f})" for each in clock.brackets]
     chosen = [each for each in clock.brackets if each.name == clock.chosen]
     wide = any(each.jitter_ticks > max(each.overhead_ticks, clock.step_ticks) for each in chosen)
-    yield row(
-        "clock brackets",
-        f"{clock.chosen} is best; ticks of an empty interval: {', '.join(texts)}",
-        BAD if wide else GOOD,
-        MEANINGS["clock brackets"],
-        "Something else runs on this CPU or takes it away: stop other work, or pick another one with --cpu.",
-    )
-    step, rate = clock.step_ticks, clock.ticks_per_second
+    busy = "Something else runs on this CPU or takes it away: stop other work, or pick another one with --cpu."
+    found = f"{clock.chosen} is best; ticks of an empty interval: {', '.join(texts)}"
+    yield found, BAD if wide else GOOD, busy
+    step, rate, value = clock.step_ticks, clock.ticks_per_second, clock.cycles_per_tick
     cycles = f", {step * value:.0f} core cycles" if value else ""
-    yield row(
-        "clock step",
-        f"{step:g} ticks ({1e9 * step / rate:.2f} ns{cycles}) at {rate / 1e6:.1f} MHz",
-        step < COARSE_STEP_TICKS,
-        MEANINGS["clock step"],
-        "Nothing: timings are dithered. Medians and minima of your own analyses would be wrong here.",
-    )
-    found, status = "the calibration did not settle; stop other work and try again", UNKNOWN
-    if value is not None and low is not None and high is not None:
+    found = f"{step:g} ticks ({1e9 * step / rate:.2f} ns{cycles}) at {rate / 1e6:.1f} MHz"
+    dithered = "Nothing: timings are dithered. Medians and minima of your own analyses would be wrong here."
+    yield found, step < COARSE_STEP_TICKS, dithered
+    low, high = clock.cycles_per_tick_low, clock.cycles_per_tick_high
+    if value is None or low is None or high is None:
+        yield "the calibration did not settle; stop other work and try again", UNKNOWN, ""
+    else:
+        moves = "The core clock moves while measuring: performance governor, boost off, no other load on the package."
         found = f"{value:.4f} ({low:.4f} to {high:.4f}), the core at {value * rate / 1e6:,.0f} MHz"
-        status = GOOD if high - low <= WIDE_RATIO * value else NOTE
-    moves = "The core clock moves while measuring: performance governor, boost off, no other load on the package."
-    yield row("cycles per tick", found, status, MEANINGS["cycles per tick"], moves)
+        yield found, high - low <= WIDE_RATIO * value, moves
