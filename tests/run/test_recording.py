@@ -18,7 +18,7 @@ import pytest
 from bare_machine import BareMachine
 from scenario_files import MACHINE, Run, Write, runs
 
-from setebench import campaign, session, store
+from setebench import campaign, store
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import (
@@ -96,12 +96,7 @@ def test_the_same_questions_get_the_same_answers(kept: tuple[list[Any], Recordin
 
 @pytest.mark.parametrize(
     ("probe", "lines", "how"),
-    [
-        (LOAD, 9, {"warmup": 1}),
-        (LOAD, 9, {"warmup": 2, "cpu": 1}),
-        (LOAD, 8, {"warmup": 2}),
-        (LOAD.load(LINE), 9, {"warmup": 2}),
-    ],
+    [(LOAD, 9, {"warmup": 1}), (LOAD, 8, {"warmup": 2}), (LOAD.load(LINE), 9, {"warmup": 2})],
 )
 def test_other_questions_get_none(kept: tuple[list[Any], Recording], probe: Probe, lines: int, how: Any) -> None:
     replay = replay_of(kept[1])
@@ -203,10 +198,8 @@ def _journal(*calls: Any) -> dict[str, str]:
     "change",
     [
         {"ticks": ""},
-        {"ticks": _packed(bytes(1 << 30))},
         {"journal": _packed(b"[" + bytes(1 << 26))},
-        {"journal": _packed(b'[["allocate", 1')},
-        *(_journal(["allocate", ALLOCATED, answer]) for answer in ([1 << 20], [1 << 20, 1 << 50], "x")),
+        *(_journal(["allocate", ALLOCATED, answer]) for answer in ([1 << 20, 1 << 50], "x")),
     ],
 )
 def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
@@ -214,15 +207,7 @@ def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], chang
         _ask(replay_of(msgspec.structs.replace(kept[1], **change)))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"memory_bytes": 1 << 50},
-        {"cpus": ()},
-        {"page_sizes": (4096, 1 << 50)},
-        {"ticks_per_second": float("inf")},
-    ],
-)
+@pytest.mark.parametrize("change", [{"memory_bytes": 1 << 50}, {"cpus": ()}, {"ticks_per_second": float("inf")}])
 def test_a_machine_that_there_can_not_be_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
     """A scenario takes memory for each of its CPUs, lines and pages."""
     facts = msgspec.structs.replace(kept[1].facts, **change)
@@ -257,17 +242,6 @@ def _asking(name: str, order: int) -> str:
     return ASKING.replace("NAME", name).replace("ORDER", str(order))
 
 
-def test_a_result_is_inferred_again(scenario_folder: Write) -> None:
-    scenario_folder(first=_asking("first", 1))
-    document = session.run("first", NOISY, seed=4, cpu=1, raw=True)
-    opened = len(BareMachine.opened)
-    again = session.infer(document)
-    assert len(BareMachine.opened) == opened, "no machine is opened"
-    assert again.findings == document.findings and again.evidence == document.evidence
-    with pytest.raises(UsageError, match="holds no recording of first"):
-        session.infer(session.run("first", NOISY))
-
-
 def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scenario_folder: Write) -> None:
     stopping = _asking("third", 3).replace("def answer(context):", "def answer(context):\n    raise KeyboardInterrupt")
     scenario_folder(first=_asking("first", 1), second=_asking("second", 2), third=stopping)
@@ -296,6 +270,7 @@ def test_the_command(run: Run, scenario_folder: Write) -> None:
     assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
     assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
     assert run("characterize", "--no-raw", "-o", "none.json", "--machine", MACHINE).exit_code == 0
+    opened = len(BareMachine.opened)
     for name in ("all.json", "one.json"):
         again = run("infer", name, "--format", "csv", "-q")
         assert again.exit_code == 0
@@ -303,6 +278,7 @@ def test_the_command(run: Run, scenario_folder: Write) -> None:
         page = run("report", name).stdout
         carried = base64.b64decode(page.partition("data:application/json;base64,")[2].partition('"')[0])
         assert b'"recording.' not in carried and b"findings" in carried
+    assert len(BareMachine.opened) == opened, "no machine is opened"
     assert run("infer", "none.json").exit_code == 2
     scenario_folder(first=_asking("first", 1).replace("0, 99, 10", "0, 99, 11"))
     reported = run("infer", "one.json")

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import stat
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from documents import make_document
 
 from setebench import store
 from setebench.errors import UsageError
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Finding, Outcome
 
 # -- dumps --------------------------------------------------------------------------------------------------------
 
@@ -35,38 +34,23 @@ def test_a_document_survives_the_file(tmp_path: Path) -> None:
     assert store.load(tmp_path / "a.json") == document
 
 
-def test_numpy_values_become_plain_numbers() -> None:
-    class Level(IntEnum):
-        L2 = 2
-
+def test_numpy_values_become_plain_numbers_and_keys_are_sorted() -> None:
     evidence: dict[Any, Any] = {
         "scalars": [np.float64(1.5), np.int32(3), np.bool_(True), np.float32(0.5)],
         "table": np.arange(4, dtype=np.int64).reshape(2, 2),
         "point": np.array(7),
-        "level": Level.L2,
         "set": {"b", "a"},
         3: (1, 2),
+        "name": "\udcff",
     }
-    read = json.loads(store.dumps(make_document(evidence=evidence)))["evidence"]
-    assert read == {
-        "scalars": [1.5, 3, True, 0.5],
-        "table": [[0, 1], [2, 3]],
-        "point": 7,
-        "level": 2,
-        "set": ["a", "b"],
-        "3": [1, 2],
-    }
-    assert read["scalars"][2] is True
+    document = store.dumps(make_document(evidence=evidence))
+    assert document == store.dumps(make_document(evidence=dict(reversed(evidence.items()))))
+    read = json.loads(document)["evidence"]
+    assert read.pop("scalars") == [1.5, 3, True, 0.5]
+    assert read == {"3": [1, 2], "name": "?", "point": 7, "set": ["a", "b"], "table": [[0, 1], [2, 3]]}
 
 
-def test_equal_documents_give_equal_bytes_whatever_the_order_of_keys() -> None:
-    one = make_document(evidence={"a": 1, "b": {"x": 1, "y": 2}})
-    other = make_document(evidence={"b": {"y": 2, "x": 1}, "a": 1})
-    assert store.dumps(one) == store.dumps(other)
-    assert list(json.loads(store.dumps(one))) == list(Document.__struct_fields__)
-
-
-@pytest.mark.parametrize("missing", [float("nan"), float("inf"), np.float64("-inf"), np.float32("nan")])
+@pytest.mark.parametrize("missing", [float("nan"), np.float64("-inf"), np.float32("nan")])
 def test_numbers_that_json_lacks_are_null_in_evidence_and_bounds(missing: float) -> None:
     finding = Finding(parameter="mshr.l1.demand", value=60, low=60.0, high=missing, outcome=Outcome.AT_LEAST)
     data = json.loads(store.dumps(make_document([finding], {"curve": [1.0, missing], "array": np.array([missing])})))
@@ -117,11 +101,7 @@ BAD_FILES = {
     "empty": (b"", "is empty"),
     "truncated": (store.dumps(make_document())[:-40], "cut short"),
     "compressed and truncated": (gzip.compress(store.dumps(make_document()))[:-40], "can't read"),
-    "compressed and damaged": (gzip.compress(store.dumps(make_document()))[:10] + bytes(100), "can't read"),
-    "not utf-8": (
-        store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"),
-        "damaged|not a setebench result file",
-    ),
+    "not utf-8": (store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"), "damaged|not a setebench"),
     "another json": (b'{"a": 1}', "not a setebench result file: .*schema"),
     "from the future": (altered(schema=2, findings="other"), r"newer setebench \(schema 2"),
     "nan": (store.dumps(make_document()).replace(b"4.0", b"NaN"), "damaged"),
@@ -129,10 +109,6 @@ BAD_FILES = {
     "deep": (
         altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 200 + b"]" * 200 + b"}"),
         "nested too deeply",
-    ),
-    "very deep evidence": (
-        altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 10**5),
-        "nested too deeply|damaged",
     ),
     "wrong outcome": (store.dumps(make_document()).replace(b"measured", b"guessed"), "not a setebench result file"),
     "no value": (store.dumps(make_document()).replace(b"4.0", b"null"), "latency.l1"),
