@@ -46,8 +46,8 @@ def test_only_and_skip(run: Run, scenario_folder: Write) -> None:
     [
         (("-o", "there.json"), "exists; use --force"),
         (("-o", "same", "--report", "same"), "both name"),
-        (("--resume", "missing.json"), "can't read 'missing.json'"),
         (("-o", "-"), "need a file"),
+        (("--resume", "there.json", "--skip", "early"), "is damaged"),
         (("--resume", "there.json"), "is damaged"),
     ],
 )

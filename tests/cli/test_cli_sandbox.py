@@ -22,25 +22,15 @@ def test_what_runs_no_code_of_its_own_making_does_not_need_it(arguments: tuple[s
 
 
 def test_the_truth_of_a_machine_file_is_known_but_for_what_only_a_run_shows() -> None:
-    found, usual = (
-        {
-            each["parameter"]: each
-            for each in json.loads(setebench(front, "sim", "truth", "sandybridge", "--format", "json").stdout)[
-                "findings"
-            ]
-        }
-        for front in (refused(*NO_CODE), [])
-    )
-    lost = {name for name, each in found.items() if each != usual[name]}
-    assert lost and all("deny_execmem" in found[name]["reason"] for name in lost)
-    assert {name.split(".")[0] for name in lost} <= {"bandwidth", "prefetcher"} and len(lost) < len(usual) / 2
+    text = setebench(refused(*NO_CODE), "sim", "truth", "sandybridge", "--format", "json").stdout
+    lost = {each["parameter"] for each in json.loads(text)["findings"] if "deny_execmem" in (each["reason"] or "")}
+    assert lost and {name.split(".")[0] for name in lost} <= {"bandwidth", "prefetcher"}
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ("latency", "--fast", "--machine", "sim:plain"),
-        ("score", "--machines", "1", "--no-presets", "--scenario", "latency"),
         ("score", "--machines", "2", "--no-presets", "--scenario", "latency", "--workers", "2"),
     ],
 )
@@ -71,7 +61,7 @@ def test_linear_algebra_without_threads_is_said() -> None:
     assert done.stderr.splitlines()[-1].startswith("Error: no thread can be begun")
 
 
-@pytest.mark.parametrize("command", ["latency", "prefetcher-map", "loaded-latency", "advise-prefetch", "characterize"])
+@pytest.mark.parametrize("command", ["latency", "characterize"])
 def test_registers_are_opt_in_and_the_old_option_stays(command: str) -> None:
     told = setebench([], command, "--help").stdout
     assert "--msr" in told and "--no-msr" not in told

@@ -165,13 +165,7 @@ def test_results_come_and_are_not_asked_again(cluster: Any, tmp_path: Path) -> N
     assert refused.exit_code and "begun with another seed: 1, not 2" in str(refused.exception)
 
 
-@pytest.mark.parametrize(
-    ("machine", "line"),
-    [
-        ("garbage", "the answer is no result"),
-        ("fails", "no such register"),
-    ],
-)
+@pytest.mark.parametrize(("machine", "line"), [("garbage", "the answer is no result"), ("fails", "no such register")])
 def test_each_failure_costs_its_node_a_line(
     cluster: Any, machines: pytest.MonkeyPatch, tmp_path: Path, machine: str, line: str
 ) -> None:
@@ -180,12 +174,6 @@ def test_each_failure_costs_its_node_a_line(
     assert "2 answers of 3 nodes" in result.stderr and "1 answers are missing" in str(result.exception)
     (problem,) = [each for each in result.stderr.splitlines() if each.startswith("0: ") and each.count(":") > 1]
     assert problem.startswith("0: latency, run 1: ") and line in problem
-
-
-def test_a_measurement_ends_at_its_limit(cluster: Any, machines: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machines.setenv("FIRST", "slow")
-    result = on(cluster, tmp_path, "--limit", "3")
-    assert "0: latency, run 1: not done after 3 seconds" in result.stderr and result.exit_code == 1
 
 
 def test_a_worker_that_is_killed_costs_itself_and_ends_its_measurement(

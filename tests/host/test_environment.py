@@ -11,7 +11,7 @@ from trees import write_tree
 
 from setebench.host.environment import Environment, Frequency, read_environment
 from setebench.host.processor import Cache, Processor, Topology
-from setebench.host.tree import MOST_CPUS, parse_cpu_list
+from setebench.host.tree import parse_cpu_list
 from setebench.store import plain
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
@@ -56,7 +56,6 @@ CAPACITY = "sys/devices/system/cpu/cpu{}/cpu_capacity"
             | {CAPACITY.format(cpu): text for cpu, text in enumerate(("1024", "990", "660"))},
             {"big core": (0, 1), "small core": (2,)},
         ),
-        ({"sys/devices/system/cpu/online": "0-1", CAPACITY.format(0): "1024", CAPACITY.format(1): "990"}, None),
     ],
 )
 def test_kinds_of_core_are_those_of_the_kernel(
@@ -80,14 +79,10 @@ def test_malformed_files_are_unknown_and_reported() -> None:
     assert "\x1b" not in reported
 
 
-def test_this_machine_is_readable_and_names_nobody() -> None:
+def test_this_machine_is_readable() -> None:
     environment = read_environment()
     assert environment.topology.allowed == tuple(sorted(os.sched_getaffinity(0)))
-    assert environment.kernel.version is not None
-    assert os.uname().release.startswith(environment.kernel.version)
-    text = json.dumps(plain(environment))
-    assert os.uname().release not in text or os.uname().release == environment.kernel.version
-    assert str(Path.cwd()) not in text
+    assert environment.kernel.version is not None and os.uname().release.startswith(environment.kernel.version)
 
 
 def test_private_words_of_a_recorded_machine_are_not_kept(tmp_path: Path) -> None:
@@ -130,15 +125,6 @@ def test_limits_of_the_first_cgroup_version(
 # -- files and lists of CPUs -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "cpus"),
-    [
-        ("0", (0,)),
-        ("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11)),
-        ("", ()),
-        ("(null)\n", ()),
-        (str(MOST_CPUS - 1), (MOST_CPUS - 1,)),
-    ],
-)
+@pytest.mark.parametrize(("text", "cpus"), [("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11)), ("(null)\n", ())])
 def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
     assert parse_cpu_list(text) == cpus
