@@ -10,15 +10,17 @@ from msgspec import structs
 
 from setebench.errors import SetebenchError, UsageError
 from setebench.export.format import Format
-from setebench.export.formats import FORMATS
+from setebench.export.formats import blas, compilers, kerncraft, simulators, topologies
 from setebench.export.source import Source
 from setebench.results import Document
 from setebench.text import remarks
 
+MODULES = (blas, compilers, kerncraft, simulators, topologies)
+
 
 def formats() -> dict[str, Format]:
     """All formats by name, sorted."""
-    return FORMATS
+    return {each.name: each for each in sorted((e for m in MODULES for e in m.FORMATS), key=lambda each: each.name)}
 
 
 def export(document: Document, name: str) -> str:

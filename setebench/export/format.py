@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from setebench.export.source import Source
@@ -38,13 +39,12 @@ class Sheet:
         """Lines that name what was left out, each behind the comment mark."""
         yield from (f"{mark} left out: {key} ({reason})" for key, reason in self.left_out.items())
 
-    def parts(self) -> dict[str, Sheet]:
-        """Sheets by the first words of the names."""
-        found: dict[str, Sheet] = {}
-        for kind in ("values", "left_out"):
-            for key, each in getattr(self, kind).items():
-                part, _, name = key.partition(" ")
-                getattr(found.setdefault(part, Sheet()), kind)[name] = each
+    def parts(self) -> defaultdict[str, Sheet]:
+        """The values in sheets by the first words of the names."""
+        found: defaultdict[str, Sheet] = defaultdict(Sheet)
+        for key, each in self.values.items():
+            part, _, name = key.partition(" ")
+            found[part].values[name] = each
         return found
 
     def nested(self, member: Callable[[str, Value], object] = lambda _, each: each.value) -> dict[str, Any]:
@@ -60,36 +60,31 @@ class Sheet:
 
     def provenance(self, about: Iterable[str]) -> dict[str, object]:
         """For formats without comments: by key where the value comes from, and what was left out."""
-        names = {"value": "value", "unit": "unit", "origin": "origin", "low": "low", "high": "high"}
-        names |= {"from": "parameters", "why": "why"}
-        values = {key: {name: getattr(each, own) for name, own in names.items()} for key, each in self.values.items()}
+        values = {key: asdict(each) for key, each in self.values.items()}
         return {"about": [line.strip() for line in about], "values": values, "left_out": self.left_out}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its name on the command line, one line about it, what it takes of a result, and the lines of the
-    file."""
+    """A format: its name on the command line, one line about it, what it takes of a result, the lines of the file, and
+    the mark of comments, with which the file begins and ends; empty where these lines say all that themselves."""
 
     name: str
     title: str
     rows: Callable[[Source], Iterable[Row]]
     lines: Callable[[Source, Sheet], Iterable[str]]
+    mark: str = ""
 
     def write(self, source: Source) -> str:
-        """The whole file."""
+        """The whole file. A level of which it takes nothing is named."""
         sheet = Sheet()
         for key, known in self.rows(source):
             sheet.put(key, known)
-        return "\n".join(self.lines(source, sheet)) + "\n"
-
-
-def commented(
-    name: str, mark: str, title: str, rows: Callable[[Source], Iterable[Row]], body: Callable[[Sheet], Iterable[str]]
-) -> Format:
-    """A format with comments: what it is, its body, and what was left out."""
-
-    def lines(source: Source, sheet: Sheet) -> Iterator[str]:
-        return iter((*source.heading(mark, title), *body(sheet), *sheet.missing(mark)))
-
-    return Format(name, title, rows, lines)
+        taken = " ".join([*sheet.left_out.values(), *(" ".join(each.parameters) for each in sheet.values.values())])
+        for level in source.levels:
+            if f"cache.l{level}." not in taken:
+                sheet.put(f"L{level}", Open(f"cache.l{level}", "this format has no place for that level"))
+        lines = self.lines(source, sheet)
+        if self.mark:
+            lines = (*source.heading(self.mark, self.title), *lines, *sheet.missing(self.mark))
+        return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@ derive from findings in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -11,10 +11,9 @@ from typing import Annotated
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.export.values import Known, Open, Origin, Row, Value, assumed, derived, exact, with_assumption
+from setebench.export.values import Known, Open, Origin, Value, assumed, derived, exact, with_assumption
 from setebench.results import Document, Finding, Outcome
 
-ORIGINS = {Outcome.MEASURED: Origin.MEASURED, Outcome.ABSENT: Origin.MEASURED, Outcome.AT_LEAST: Origin.AT_LEAST}
 LEVELS = (1, 2, 3, 4)
 PRIVATE = (1, 2)
 """Levels of which a core is assumed to have its own."""
@@ -70,25 +69,19 @@ class Source:
         self.document = document
         self.findings: dict[str, Finding] = {finding.parameter: finding for finding in document.findings}
 
-    def get(self, parameter: str) -> Known:
-        """The finding of a number as a value in its own unit."""
-        known = self._known(parameter)
-        number = isinstance(known, Open) or (not isinstance(known.value, (bool, str)) and 0 <= known.value < MOST)
-        return known if number else Open(parameter, "what it says is no number that a machine can have")
-
-    def flag(self, parameter: str) -> Known:
-        """The finding of a yes or no."""
-        known = self._known(parameter)
-        return known if isinstance(known, Open) or isinstance(known.value, bool) else Open(parameter, "no yes or no")
-
-    def _known(self, parameter: str) -> Known:
+    def get(self, parameter: str, kind: type = float) -> Known:
+        """The finding of a number, or of another `kind` (bool, str), as a value in its own unit."""
         finding = self.findings.get(parameter)
         if finding is None:
             return Open(parameter, "this result has no such finding")
-        if finding.value is None or isinstance(finding.value, list):
-            return Open(parameter, f"{finding.outcome}: {finding.reason or 'no single value'}")
-        origin, ends = ORIGINS[finding.outcome], (finding.low, finding.high)
-        return Value(finding.value, finding.unit, origin, finding.method, *ends, (parameter,))
+        value = finding.value
+        if value is None:
+            return Open(parameter, f"{finding.outcome}: {finding.reason}")
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < MOST
+        if isinstance(value, list) or not (number if kind is float else isinstance(value, kind)):
+            return Open(parameter, "what it says is nothing that a machine can have")
+        origin = Origin.AT_LEAST if finding.outcome is Outcome.AT_LEAST else Origin.MEASURED
+        return Value(value, finding.unit, origin, finding.method, finding.low, finding.high, (parameter,))
 
     def count(self, parameter: str) -> Known:
         """A whole number above zero: a table or a queue that is absent has no size."""
@@ -113,12 +106,6 @@ class Source:
         """The levels as names of latencies and rates have them, and memory."""
         return [*(f"l{level}" for level in self.levels), "memory"]
 
-    def other_levels(self, known: Collection[int]) -> Iterator[Row]:
-        """Levels that a format has no place for."""
-        for level in self.levels:
-            if level not in known:
-                yield f"L{level}", Open(f"cache.l{level}", "this format has no place for that level")
-
     # -- caches ----------------------------------------------------------------------------------------------------
 
     def size(self, level: int, unit_bytes: int = 1, unit: str = "bytes") -> Known:
@@ -139,27 +126,26 @@ class Source:
         """A cache's line size in bytes; the first level's where only that was measured."""
         return self.first(f"cache.l{level}.line_size", "cache.l1.line_size")
 
-    def sets(self, level: int) -> Known:
-        """Sets of a cache: size over ways and line; a fraction where they don't fit together."""
-        inputs = (self.size(level), self.ways(level), self.line(level))
-        return derived(lambda size, way, line: size / (way * line), "sets", inputs, "size / (ways x line)", _whole)
-
-    def buildable(self, level: int, known: Known, power_of_two: bool = True) -> Known:
-        """`known` of a cache's geometry, for a tool that builds the cache: open for a bound, and where size, ways and
-        line make no whole number of sets, or no power of two."""
-        sets = self.sets(level)
-        if isinstance(sets, Value):
-            number = float(sets.value)
-            if number < 1 or number % 1 or (power_of_two and int(number) & int(number) - 1):
-                need = "a power of two" if power_of_two else "a whole number"
-                return Open(", ".join(sets.parameters), f"they make {number:.6g} sets, and the tool needs {need}")
-        return exact(known)
+    def geometry(self, level: int, power_of_two: bool = True) -> tuple[Known, Known, Known]:
+        """Size, sets and ways of a cache for a tool that builds it: open for bounds, and where size, ways and line make
+        no whole number of sets, or no power of two."""
+        size, ways = exact(self.size(level)), exact(self.ways(level))
+        inputs = (size, ways, self.line(level))
+        sets = derived(lambda all, way, line: all / (way * line), "sets", inputs, "size / (ways x line)", float)
+        if isinstance(sets, Open):
+            return size, sets, ways
+        number = float(sets.value)
+        if number < 1 or number % 1 or (power_of_two and int(number).bit_count() > 1):
+            need = "a power of two" if power_of_two else "a whole number"
+            odd = Open(", ".join(sets.parameters), f"they make {number:.6g} sets, and the tool needs {need}")
+            return odd, odd, odd
+        return size, replace(sets, value=int(number)), ways
 
     def replacement(self, level: int, names: Mapping[str, str], tree_ways: Collection[int] = ()) -> Known:
         """A cache's replacement policy in another tool's word, of those that `names` has; a tree of pseudo-LRU only
         with as many ways as the tool has one for."""
         parameter = f"cache.l{level}.replacement"
-        known, ways = self._known(parameter), self.ways(level)
+        known, ways = self.get(parameter, str), self.ways(level)
         if isinstance(known, Open):
             return known
         fits = known.value != "tree_plru" or (isinstance(ways, Value) and ways.value in tree_ways)
@@ -183,13 +169,9 @@ class Source:
 
     # -- times and rates -------------------------------------------------------------------------------------------
 
-    def latency(self, level: str) -> Known:
-        """Load to use in core cycles, not rounded; `level` is l1, l2, l3 or memory."""
-        return self.get(f"latency.{level}")
-
     def nanoseconds(self, level: str) -> Known:
         """Load to use in nanoseconds, by the clock of the same run."""
-        inputs = (self.latency(level), self.hertz())
+        inputs = (self.get(f"latency.{level}"), self.hertz())
         return derived(lambda cycles, rate: cycles / rate * GIGA, "ns", inputs, "cycles over clock", float)
 
     def hertz(self) -> Known:
@@ -202,7 +184,7 @@ class Source:
 
     def prefetch_latency(self) -> Known:
         """Instructions that pass while a line comes from memory, for compilers that count in instructions."""
-        known = derived(lambda cycles: cycles, "instructions", (self.latency("memory"),))
+        known = derived(float, "instructions", (self.get("latency.memory"),))
         return with_assumption(known, "one instruction a cycle is assumed")
 
     def bandwidth(self, level: str, kernel: str = "load") -> Known:
@@ -218,9 +200,8 @@ class Source:
         settled for each kind that may follow strides."""
         reaches: list[Value] = []
         for kind in ("l1.stride", "l2.stride"):
-            settled = self.flag(f"prefetcher.{kind}.present")
-            if self.present(f"prefetcher.{kind}"):
-                settled = self.get(f"prefetcher.{kind}.max_stride")
+            there = self.present(f"prefetcher.{kind}")
+            settled = self.get(f"prefetcher.{kind}.{'max_stride' if there else 'present'}", float if there else bool)
             if isinstance(settled, Open):
                 return settled
             reaches += [settled] if settled.value is not False else []
@@ -231,27 +212,17 @@ class Source:
 
     def present(self, prefetcher: str) -> bool:
         """Whether that prefetcher was found."""
-        known = self.flag(f"{prefetcher}.present")
+        known = self.get(f"{prefetcher}.present", bool)
         return isinstance(known, Value) and bool(known.value)
 
-    def nearest(self, level: int, names: Mapping[str, str], none: str | None = None) -> Known:
-        """A simulator's name for the first kind of `names` that is present; `none` where every kind was looked for and
-        is absent; else open."""
+    def nearest(self, level: int, names: Mapping[str, str]) -> Known:
+        """A simulator's name for the first kind of `names` that is present."""
         where = f"prefetcher.l{level}"
-        for kind, name in names.items():
-            if self.present(f"{where}.{kind}"):
-                found = assumed(name, "", f"nearest in kind to l{level}.{kind}; of others nothing is expressed")
-                return replace(found, parameters=(f"{where}.{kind}.present",))
-        parameters = [name for name in self.findings if name.startswith(f"{where}.") and name.endswith(".present")]
-        looked = {name: self.flag(name) for name in parameters}
-        for name, known in looked.items():
-            if isinstance(known, Open):
-                return known
-            if known.value:
-                return Open(where, f"the simulator has no kind like {name.split('.')[2]}")
-        if none is None or not looked:
+        kind = next((kind for kind in names if self.present(f"{where}.{kind}")), None)
+        if kind is None:
             return Open(where, "this result has found none there that the simulator has")
-        return Value(none, "", Origin.MEASURED, "all kinds absent", None, None, tuple(looked))
+        found = assumed(names[kind], "", f"nearest in kind to l{level}.{kind}; of others nothing is expressed")
+        return replace(found, parameters=(f"{where}.{kind}.present",))
 
     # -- the machine -----------------------------------------------------------------------------------------------
 
@@ -302,7 +273,3 @@ class Source:
             "measured: 95 % interval and method follow; at least: a lower bound; assumed: nobody measured it",
         )
         return [f"{mark} {line}" for line in lines]
-
-
-def _whole(number: float) -> float | int:
-    return number if number % 1 else int(number)

@@ -103,9 +103,7 @@ def test_every_topology_has_the_same_caches() -> None:
 LEVEL_WORDS = {
     "gcc": r"l{level}-cache-size|left out: L{level} ",
     "llvm": r"CacheLevel::L{level}D|left out: L{level} ",
-    "glibc": r"from cache\.l{level}\.size|left out: L{level} ",
-    "openblas": r"from .*cache\.l{level}\.size|left out: L{level} ",
-    "blis": r"from .*cache\.l{level}\.size|left out: L{level} ",
+    **dict.fromkeys(("glibc", "openblas", "blis"), r"from .*cache\.l{level}\.size|left out: L{level} "),
     "hwloc": r'"L{level}Cache"',
     "sys-sage": r'cache_level="{level}"',
     "mt4g": r'"l{level}": \{{|"L{level}": "cache',

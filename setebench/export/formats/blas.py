@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from setebench.export.format import Sheet, commented
+from setebench.export.format import Format, Sheet
 from setebench.export.source import KIB, Source
 from setebench.export.values import Known, Open, Row, Value, derived, with_assumption
 
@@ -67,7 +67,6 @@ def _blocks(source: Source, kernel: Kernel, kernel_from: str) -> Iterator[Known]
 
 def _rows(kernels: Mapping[str, Kernel], kernel_from: str, names: tuple[str, ...]) -> Callable[[Source], Iterator[Row]]:
     def rows(source: Source) -> Iterator[Row]:
-        yield from source.other_levels((1, 2, 3))
         if kernels is OPENBLAS:
             yield "OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB")
         for letter, kernel in kernels.items():
@@ -77,13 +76,13 @@ def _rows(kernels: Mapping[str, Kernel], kernel_from: str, names: tuple[str, ...
     return rows
 
 
-def openblas(sheet: Sheet) -> Iterator[str]:
+def openblas(_source: Source, sheet: Sheet) -> Iterator[str]:
     for key, each in sheet.values.items():
         yield f"# {each.comment}"
         yield f"# for param.h: #define {key} {each.value}" if "GEMM" in key else f"export {key}={each.value}"
 
 
-def blis(sheet: Sheet) -> Iterator[str]:
+def blis(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield from (f"// {key}: {each.comment}" for key, each in sheet.values.items())
     yield "//   s, d, c, z"
     for name in NAMES:
@@ -92,19 +91,20 @@ def blis(sheet: Sheet) -> Iterator[str]:
             yield f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {', '.join(map(str, sizes))} );"
 
 
+NAMES_OF_OPENBLAS = tuple(f"{{}}GEMM_DEFAULT_{name}" for name in "QPR")
 FORMATS = (
-    commented(
+    Format(
         "openblas",
-        "#",
         "OpenBLAS: L2 size variable, and P, Q, R of param.h",
-        _rows(OPENBLAS, "param.h of Haswell to Zen", tuple(f"{{}}GEMM_DEFAULT_{name}" for name in "QPR")),
+        _rows(OPENBLAS, "param.h of Haswell to Zen", NAMES_OF_OPENBLAS),
         openblas,
+        "#",
     ),
-    commented(
+    Format(
         "blis",
-        "//",
         "BLIS: MC, KC, NC of a configuration",
         _rows(BLIS, "haswell and zen", tuple(f"{name} {{}}" for name in NAMES)),
         blis,
+        "//",
     ),
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Sheet, commented
+from setebench.export.format import Format, Sheet
 from setebench.export.source import KIB, PRIVATE, Source
-from setebench.export.values import Known, Open, Row, Scalar, derived, exact, with_assumption
-from setebench.host.tunables import glibc_tunables
+from setebench.export.values import Known, Open, Row, derived, exact, with_assumption
 
 # -- GCC --------------------------------------------------------------------------------------------------------------
 
@@ -21,7 +20,6 @@ def gcc_rows(source: Source) -> Iterator[Row]:
     in instructions (memory's latency in cycles, one instruction a cycle assumed), rounded; `prefetch-minimum-stride` in
     bytes, one more than the largest stride that a hardware prefetcher follows. Names: GCC 12 manual, "Optimize
     Options", and `gcc --help=params`. gcc reads no comments, so they are taken out on the way (`USE`)."""
-    yield from source.other_levels((1, 2))
     yield "l1-cache-size", source.size(1, KIB, "KiB")
     yield "l1-cache-line-size", source.line(1)
     yield "l2-cache-size", source.size(2, KIB, "KiB")
@@ -30,7 +28,7 @@ def gcc_rows(source: Source) -> Iterator[Row]:
     yield "prefetch-minimum-stride", source.least_stride()
 
 
-def gcc(sheet: Sheet) -> Iterator[str]:
+def gcc(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield f"# {USE}"
     yield from sheet.lines("#", "--param={key}={value}")
 
@@ -51,7 +49,6 @@ def llvm_rows(source: Source) -> Iterator[Row]:
     compiler. Sizes in bytes, ways; prefetch distance in instructions and strides in bytes as for GCC; iterations ahead
     are as many as software prefetches can be in flight, one line an iteration assumed. Names:
     llvm/Analysis/TargetTransformInfo.h and lib/Transforms/Scalar/LoopDataPrefetch.cpp."""
-    yield from source.other_levels((1, 2))
     yield "getCacheLineSize", source.line(1)
     for level in (1, 2):
         yield f"getCacheSize L{level}D", source.size(level)
@@ -62,7 +59,7 @@ def llvm_rows(source: Source) -> Iterator[Row]:
     yield "getMaxPrefetchIterationsAhead", with_assumption(ahead, "one line an iteration is assumed")
 
 
-def llvm(sheet: Sheet) -> Iterator[str]:
+def llvm(_source: Source, sheet: Sheet) -> Iterator[str]:
     options = [f"-{option}={sheet.get(hook)}" for hook, option in OPTIONS.items() if hook in sheet.values]
     if options:
         yield "// clang: " + " ".join(f"-mllvm {option}" for option in options)
@@ -94,7 +91,6 @@ def glibc_rows(source: Source) -> Iterator[Row]:
     copies that would fit the cache then went around it. Names: glibc manual, "Hardware Capability Tunables"; rules:
     sysdeps/x86/dl-cacheinfo.h."""
     yield "x86_data_cache_size", derived(float, "bytes", (exact(source.size(1)),), "", _down)
-    yield from source.other_levels((1, *source.levels[-1:]))
     shared: Known = Open("cache.l2.size", "this result has no cache behind the first")
     own = shared
     if levels := [level for level in source.levels if level > 1]:
@@ -121,12 +117,8 @@ def _down(size: float) -> int:
     return int(size) // STEP * STEP
 
 
-def glibc(sheet: Sheet) -> Iterator[str]:
-    """A shell line, beside what glibc believes on the system that exports."""
-    believed = glibc_tunables()
-    for key, each in sheet.values.items():
-        yield f"# {key}: {each.comment}"
-        yield f"#   glibc of this system believes {believed.get(NAMESPACE + key, 'nothing that it says')}"
+def glibc(_source: Source, sheet: Sheet) -> Iterator[str]:
+    yield from (f"# {key}: {each.comment}" for key, each in sheet.values.items())
     if sheet.values:
         yield "export GLIBC_TUNABLES=" + ":".join(f"{NAMESPACE}{key}={sheet.get(key)}" for key in sheet.values)
 
@@ -141,7 +133,7 @@ COUNTS = (
 
 
 def header_rows(source: Source) -> Iterator[Row]:
-    """A `#define` for each value, and for C++ a `constexpr` struct of the same. Sizes in bytes, latencies in core
+    """A `#define` for each value. Sizes in bytes, latencies in core
     cycles and in nanoseconds (not rounded), bandwidth of loads with one thread in bytes a second, rounded. What is not
     defined was left open: `#ifdef` asks. Names are setebench's own."""
     for level in source.levels:
@@ -149,32 +141,24 @@ def header_rows(source: Source) -> Iterator[Row]:
         yield f"l{level}_ways", source.ways(level)
         yield f"l{level}_line_bytes", source.get(f"cache.l{level}.line_size")
     for name in source.places:
-        yield f"{name}_cycles", derived(float, "cycles", (source.latency(name),), "", float)
+        yield f"{name}_cycles", derived(float, "cycles", (source.get(f"latency.{name}"),), "", float)
         yield f"{name}_nanoseconds", source.nanoseconds(name)
         yield f"{name}_bytes_per_second", source.bandwidth(name)
     for parameter in COUNTS:
         yield parameter.replace(".", "_"), source.count(parameter)
 
 
-def header(sheet: Sheet) -> Iterator[str]:
+def header(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield from ("#ifndef SETEBENCH_MACHINE_H", "#define SETEBENCH_MACHINE_H")
     for key, each in sheet.values.items():
-        yield f"// {each.comment}"
-        yield f"#define {PREFIX}{key.upper()} {_literal(each.value)}"
-    yield from ("#ifdef __cplusplus", "struct setebench_machine {")
-    for key, each in sheet.values.items():
-        kind = "double" if isinstance(each.value, float) else "long long"
-        yield f"    static constexpr {kind} {key} = {PREFIX}{key.upper()};"
-    yield from ("};", "#endif", "#endif")
-
-
-def _literal(value: Scalar) -> str:
-    return repr(value) if isinstance(value, float) else f"{value}LL" if abs(int(value)) >= 1 << 31 else str(value)
+        long = "LL" if isinstance(each.value, int) and each.value >= 1 << 31 else ""
+        yield from (f"// {each.comment}", f"#define {PREFIX}{key.upper()} {each.value!r}{long}")
+    yield "#endif"
 
 
 FORMATS = (
-    commented("gcc", "#", "GCC: --param= options of loop prefetching", gcc_rows, gcc),
-    commented("llvm", "//", "LLVM: TargetTransformInfo hooks, and -mllvm options", llvm_rows, llvm),
-    commented("glibc", "#", "glibc: GLIBC_TUNABLES of memory functions", glibc_rows, glibc),
-    commented("c", "//", "C and C++: a header of #defines and a constexpr struct", header_rows, header),
+    Format("gcc", "GCC: --param= options of loop prefetching", gcc_rows, gcc, "#"),
+    Format("llvm", "LLVM: TargetTransformInfo hooks, and -mllvm options", llvm_rows, llvm, "//"),
+    Format("glibc", "glibc: GLIBC_TUNABLES of memory functions", glibc_rows, glibc, "#"),
+    Format("c", "C and C++: a header of #defines", header_rows, header, "//"),
 )

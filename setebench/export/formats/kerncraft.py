@@ -54,8 +54,8 @@ def rows(source: Source) -> Iterator[Row]:
 
 
 def _level(source: Source, level: int) -> Iterator[Row]:
-    known = {"sets": source.sets(level), "ways": source.ways(level), "cl_size": source.line(level)}
-    yield from ((f"in {key}", source.buildable(level, each, power_of_two=False)) for key, each in known.items())
+    _, sets, ways = source.geometry(level, power_of_two=False)
+    yield from (("in sets", sets), ("in ways", ways), ("in cl_size", source.line(level)))
     yield "in replacement_policy", source.replacement(level, POLICIES)
     yield from ((f"in {key}", assumed("true", "", KEPT)) for key in ("write_allocate", "write_back"))
     if level < max(source.levels):
@@ -68,7 +68,6 @@ def _level(source: Source, level: int) -> Iterator[Row]:
 
 def lines(source: Source, sheet: Sheet) -> Iterator[str]:
     parts = sheet.parts()
-    yield from source.heading("#", "kerncraft machine file, with what was measured")
     yield f"kerncraft version: {VERSION}"
     yield from (f"model {key}: {json.dumps(source.name)}" for key in ("name", "type"))
     yield from parts["head"].lines("#", "{key}: {value}")
@@ -90,7 +89,6 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
             yield f"      {key}: {{streams: {number}, bytes: {size}.00 B}}"
     tables = [*_table(source, sheet)]
     yield from ("  measurements:", *tables) if tables else ("  measurements: {}",)
-    yield from sheet.missing("#")
 
 
 def _table(source: Source, sheet: Sheet) -> Iterator[str]:
@@ -105,4 +103,4 @@ def _table(source: Source, sheet: Sheet) -> Iterator[str]:
             yield from (f"          # {each.comment}", f"          {kernel}: [{float(each.value):.2f} GB/s]")
 
 
-FORMATS = (Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines),)
+FORMATS = (Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines, "#"),)

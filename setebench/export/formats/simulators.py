@@ -21,7 +21,7 @@ POWERS = tuple(1 << power for power in range(24))
 def _less(source: Source, level: int, cycles: int) -> Known:
     """A cache's latency less what a simulator adds before it."""
     how = f"less {cycles} cycles of parts before it" if cycles else ""
-    return derived(lambda own: max(own - cycles, 1), "cycles", (source.latency(f"l{level}"),), how)
+    return derived(lambda own: max(own - cycles, 1), "cycles", (source.get(f"latency.l{level}"),), how)
 
 
 # -- ChampSim ---------------------------------------------------------------------------------------------------------
@@ -39,22 +39,21 @@ def champsim_rows(source: Source) -> Iterator[Row]:
     yield "block_size", source.line(1)
     yield "num_cores", assumed(len(source.cores), "cores", "as the system shows")
     yield "ooo_cpu.frequency", derived(lambda hertz: hertz / MEGA, "MHz", (source.hertz(),))
-    yield from source.other_levels(CHAMPSIM)
     for level, name in CHAMPSIM.items():
         if level not in source.levels:
             yield name, Open(f"cache.l{level}", "the result shows no such level; ChampSim's default stays")
             continue
-        yield f"{name}.sets", source.buildable(level, source.sets(level))
-        yield f"{name}.ways", source.buildable(level, source.ways(level))
+        _, sets, ways = source.geometry(level)
+        yield from ((f"{name}.sets", sets), (f"{name}.ways", ways))
         yield f"{name}.replacement", source.replacement(level, CHAMPSIM_POLICIES)
-        before = () if level == 1 else (source.latency(f"l{level - 1}"),)
+        before = () if level == 1 else (source.get(f"latency.l{level - 1}"),)
         how = f"less the level before and its fill latency of {PART}" if before else ""
-        yield f"{name}.hit_latency", derived(_hit_cycles, "cycles", (source.latency(f"l{level}"), *before), how)
+        yield f"{name}.hit_latency", derived(_hit_cycles, "cycles", (source.get(f"latency.l{level}"), *before), how)
         yield f"{name}.fill_latency", NO_PART
         if level < 3:
             yield f"{name}.mshr_size", source.count(f"mshr.l{level}.demand")
             yield f"{name}.pq_size", source.count(f"mshr.l{level}.prefetch")
-            yield f"{name}.prefetcher", source.nearest(level, CHAMPSIM_PREFETCHERS, "no")
+            yield f"{name}.prefetcher", source.nearest(level, CHAMPSIM_PREFETCHERS)
     for level, name in ((1, "DTLB"), (2, "STLB")):
         entries, ways = source.tlb(level)
         yield f"{name}.sets", derived(lambda count, each: count // each, "sets", (entries, ways), "", int)
@@ -101,8 +100,8 @@ def gem5_rows(source: Source) -> Iterator[Row]:
     prefetch/Prefetcher.py, arch/x86/X86TLB.py."""
     for level in source.levels:
         name = GEM5[level]
-        yield f"{name} size", reworded(source.buildable(level, source.size(level)), lambda size: repr(f"{size}B"))
-        yield f"{name} assoc", source.buildable(level, source.ways(level))
+        size, _, ways = source.geometry(level)
+        yield from ((f"{name} size", reworded(size, lambda bytes: f"'{bytes}B'")), (f"{name} assoc", ways))
         yield f"{name} replacement_policy", source.replacement(level, GEM5_POLICIES, POWERS)
         yield f"{name} tag_latency", NO_PART
         yield f"{name} data_latency", _less(source, level, 2 * PART * (level - 1))
@@ -118,21 +117,20 @@ def gem5_rows(source: Source) -> Iterator[Row]:
 
 def _clusivity(source: Source, level: int) -> Known:
     """gem5 decides whether misses fill a cache by whether they leave it to what was evicted above."""
-    exclusive = source.flag(f"cache.l{level}.exclusive_of_l{level - 1}")
+    exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}", bool)
     if isinstance(exclusive, Value):
         return reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
-    inclusive = source.flag(f"cache.l{level - 1}.inclusive_in_l{level}")
+    inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}", bool)
     if isinstance(inclusive, Value) and not inclusive.value:
         return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
     return reworded(inclusive, lambda _yes: "'mostly_incl'")
 
 
-def gem5(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("#", "gem5: caches and TLB, with what was measured")
+def gem5(_source: Source, sheet: Sheet) -> Iterator[str]:
     yield "from m5.objects import *"
     for name, part in sheet.parts().items():
         yield from ("", "", f"class {name}:")
-        yield from (f"    {line}" for line in (*part.lines("#", "{key} = {value}"), "pass", *part.missing("#")))
+        yield from (f"    {line}" for line in (*part.lines("#", "{key} = {value}"), "pass"))
 
 
 # -- Sniper -----------------------------------------------------------------------------------------------------------
@@ -155,10 +153,9 @@ def sniper_rows(source: Source) -> Iterator[Row]:
     yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
     for level in source.levels:
         name, (groups, why) = SNIPER[level], source.sharing(level)
-        known = (source.size(level, KIB, "KiB"), source.ways(level), source.sets(level))
-        size, ways, sets = (source.buildable(level, each, power_of_two=False) for each in known)
+        size, sets, ways = source.geometry(level, power_of_two=False)
         yield f"{name} cache_block_size", source.line(level)
-        yield f"{name} cache_size", size
+        yield f"{name} cache_size", derived(lambda bytes: bytes / KIB, "KiB", (size,), "in KiB", int)
         yield f"{name} associativity", ways
         yield f"{name} address_hash", reworded(sets, lambda count: "mask" if int(count).bit_count() == 1 else "mod")
         yield f"{name} replacement_policy", source.replacement(level, SNIPER_POLICIES, SNIPER_TREES)
@@ -172,7 +169,7 @@ def sniper_rows(source: Source) -> Iterator[Row]:
         simple, found = f"{SNIPER[2]}/prefetcher/simple", f"prefetcher.l2.{kind}"
         yield f"{simple} flows", source.count(f"{found}.streams")
         yield f"{simple} num_prefetches", source.count(f"{found}.degree")
-        crosses = source.flag(f"{found}.crosses_4k")
+        crosses = source.get(f"{found}.crosses_4k", bool)
         yield f"{simple} stop_at_page_boundary", reworded(crosses, lambda yes: "false" if yes else "true")
     for level, name in ((1, "dtlb"), (2, "stlb")):
         entries, ways = source.tlb(level)
@@ -193,14 +190,13 @@ def _three_digits(value: float) -> float:
     return round(value, 3)
 
 
-def sniper(source: Source, sheet: Sheet) -> Iterator[str]:
-    yield from source.heading("#", "Sniper: caches, TLBs and memory, with what was measured")
+def sniper(_source: Source, sheet: Sheet) -> Iterator[str]:
     for name, part in sheet.parts().items():
-        yield from ("", f"[perf_model/{name}]", *part.lines("#", "{key} = {value}"), *part.missing("#"))
+        yield from ("", f"[perf_model/{name}]", *part.lines("#", "{key} = {value}"))
 
 
 FORMATS = (
     Format("champsim", "ChampSim: champsim_config.json", champsim_rows, champsim),
-    Format("gem5", "gem5: Python classes of classic caches and the TLB", gem5_rows, gem5),
-    Format("sniper", "Sniper: [perf_model/...] sections", sniper_rows, sniper),
+    Format("gem5", "gem5: Python classes of classic caches and the TLB", gem5_rows, gem5, "#"),
+    Format("sniper", "Sniper: [perf_model/...] sections", sniper_rows, sniper, "#"),
 )

@@ -186,7 +186,6 @@ def mt4g_rows(source: Source) -> Iterator[Row]:
     bandwidths in GiB/s, of one thread; `amount` is the number of such caches; `clockRate` in kHz, rounded. Statistics
     of MT4G's own are left out. Names: sample_results, and sys-sage's reader mt4g_v1_x.cpp."""
     yield "general.clockRate", derived(lambda hertz: hertz / 1000, "kHz", (source.hertz(),))
-    yield from source.other_levels((1, 2, 3))
     for name in source.places:
         path = f"memory.{'main' if name == 'memory' else name}"
         if name != "memory":
@@ -196,7 +195,7 @@ def mt4g_rows(source: Source) -> Iterator[Row]:
             yield f"{path}.lineSize", source.line(int(name[1:]))
         elif source.facts.memory_bytes:
             yield f"{path}.totalGlobalMem", assumed(source.facts.memory_bytes, "bytes", "as the system shows")
-        yield f"{path}.latency", source.latency(name)
+        yield f"{path}.latency", source.get(f"latency.{name}")
         for rate, kernel in (("readBandwidth", "load"), ("writeBandwidth", "store")):
             known = (source.bandwidth(name, kernel),)
             yield f"{path}.{rate}", derived(lambda number: number / GIBI, "GiB/s", known, "", float)
