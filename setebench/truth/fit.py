@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 from scipy import stats
@@ -53,8 +52,7 @@ class Params:
 
     steps: int = 8  # fields at most: each takes a check of its own
     candidates: int = 3  # of a step that go to the referee
-    looking: float = 0.15  # of all time: a step's probes of the machine
-    trying: float = 0.1  # of all time: a step's changes that are tried on the simulator
+    part: float = 0.12  # of all time: a step's probes of the machine, and again its changes that the simulator tries
     tried: int = 8  # probes on which the twin is wrong that a change is tried on
     factors: tuple[float, ...] = (0.5, 2.0, 0.8, 1.25)  # of a number that no interval bounds
     pool: int = 160  # trials that the referee draws: few fields show in more than one of ten
@@ -70,16 +68,10 @@ class Step:
     machine sided with it."""
 
     path: Path
-    value: Any
-    instead_of: Any
+    text: str
     machine: spec.Machine
     won: int = 0
     trials: int = 0
-
-    def text(self) -> str:
-        """In words."""
-        field = f"{field_name(self.path)} = {self.value} instead of {self.instead_of}"
-        return f"{field}: nearer to the machine on {self.won} of {self.trials} probes" if self.trials else field
 
 
 def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tuple[Twin, list[Step]]:
@@ -87,70 +79,58 @@ def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tu
     are disjoint from those of `verify` with any seed. Raises what opening and running machines raises."""
     seconds = 60 * (request.minutes or 0.0)
     end, steps = time.monotonic() + seconds, list[Step]()
-    minutes = None if request.trials else PARAMS.looking * seconds / 60
+    minutes = None if request.trials else PARAMS.part * seconds / 60
     for number in range(1, PARAMS.steps + 1):
         checked = verify(twin, replace(request, purpose=2 * number - 1, minutes=minutes), progress)
-        likely = likeliest(checked, PARAMS.trying * seconds, progress) if checked.contradicted else []
-        decided = (_decided(checked, step, 2 * number, progress) for step in likely[: PARAMS.candidates])
-        step = next((step for step in decided if step is not None), None)
-        if step is None:
+        likely = likeliest(checked, PARAMS.part * seconds, progress) if checked.contradicted else []
+        for step in likely[: PARAMS.candidates]:
+            progress(f"the machine decides about {step.text}")
+            won, trials = referee(checked, step.machine, 2 * number)
+            if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
+                break
+        else:
             break
-        before = twin.origins.get(step.path)
-        why = step.text() if before is None else f"{step.text()}; before: {said(before)}"
-        fitted = Origin(origin="fitted", why=why[:LONGEST_WHY])
+        why = f"{step.text}: nearer to the machine on {won} of {trials} probes"
+        fitted = Origin(origin="fitted", why=f"{why}; before: {said(twin.origins[step.path])}"[:LONGEST_WHY])
         twin = Twin(step.machine, {**twin.origins, step.path: fitted}, twin.set_aside)
-        steps.append(step)
-        progress(step.text())
+        steps.append(replace(step, won=won, trials=trials))
+        progress(why)
         if time.monotonic() > end:
             break
     return twin, steps
-
-
-def _decided(checked: Verified, step: Step, purpose: int, progress: Progress) -> Step | None:
-    """The change with its score, if the machine sides with it more often than a coin would."""
-    progress(f"the machine decides about {step.text()}")
-    won, trials = referee(checked, step.machine, purpose)
-    sure = trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance
-    return replace(step, won=won, trials=trials) if sure else None
 
 
 # -- candidates -------------------------------------------------------------------------------------------------------
 
 
 def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
-    """Machines that differ from the twin in one field that these families of probes rest on, in their order."""
+    """Machines that differ from the twin in one field that these families of probes rest on, in their order: with the
+    ends of the interval of a measured number, else with multiples of it and the next whole numbers. What no machine may
+    have is left out."""
     numbers = [(path, value) for path, value in fields_of(twin.machine) if type(value) in (int, float)]
     for wanted in dict.fromkeys(name for each in families for name in FIELDS[each]):
         for path, value in numbers:
             if f"{path[0]}.{path[-1]}" != wanted:
                 continue
-            for other in _others(value, twin.origins.get(path)):
-                try:
-                    machine = parse(dump(_replaced(twin.machine, path, other)), "the changed twin")
-                except UsageError:  # no machine has this value
-                    continue
-                yield Step(path, other, value, machine)
+            origin = twin.origins[path]
+            ends = [each for each in (origin.low, origin.high) if origin.origin == "measured" and each != value]
+            ends = [each for each in ends if each is not None]
+            others: list[float] = [*ends] or [value * factor for factor in PARAMS.factors]
+            if isinstance(value, int):
+                others = [*map(round, others), *([] if ends else (value - 1, value + 1))]
+            for other in dict.fromkeys(each for each in others if each != value):
+                with suppress(UsageError, msgspec.ValidationError):
+                    machine = changed(twin.machine, path, other)
+                    yield Step(path, f"{field_name(path)} = {other} instead of {value}", machine)
 
 
-def _others(value: float, origin: Origin | None) -> list[float]:
-    """Other values of a field: the ends of the interval of a measured one, else by factors, and whole numbers by one.
-    What no machine may have is refused later."""
-    found = [origin.low, origin.high] if origin is not None and origin.origin == "measured" else []
-    ends: list[float] = [end for end in found if end is not None and end != value]
-    others = ends or [value * factor for factor in PARAMS.factors]
-    if isinstance(value, int):
-        others = [*map(round, others), *([] if ends else [value - 1, value + 1])]
-    return [each for each in dict.fromkeys(others) if each != value]
-
-
-def _replaced(node: Any, path: Path, value: Any) -> Any:
-    """The node with another value at a path below it."""
-    if not path:
-        return value
-    head, rest = path[0], path[1:]
-    if isinstance(node, msgspec.Struct):
-        return msgspec.structs.replace(node, **{str(head): _replaced(getattr(node, str(head)), rest, value)})
-    return tuple(_replaced(each, rest, value) if index == head else each for index, each in enumerate(node))
+def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine:
+    """The machine with another value of a field. Raises where no machine has it."""
+    data = node = msgspec.json.decode(msgspec.json.encode(machine))
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    return parse(dump(msgspec.convert(data, spec.Machine)), "the changed twin")
 
 
 def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Step]:
@@ -158,22 +138,22 @@ def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Ste
     explain most first, of those that there was time for."""
     bad = checked.staying[: PARAMS.tried]
     end, found = time.monotonic() + seconds, list[tuple[int, Step]]()
+
+    def gap(row: Row, given: Cycles | None) -> float:
+        """How far an answer is from the machine's on the target on which the twin is worst; far without one."""
+        if given is None:
+            return float("inf")
+        own, other = (scaled(row.trial, each, checked.around)[row.worst] for each in (row.answers[0], given))
+        return abs(own - other)
+
     for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad)):
         if time.monotonic() > end:
             break
-        progress(f"trying {change.text()}")
+        progress(f"trying {change.text}")
         given = answered(change.machine, checked, {row.number: row.trial for row in bad})
-        twin = {row.number: row.answers[-1] for row in bad}
-        found.append((sum(_gap(row, given, checked) < _gap(row, twin, checked) / 2 for row in bad), change))
+        nearer = sum(gap(row, given.get(row.number)) < gap(row, row.answers[-1]) / 2 for row in bad)
+        found.append((nearer, change))
     return [change for explained, change in sorted(found, key=lambda each: -each[0]) if explained]
-
-
-def _gap(row: Row, given: dict[int, Cycles], checked: Verified) -> float:
-    """How far an answer is from the machine's on the target on which the twin is worst; far without one."""
-    if row.number not in given:
-        return float("inf")
-    own, other = (scaled(row.trial, each, checked.around)[row.worst] for each in (row.answers[0], given[row.number]))
-    return abs(own - other)
 
 
 # -- the referee ------------------------------------------------------------------------------------------------------

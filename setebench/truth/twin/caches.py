@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim import spec
-from setebench.sim.files.origins import Path
+from setebench.sim.files.origins import Kind, Path
 from setebench.sim.spec.fields import literals, table_fields
 from setebench.truth.twin.readings import Draft, Reading, Readings
 
@@ -24,29 +24,38 @@ QLRU = {2: "H00_M1_R0_U1", 3: "H11_M1_R0_U0"}
 """The variant that stands for an unnamed one of the family: of Ice Lake's second level, and of last levels from Haswell
 to Coffee Lake (Abel and Reineke, ISPASS 2020, and nanoBench's tables on uops.info)."""
 
-CAUSES = ("demand", "prefetch")
+CAUSES = {"demand": "load", "prefetch": "prefetch"}
+"""What has misses in flight, and by which accesses."""
 Shape = tuple[int, int, int]
 """Sets of each slice, ways, and slices."""
 
 
 def caches(readings: Readings, draft: Draft) -> None:
     """All levels."""
-    held = 0
+    held, before = 0, 0.0
     for level in range(1, readings.levels + 1):
-        sets, ways, slices = _shape(readings, draft, level, max(GROWTH * held, 1))
-        held = sets * ways * slices
-        _latency(readings, draft, level)
+        path = at(level)
+        held = _shape(readings, draft, level, max(GROWTH * held, 1))
+        latency = readings.latency(f"l{level}")
+        usual = max(USUAL[level][1], before + 1.0)
+        draft.fill((*path, "latency_cycles"), latency and latency.of(float(latency.value)), usual, "open: a usual one")
+        before = float(draft.fields[(*path, "latency_cycles")])
         _replacement(readings, draft, level)
         if level > 1:
             _inclusion(readings, draft, level)
         index = readings.get(f"cache.l{level}.index")
-        if index is not None and slices == 1:  # slices are chosen by a hash already
-            draft.put((*at(level), "hashed_index"), index, index.value == "hashed")
+        if index is not None and (*path, "slices") not in draft.fields:  # slices are chosen by a hash already
+            draft.put((*path, "hashed_index"), index.of(index.value == "hashed"))
         if level in (1, 2):
             _misses(readings, draft, level)
         else:
-            draft.assume((*at(level), "mshr_entries"), 0, "no scenario measures it: no limit")
-    _queues(draft)
+            draft.assume((*path, "mshr_entries"), 0, "no scenario measures it: no limit")
+    # queues of the core that nobody measured must hold the misses that were seen in flight
+    limits = (draft.fields.get((*at(1), name)) for name in ("mshr_demand_limit", "mshr_entries"))
+    found = next(filter(None, limits), 0)
+    for name in ("load_queue", "reorder_window"):
+        if getattr(spec.Core(), name) < found:
+            draft.assume(("core", name), int(found), "at least the misses of loads that were seen in flight")
 
 
 def at(level: int) -> Path:
@@ -75,118 +84,88 @@ def holding(lines: int, ways: int | None = None) -> Shape:
     return sets, ways or max(-(-lines // sets), 1), 1
 
 
-def _shape(readings: Readings, draft: Draft, level: int, least: int) -> Shape:
-    """Fill sets, ways and slices."""
+def _shape(readings: Readings, draft: Draft, level: int, least: int) -> int:
+    """Fill sets, ways and slices; how many lines they hold."""
     size, ways, index = (readings.get(f"cache.l{level}.{each}") for each in ("size", "ways", "index"))
-    lines = int(size.value if size else USUAL[level][0]) // readings.line
-    remainder = level > 1 and (index is None or index.value != "hashed")
-    sure = size is not None and size.kind == "measured"
+    sized, counted = (each is not None and each.kind == "measured" for each in (size, ways))
     # a bound below what is usual anyway says nothing
-    number = int(ways.value) if ways and (ways.kind == "measured" or ways.value > USUAL_WAYS[0]) else None
-    found = None
-    if sure and ways is not None and ways.kind == "measured":
-        found = exact(lines, int(ways.value), MOST_SLICES if level == SLICED else 1, remainder)
-    if found is not None and size is not None and ways is not None:
-        names, how = (*size.parameters, *ways.parameters), f"size over ways; {size.why}"
-        sets: Reading | None = Reading(found[0], "measured", parameters=names, why=how)
-        if found[2] > 1:
-            draft.put((*at(level), "slices"), sets, found[2])
+    number = int(ways.value) if ways and (counted or ways.value > USUAL_WAYS[0]) else None
+    lines = int(size.value if size else USUAL[level][0]) // readings.line
+    how: tuple[int, bool] = (1, False)
+    if sized and counted:
+        how = (MOST_SLICES if level == SLICED else 1, level > 1 and (index is None or index.value != "hashed"))
     else:
         lines = max(lines, least)
-        usual = (exact(lines, each) for each in USUAL_WAYS) if sure and number is None else ()
-        found = next(filter(None, usual), None) or holding(lines, number)
-        why = "from the size, with the ways beside it"
-        sets = Reading(found[0], "bounded", parameters=size.parameters, why=why) if size else None
-    if not draft.put((*at(level), "sets"), sets):
-        draft.assume((*at(level), "sets"), found[0], "the size is open: a usual one")
-    if not draft.put((*at(level), "ways"), ways, found[1]):
-        draft.assume(
-            (*at(level), "ways"), found[1], "ways are open: as many as make the size of a power of two of sets"
-        )
-    return found
+    tried = (number,) if number else USUAL_WAYS if sized else ()
+    exactly = next(filter(None, (exact(lines, each, *how) for each in tried)), None)
+    sets, own_ways, slices = exactly or holding(max(lines, least), number)
+    found = None
+    if size is not None:
+        kind: Kind = "measured" if sized and counted and exactly else "bounded"
+        names = (*size.parameters, *(ways.parameters if ways and counted else ()))
+        found = Reading(sets, kind, parameters=names, why=f"size over ways; {size.why}")
+    path = at(level)
+    draft.fill((*path, "sets"), found, sets, "the size is open: a usual one")
+    if slices > 1 and found:
+        draft.put((*path, "slices"), found.of(slices))
+    why = "ways are open: as many as make the size of a power of two of sets"
+    draft.fill((*path, "ways"), ways and ways.of(own_ways), own_ways, why)
+    return sets * own_ways * slices
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
 
 
-def _latency(readings: Readings, draft: Draft, level: int) -> None:
-    path = (*at(level), "latency_cycles")
-    found = readings.latency(f"l{level}")
-    if not draft.put(path, found, float(found.value) if found else None):
-        before = float(draft.fields.get((*at(level - 1), "latency_cycles"), 0.0))
-        draft.assume(path, max(USUAL[level][1], before + 1.0), "the latency is open: a usual one")
-
-
 def _replacement(readings: Readings, draft: Draft, level: int) -> None:
-    found = readings.get(f"cache.l{level}.replacement")
+    found, path = readings.get(f"cache.l{level}.replacement"), at(level)
     if found is None:
         return
-    known = found.value in literals(table_fields(spec.Level)["replacement"].type)
-    stands = found if known else found.bounded(f"{found.value}, which fifo stands for")
-    draft.put((*at(level), "replacement"), stands, found.value if known else "fifo")
+    if found.value not in literals(table_fields(spec.Level)["replacement"].type):
+        found = found.bounded(f"{found.value}, which fifo stands for").of("fifo")
+    draft.put((*path, "replacement"), found)
     if found.value == "qlru":
-        variant = QLRU.get(level, QLRU[3])
-        draft.assume((*at(level), "qlru"), variant, "which variant is not reported: a usual one at this level")
+        draft.assume((*path, "qlru"), QLRU.get(level, QLRU[3]), "which variant is not reported: a usual one")
 
 
 def _inclusion(readings: Readings, draft: Draft, level: int) -> None:
-    path = (*at(level), "inclusion")
-    found = readings.get(f"cache.l{level - 1}.inclusive_in_l{level}")
+    inclusive = readings.get(f"cache.l{level - 1}.inclusive_in_l{level}")
     exclusive = readings.get(f"cache.l{level}.exclusive_of_l{level - 1}")
+    found = inclusive and inclusive.of("inclusive" if inclusive.value else "neither")
     if exclusive is not None and exclusive.value:
-        draft.put(path, exclusive, "exclusive")
-    elif found is not None and found.value:
-        draft.put(path, found, "inclusive")
-    elif found is not None:
-        open_one = found if exclusive else found.bounded("not inclusive; exclusive is not excluded")
-        draft.put(path, open_one, "neither")
+        found = exclusive.of("exclusive")
+    elif exclusive is None and found is not None and found.value == "neither":
+        found = found.bounded("not inclusive; exclusive is not excluded")
+    draft.put((*at(level), "inclusion"), found)
 
 
 def _misses(readings: Readings, draft: Draft, level: int) -> None:
     """One queue for all causes, as large as the larger of what loads and prefetches can have in flight, and a limit
-    for the other. A cause that nothing limits (absent) leaves the queue without a limit."""
-    causes = {cause: found for cause in CAUSES if (found := _in_flight(readings, level, cause)) is not None}
+    for the other. A cause that nothing limits (absent) leaves the queue without a limit. Where the core waits for each
+    miss of a cause, this says nothing of the level: its entries are there for hardware prefetches all the same."""
+    path, causes = at(level), dict[str, Reading]()
+    for cause, access in CAUSES.items():
+        found, waits = readings.get(f"mshr.l{level}.{cause}"), readings.get(f"blocking.{access}")
+        if found is not None and not (waits and waits.value == "blocking"):
+            causes[cause] = found
     shared = readings.get(f"mshr.l{level}.shared_by_smt")
-    draft.put((*at(level), "mshr_shared_by_smt"), shared)
-    unlimited = next((each for each in causes.values() if not each.value), None)
-    largest = unlimited or max(causes.values(), key=lambda each: int(each.value), default=None)
+    draft.put((*path, "mshr_shared_by_smt"), shared)
+    unlimited = [each for each in causes.values() if not each.value]
+    largest = max(unlimited or causes.values(), key=lambda each: int(each.value), default=None)
     if largest is None:
         return
     entries = int(largest.value)
+    before = {cause: readings.get(f"mshr.l1.{cause}") for cause in causes}
+    limited = all((first := before[cause]) and first.value == found.value for cause, found in causes.items())
     # where threads together filled it, one alone nearly did
-    filled = level == 1 or not entries or (shared is not None and shared.value is True)
-    if not filled and all(_let_through(readings, cause, found) for cause, found in causes.items()):
-        largest, entries = largest.bounded("the level before lets no more through; twice as many"), GROWTH * entries
+    if level > 1 and entries and limited and not (shared and shared.value is True):
+        largest = largest.bounded("the level before lets no more through; twice as many")
+        entries *= GROWTH
         if "prefetch" in causes:
             why = "as many as the level before has: a hint for the level behind takes its entry"
-            draft.put(("software_prefetch", "lower_hint_takes_l1_entry"), causes["prefetch"].bounded(why), True)
+            draft.put(("software_prefetch", "lower_hint_takes_l1_entry"), causes["prefetch"].bounded(why).of(True))
     elif entries or largest.kind == "measured":
         for cause, found in causes.items():
             if found.value and int(found.value) != entries:
-                draft.put((*at(level), f"mshr_{cause}_limit"), found, int(found.value))
+                draft.put((*path, f"mshr_{cause}_limit"), found.of(int(found.value)))
     if entries or largest.kind == "measured":
-        draft.put((*at(level), "mshr_entries"), largest, entries)
-
-
-def _in_flight(readings: Readings, level: int, cause: str) -> Reading | None:
-    """How many misses of a cause the level holds; None where the core waits for each, which says nothing of the level:
-    its entries are there for hardware prefetches all the same."""
-    blocking = readings.get(f"blocking.{'load' if cause == 'demand' else cause}")
-    waits = blocking is not None and blocking.value == "blocking"
-    return None if waits else readings.get(f"mshr.l{level}.{cause}")
-
-
-def _let_through(readings: Readings, cause: str, found: Reading) -> bool:
-    """Whether a cause has as many misses in flight as the first level has: that one is the limit then."""
-    before = readings.get(f"mshr.l1.{cause}")
-    return before is not None and before.value == found.value
-
-
-def _queues(draft: Draft) -> None:
-    """Queues of the core that nobody measured must hold the misses that were seen in flight."""
-    names = ("mshr_demand_limit", "mshr_entries")
-    found = next((draft.fields[(*at(1), name)] for name in names if draft.fields.get((*at(1), name))), 0)
-    usual = spec.Core()
-    for name, most in (("load_queue", usual.load_queue), ("reorder_window", usual.reorder_window)):
-        if most < found:
-            draft.assume(("core", name), int(found), "at least the misses of loads that were seen in flight")
+        draft.put((*path, "mshr_entries"), largest.of(entries))

@@ -36,15 +36,15 @@ def clock(readings: Readings, draft: Draft) -> None:
     """The counter's pace, what an empty interval takes with each bracket, and all fields that are only copied."""
     for parameter, path in COPIES.items():
         draft.put(path, readings.get(parameter))
-    ratio = readings.get("clock.cycles_per_tick")
-    if ratio is not None:
-        draft.put(("clock", "ticks_per_cycle"), computed(lambda cycles: 1 / cycles, ratio))
-    if readings.fact("ticks_per_second"):
-        draft.assume(("clock", "ticks_per_second"), float(readings.fact("ticks_per_second")), SYSTEM)
+    ratio, rate = readings.get("clock.cycles_per_tick"), readings.fact("ticks_per_second")
+    if rate:
+        draft.assume(("clock", "ticks_per_second"), float(rate), SYSTEM)
+    if ratio is None:
+        return
+    draft.put(("clock", "ticks_per_cycle"), computed(lambda cycles: 1 / cycles, ratio))
     found = {name.rpartition(".")[2]: readings.get(name) for name in readings.names("clock.overhead.")}
     for name in readings.fact("brackets") or found:
-        overhead = found.get(name)
-        if overhead is not None and ratio is not None:
+        if (overhead := found.get(name)) is not None:
             draft.put(("clock", "brackets", name), computed(lambda ticks, cycles: ticks * cycles, overhead, ratio))
 
 
@@ -58,10 +58,9 @@ def cores(readings: Readings, draft: Draft) -> None:
         draft.assume(("core", "access_sizes"), list(readings.fact("access_sizes")), SYSTEM)
     for access in ("load", "store", "prefetch"):
         found = readings.get(f"blocking.{access}")
-        if (
-            draft.put(("core", f"blocking_{access}"), found, found and found.value == "blocking")
-            and (draft.fields["core", f"blocking_{access}"])
-        ):
+        waits = found is not None and found.value == "blocking"
+        draft.put(("core", f"blocking_{access}"), found and found.of(waits))
+        if waits:
             draft.assume(("core", "out_of_order"), False, "an access that holds up independent work")
     for size in (16, 32, 64):
         extra = [
@@ -91,31 +90,27 @@ def tlbs(readings: Readings, draft: Draft) -> None:
             if not entries and not readings.names(f"tlb.l{level}.", f".{pages}"):
                 continue
             path, usual = ("tlb", f"l{level}_{pages}"), getattr(spec.Tlb(), f"l{level}_{pages}")
-            found = readings.get(f"tlb.l{level}.entries.{pages}")
+            found, penalty = (readings.get(f"tlb.l{level}.{what}.{pages}") for what in ("entries", "miss_penalty"))
             wanted = int(found.value) if found else usual.entries
             count, ways = tlb_shape(level, max(wanted, entries) if wanted else 0)
             if found and count != wanted:
-                found = found.bounded(f"{wanted} was found; {count} make a power of two of sets")
-            if not draft.put((*path, "entries"), found, count):
-                draft.assume((*path, "entries"), count, "open: the usual, and no fewer than the first table's")
+                found = found.bounded(f"{wanted} was found; {count} make a power of two of sets").of(count)
+            draft.fill((*path, "entries"), found, count, "open: the usual, and no fewer than the first table's")
             draft.assume((*path, "ways"), ways, "no finding says how many sets there are")
-            penalty = (*path, "miss_penalty_cycles")
-            if not draft.put(penalty, readings.get(f"tlb.l{level}.miss_penalty.{pages}")):
-                more = max(usual.miss_penalty_cycles, cycles)
-                draft.assume(penalty, more, "open: the usual, and no less than the first table's")
+            more, costs = max(usual.miss_penalty_cycles, cycles), (*path, "miss_penalty_cycles")
+            draft.fill(costs, penalty, more, "open: the usual, and no less than the first table's")
             if count:
-                entries, cycles = count, float(draft.fields[penalty])
+                entries, cycles = count, float(draft.fields[costs])
     _splintered(readings, draft)
 
 
 def tlb_shape(level: int, entries: int) -> tuple[int, int]:
     """Entries and ways (0: all) of a table that has so many entries at least: a first one is fully associative, as most
     are; others have usual ways where these make a power of two of sets."""
-    if level > 1 and entries:
-        for ways in TLB_WAYS:
-            sets, rest = divmod(entries, ways)
-            if not rest and sets >= LEAST_SETS and sets & (sets - 1) == 0:
-                return entries, ways
+    for ways in TLB_WAYS if level > 1 and entries else ():
+        sets, rest = divmod(entries, ways)
+        if not rest and sets >= LEAST_SETS and sets.bit_count() == 1:
+            return entries, ways
     if entries <= MOST_TLB_WAYS:
         return entries, 0
     return min((ways << (-(-entries // ways) - 1).bit_length(), ways) for ways in TLB_WAYS)
@@ -146,29 +141,23 @@ def memory(readings: Readings, draft: Draft) -> None:
         draft.assume(("memory", "bytes"), size, SYSTEM)
     if SMALL in sizes:
         draft.assume(("memory", "page_sizes"), [size for size in sizes if size in (SMALL, HUGE)], SYSTEM)
-    if not draft.put(("memory", "latency_cycles"), readings.latency("memory")):
-        last = float(draft.fields[(*at(readings.levels), "latency_cycles")])
-        far = max(spec.Memory().latency_cycles, LEAST_ABOVE_CACHES * last)
-        draft.assume(("memory", "latency_cycles"), far, "the latency is open: a usual one")
+    far = LEAST_ABOVE_CACHES * float(draft.fields[(*at(readings.levels), "latency_cycles")])
+    usual = max(spec.Memory().latency_cycles, far)
+    draft.fill(("memory", "latency_cycles"), readings.latency("memory"), usual, "the latency is open: a usual one")
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
     rate, line = readings.fact("ticks_per_second"), readings.line
     # a bound is what fewer CPUs reached, whose own queues limit them
     if peak is not None and peak.kind == "measured" and peak.value and ratio is not None and rate:
-        interval = computed(
-            lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio, why="line over peak"
-        )
+        interval = computed(lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio)
         draft.put(("memory", "interval_cycles"), interval)
 
 
 def software_prefetches(readings: Readings, draft: Draft) -> None:
     """Where each hint's lines land."""
     usual = spec.SoftwarePrefetch().hints
-    for name in readings.fact("prefetch_hints") or usual:
-        if name not in usual:
-            continue
-        path = ("software_prefetch", "hints", name)
-        if not draft.put((*path, "fills"), readings.get(f"software_prefetch.fills.{name}")):
-            draft.assume((*path, "fills"), usual[name].fills, "where its lines land is open: the usual")
+    for name in (each for each in readings.fact("prefetch_hints") or usual if each in usual):
+        path, found = ("software_prefetch", "hints", name), readings.get(f"software_prefetch.fills.{name}")
+        draft.fill((*path, "fills"), found, usual[name].fills, "where its lines land is open: the usual")
         if usual[name].exclusive:
             draft.assume((*path, "exclusive"), True, "the usual")
 
@@ -180,9 +169,9 @@ def coherence(readings: Readings, draft: Draft) -> None:
     for state in ("modified", "exclusive", "shared"):
         names = readings.names("latency.core_to_core.", f".{state}")
         known = narrowest([found for name in names if (found := readings.get(name)) is not None])
-        if known is not None:  # 0: what all cores share delivers it
-            plain = state == "shared" and known.ends[0] <= float(draft.fields[outer]) <= known.ends[1]
-            draft.put(("coherence", f"{state}_cycles"), known, 0.0 if plain else None)
+        if known and state == "shared" and known.ends[0] <= float(draft.fields[outer]) <= known.ends[1]:
+            known = known.of(0.0)  # what all cores share delivers it
+        draft.put(("coherence", f"{state}_cycles"), known)
     after, hit = readings.get("software_prefetch.store_after.shared"), readings.get("latency.l1")
     if after is not None and hit is not None:
         draft.put(("coherence", "invalidate_cycles"), computed(_above, after, hit))

@@ -88,8 +88,7 @@ def _draft(readings: Readings) -> Draft:
     for name, text in names.items():
         most = int(table_fields(spec.Machine)[name].limits[1] or 0)
         draft.assume((name,), visible(text)[:most], "of the result")
-    if not draft.put(("line_size_bytes",), readings.get("cache.l1.line_size")):
-        draft.assume(("line_size_bytes",), readings.line, core.SYSTEM)
+    draft.fill(("line_size_bytes",), readings.get("cache.l1.line_size"), readings.line, core.SYSTEM)
     for rule in RULES:
         rule(readings, draft)
     return draft

@@ -51,7 +51,7 @@ class _Prefetcher:
     """One that was found: its table in the schema, its name in findings, its place in the machine file."""
 
     def __init__(self, readings: Readings, draft: Draft, table: Table, name: str, index: int) -> None:
-        self.readings, self.draft, self.name, self.index = readings, draft, name, index
+        self.readings, self.draft, self.name, self.path = readings, draft, name, ("prefetchers", index)
         self.table, self.fields = table, table_fields(table)
 
     def found(self, parameter: str) -> Reading | None:
@@ -61,25 +61,25 @@ class _Prefetcher:
             value: Any = reading.value
             if not isinstance(value, list | tuple) or not all(isinstance(each, kind) for each in value):
                 raise UsageError(f"{self.name}.{parameter} is to be a list of {kind.__name__}, and is {value!r:.40}")
-        return reading
+        return reading if reading is not None and reading.value != [] else None
 
-    def put(self, field: str, reading: Reading | None, value: Any = None) -> None:
-        if field in self.fields or field == "kind":
-            self.draft.put(("prefetchers", self.index, field), reading, value)
+    def put(self, field: str, reading: Reading | None) -> None:
+        if field in self.fields:
+            self.draft.put((*self.path, field), reading)
 
     def assume(self, field: str, value: Any, why: str) -> None:
         """Fill a field of which nothing was found."""
         if field in self.fields and self.get(field) is None:
-            self.draft.assume(("prefetchers", self.index, field), value, why)
+            self.draft.assume((*self.path, field), value, why)
 
     def get(self, field: str) -> Any:
-        return self.draft.fields.get(("prefetchers", self.index, field))
+        return self.draft.fields.get((*self.path, field))
 
     def fill(self, present: Reading) -> None:
         """All fields that findings say something of, and those that go with them."""
         level = int(self.name.removeprefix(START)[1])
-        self.put("level", present, level)
-        self.put("kind", present, kind_of(self.table))
+        self.put("level", present.of(level))
+        self.draft.put((*self.path, "kind"), present.of(kind_of(self.table)))
         renamed = RENAMED.get(self.table, {})
         for name in self.readings.names(f"{self.name}."):
             parameter = name.removeprefix(f"{self.name}.")
@@ -90,31 +90,27 @@ class _Prefetcher:
             self.assume("indexed_by", "page", "open: addresses of instructions end at level 1")
         found, first = self.found("trained_by"), self.found("trained_by_l1_prefetcher")
         by_first = ["l1_prefetcher"] if self.get(BY_FIRST) is not None or (first and first.value) else []
-        if found is not None and found.value:
-            self.put("trained_by", found, [*found.value, *by_first])
+        self.put("trained_by", found and found.of([*found.value, *by_first]))
         self.assume("trained_by", ["load", *by_first], "open: loads")
-        self._by_rule()
+        bits, edges = self.found("ip_bits"), self.found("trigger_at_page_edge")
+        self.put("ip_bits", bits and bits.of(max(bits.value) + 1))
+        same = edges is not None and all(edge == self.get("trigger") for edge in edges.value)
+        self.put("trigger_at_page_edge", edges and edges.of([] if same else list(edges.value)))
+        self._led()
         self._consistent()
 
-    def _by_rule(self) -> None:
-        """Bits of instructions' addresses, triggers at a page's edge, and what the lead of a run shows: first batches
-        of a stream that are smaller than later ones (an access takes a line from the lead, and its batch adds to it),
-        and next lines that come after misses only."""
-        bits, edges, led = self.found("ip_bits"), self.found("trigger_at_page_edge"), self.found("lead")
-        degree = self.get("degree")
-        if bits is not None and bits.value:
-            self.put("ip_bits", bits, max(map(int, bits.value)) + 1)
-        if edges is not None:
-            same = all(edge == self.get("trigger") for edge in edges.value)
-            self.put("trigger_at_page_edge", edges, [] if same else list(edges.value))
-        if led is None or not led.value or not degree:
+    def _led(self) -> None:
+        """What the lead of a run shows: first batches of a stream that are smaller than later ones (an access takes a
+        line from the lead, and its batch adds to it), and next lines that come after misses only."""
+        led, degree = self.found("lead"), self.get("degree")
+        if led is None or not degree:
             return
         if self.table is spec.NextLine and led.value[0] > 0:
-            self.put("only_misses", led, led.value[1] < led.value[0])
+            self.put("only_misses", led.of(led.value[1] < led.value[0]))
         leads = itertools.pairwise([0, *led.value])
         batches = [lines - max(before - 1, 0) for before, lines in leads if lines or before]
         if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
-            self.put("ramp", led, batches[: batches.index(degree)])
+            self.put("ramp", led.of(batches[: batches.index(degree)]))
 
     def _consistent(self) -> None:
         """Fields that were left open must go with those that were found."""
@@ -124,7 +120,7 @@ class _Prefetcher:
             self.assume("max_distance", values["degree"], "open; goes with degree")
             self.assume("degree", values["max_distance"], "open; goes with max_distance")
         if values["crosses_4k"] and not values["crosses_4k_in_2m"]:
-            self.draft.fields.pop(("prefetchers", self.index, "crosses_4k_in_2m"), None)
+            self.draft.fields.pop((*self.path, "crosses_4k_in_2m"), None)
             self.assume("crosses_4k_in_2m", True, "what crosses in small pages crosses in large ones")
         if values.get("streams_per_page") == 2:
             self.assume("directions", "both", "open; two streams in a page go both ways")

@@ -38,6 +38,10 @@ class Reading:
         """The interval, closed by the value where an end is open."""
         return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
 
+    def of(self, value: Any) -> Reading:
+        """The same of what a field wants instead of the finding's value."""
+        return replace(self, value=value)
+
     def bounded(self, why: str) -> Reading:
         """The same, but no surer than a bound."""
         return replace(self, kind="bounded", why=f"{why}; {self.why}" if self.why else why)
@@ -127,19 +131,19 @@ class Draft:
     fields: dict[Path, Any] = field(default_factory=dict)
     origins: dict[Path, Origin] = field(default_factory=dict)
 
-    def put(self, path: Path, reading: Reading | None, value: Any = None) -> bool:
-        """Fill a field from a reading (with another `value` than the reading's where the field wants it so). False,
-        and nothing done, without a reading."""
-        if reading is None:
-            return False
-        self.fields[path] = reading.value if value is None else value
-        self.origins[path] = reading.origin
-        return True
+    def put(self, path: Path, reading: Reading | None) -> None:
+        """Fill a field from a reading, if there is one."""
+        if reading is not None:
+            self.fields[path], self.origins[path] = reading.value, reading.origin
 
     def assume(self, path: Path, value: Any, why: str) -> None:
         """Fill a field that nobody measured."""
-        self.fields[path] = value
-        self.origins[path] = Origin(origin="assumed", why=why)
+        self.fields[path], self.origins[path] = value, Origin(origin="assumed", why=why)
+
+    def fill(self, path: Path, reading: Reading | None, usual: Any, why: str) -> None:
+        """Fill a field from a reading, or without one with what is assumed for this reason."""
+        self.assume(path, usual, why)
+        self.put(path, reading)
 
     @property
     def data(self) -> dict[str, Any]:
