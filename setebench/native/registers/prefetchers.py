@@ -2,17 +2,14 @@
 happens.
 
 Everything lies below a root directory, as in `host`, so that plain files stand in for the devices. A second process
-(`register_guard`) holds the old values before anything is written, and puts them back when this one lets go or dies.
+holds the old values before anything is written, and puts them back when this one lets go or dies.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import select
-import subprocess
-import sys
+import signal
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,15 +18,12 @@ from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
 from setebench.machine import PrefetcherSwitch
 from setebench.native import _engine
-from setebench.native.registers import register_guard
 from setebench.native.registers.prefetch_registers import Layout, layout_of
-from setebench.native.registers.register_guard import READY, write_register
 
 AMD_LEAF, AMD_BIT = 0x8000_0021, 13
 """CPUID leaf and bit of EAX by which a processor says that it has the prefetch-control register."""
-
-GUARD_SECONDS = 10.0
-"""Starting a Python takes a fraction of a second; a machine that can't do it in this time shall not be changed."""
+LET_PASS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""Signals that end this process, and not the one that puts registers back."""
 
 
 class NativeSwitches:
@@ -59,16 +53,15 @@ class NativeSwitches:
             registers = self._opened(files, cpus)
             for register in registers:
                 register.lock()
-            before = [register.read() for register in registers]
-            guard = _guarded(registers, before)
+            before = [(register, register.read()) for register in registers]
             try:
-                for register, value in zip(registers, before, strict=True):
-                    bits = (1 << bit.bit for bit in self._layout(register.cpu).bits if bit.name in names)
-                    register.switch(value | sum(bits))
-                yield
+                with _guarded(before):
+                    for register, value in before:
+                        bits = (1 << bit.bit for bit in self._layout(register.cpu).bits if bit.name in names)
+                        register.switch(value | sum(bits))
+                    yield
             finally:
-                guard.communicate()  # its input ends, so it puts everything back
-                lost = [each for each in zip(registers, before, strict=True) if not each[0].put_back(each[1])]
+                lost = [(register, value) for register, value in before if not register.put_back(value)]
                 if lost:  # no mere lack: the machine is not as it was
                     by_hand = "; ".join(f"wrmsr -p {one.cpu} {one.number:#x} {value:#x}" for one, value in lost)
                     raise SetebenchError(f"prefetchers could not be switched back; as root: {by_hand}")
@@ -89,8 +82,6 @@ class NativeSwitches:
                 raise _refused(f"{path}: {_why(error)}") from error
             files.callback(os.close, device)
             registers.append(_Register(cpu, device, number))
-        if not registers:
-            raise _refused("no CPU was named whose prefetchers to switch off")
         return registers
 
     def _layout(self, cpu: int) -> Layout:
@@ -129,64 +120,65 @@ class _Register:
             raise _refused(f"the device of CPU {self.cpu} can't be locked: {error.strerror}") from error
 
     def read(self) -> int:
+        """Its value, 64 bits."""
         try:
-            raw = os.pread(self.device, 8, self.number)
+            return int.from_bytes(os.pread(self.device, 8, self.number), "little")
         except OSError as error:
             raise _refused(f"{self} can't be read: {_why(error)}") from error
-        if len(raw) != 8:
-            raise _refused(f"{self} can't be read")
-        return int.from_bytes(raw, "little")
+
+    def write(self, value: int) -> None:
+        """Write all of it, as the kernel's device takes it."""
+        os.pwrite(self.device, value.to_bytes(8, "little"), self.number)
 
     def put_back(self, value: int) -> bool:
         """Whether it holds the value again, if need be because it is written once more."""
         with suppress(OSError, UnsupportedError):
             if self.read() != value:  # the guard was gone before
-                write_register(self.device, self.number, value)
+                self.write(value)
             return self.read() == value
         return False
 
     def switch(self, value: int) -> None:
+        """Write and read back."""
         try:
-            write_register(self.device, self.number, value)
+            self.write(value)
         except OSError as error:
             raise _refused(
-                f"{self} can't be written ({error.strerror or error}): a hypervisor may refuse it, or the kernel's msr "
-                "module, which must allow writes (allow_writes=on)"
+                f"{self} can't be written ({error.strerror}): a hypervisor may refuse it, or the kernel's msr module, "
+                "which must allow writes (allow_writes=on)"
             ) from error
-        found = self.read()
-        if found != value:
+        if (found := self.read()) != value:
             raise _refused(
-                f"{self} reads {found:#x} after {value:#x} was written: a hypervisor takes writes without doing them; "
-                "nothing was switched"
+                f"{self} reads {found:#x} after {value:#x} was written: a hypervisor takes writes without doing them"
             )
 
 
-def _guarded(registers: list[_Register], before: list[int]) -> subprocess.Popen[str]:
-    """The guard process, ready to put these values back. It is started before anything is written."""
-    devices = [register.device for register in registers]
-    task = {"files": dict(zip(devices, before, strict=True)), "register": registers[0].number}
+@contextmanager
+def _guarded(before: list[tuple[_Register, int]]) -> Iterator[None]:
+    """A second process writes these values at the context's end, or when this process is gone and its pipe with it."""
+    waits, lets_go = os.pipe()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, LET_PASS)
     try:
-        guard = subprocess.Popen(
-            [sys.executable or "python3", "-I", "-S", str(Path(register_guard.__file__).resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            pass_fds=tuple(devices),
-            start_new_session=True,  # so that what ends this process's group leaves it alive
-        )
+        guard = os.fork()
     except OSError as error:
-        raise _refused(f"no process can be started that would switch them back: {error}") from error
-    assert guard.stdin is not None and guard.stdout is not None
-    with suppress(BrokenPipeError):
-        guard.stdin.write(json.dumps(task) + "\n")
-        guard.stdin.flush()
-    answered = select.select([guard.stdout], [], [], GUARD_SECONDS)[0]
-    if not answered or guard.stdout.readline().strip() != READY:
-        guard.kill()
-        guard.communicate()
-        raise _refused("the process that would switch them back did not start")
-    return guard
+        raise _refused(f"no process can be started that would switch them back: {error.strerror}") from error
+    if guard == 0:  # with the files, their locks and the blocked signals of this process
+        try:
+            os.setsid()  # so that what ends this process's group leaves it alive
+            os.close(lets_go)
+            os.read(waits, 1)
+            for register, value in before:
+                with suppress(OSError):  # the others are still put back; the other process reads all of them
+                    register.write(value)
+        finally:
+            os._exit(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.close(waits)
+    try:
+        yield
+    finally:
+        os.close(lets_go)
+        os.waitpid(guard, 0)
 
 
 def _refused(why: str) -> UnsupportedError:
