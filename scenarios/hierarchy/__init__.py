@@ -23,7 +23,7 @@ from setebench.scenario import Context, Option, Scenario
 
 from . import eviction_sets
 from .cores import Reads, chase_together, read_lines, sibling_finding, siblings, thread_starts, transfer_findings
-from .eviction_sets import EvictionRound, measure_eviction, second_cache_findings, second_cache_shape
+from .eviction_sets import EvictionRound, measure_eviction, second_cache_findings
 from .faults import PAGES, FaultRound, fault_finding, first_touches
 from .first_cache import StrideRound, first_cache_findings, first_cache_shape, measure_strides
 from .line_size import line_findings
@@ -120,7 +120,10 @@ def _cache_findings(context: Context, levels: Levels, found: _Rounds) -> Iterato
     line = context.line_size
     context.evidence["strides"], context.evidence["evictions"] = map(to_builtins, (found.strides, found.evictions))
     yield from first_cache_findings(found.strides)
-    first, second = first_cache_shape(found.strides), second_cache_shape(found.evictions, line)
+    first, second = (
+        first_cache_shape(found.strides),
+        eviction_sets.second_cache_shape(found.evictions, line, levels.ends_bytes.get("l2", 0.0)),
+    )
     yield replacement_finding(context, 1, [each for each in found.first if first and each.ways == first.ways])
     if len(levels.caches) > 1:
         yield from second_cache_findings(found.evictions, levels, line)

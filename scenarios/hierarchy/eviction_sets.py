@@ -44,6 +44,8 @@ class Params:
     count_error: float = 0.03  # relative, of shares beside chance: tests that went wrong
     neighbours: int = 4  # lines: what lies closer to another one is brought by prefetchers
     odd_sets: float = 0.05  # how common 3 and 5 times a power of two sets are beside a power of two
+    doubt: float = 0.05  # rounds that say so of a bit, and otherwise, before any did: a few agreeing ones are believed
+    curve_error: float = 0.25  # of the logarithm of where a level's curve ends: conflicts and co-runners move it
     most_sets_log2: int = 18  # largest number of sets, a power of two
     unclear: tuple[float, float] = (0.3, 0.6)  # shares of rounds that find a bit mixed between which the index is open
     agree: int = 2  # rounds that have to find the same ways; fewer give a bound
@@ -136,38 +138,45 @@ class SecondShape(msgspec.Struct, frozen=True, kw_only=True):
     sets: dict[int, float]
 
 
-def second_cache_shape(rounds: Sequence[EvictionRound], line: int, params: Params = PARAMS) -> SecondShape | None:
-    """The commonest ways, and the sets by the counts of the rounds that found these; None where none found a set."""
+def second_cache_shape(
+    rounds: Sequence[EvictionRound], line: int, end_bytes: float, params: Params = PARAMS
+) -> SecondShape | None:
+    """The commonest ways, and the sets by the counts of the rounds that found these and by where the level's curve ends
+    (0 of one that was not outgrown); None where none found a set."""
     if not (found := [each.ways for each in rounds if each.ways]):
         return None
     ways = commonest(found)
-    agreed = found.count(ways)
-    own = [(each, each.hashed) for each in rounds if each.ways == ways and each.hashed is not None]
-    lines_per_page = TLB_PAGE_BYTES // line
-    masks = 1 << np.arange(lines_per_page.bit_length() - 1)
-    votes = np.array([(hashed & masks) > 0 for _, hashed in own]).reshape(-1, len(masks)).sum(axis=0) / max(len(own), 1)
-    if not own or ((votes > params.unclear[0]) & (votes < params.unclear[1])).any():
-        return SecondShape(ways=ways, agreed=agreed, hashed=None, sets={})
-    hashed = int((votes > params.unclear[0]).sum())
+    own = [each for each in rounds if each.ways == ways]
+    masks = 1 << np.arange((TLB_PAGE_BYTES // line).bit_length() - 1)
+    seen = np.array([(each.hashed & masks) > 0 for each in own if each.hashed is not None]).reshape(-1, len(masks))
+    votes = seen.mean(axis=0) if len(seen) else np.full(len(masks), 0.5)
+    unclear = ((votes > params.unclear[0]) & (votes < params.unclear[1])).any()
+    # how many bits are mixed, each with the chance that rounds give it: a test may go wrong in one of them
+    mixed = np.ones(1)
+    for chance in (seen.sum(axis=0) + params.doubt) / (len(seen) + 2 * params.doubt):
+        mixed = np.convolve(mixed, [1 - chance, chance])
     # the victim's set itself was drawn from the pages, too
-    shares = [(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each, _ in own]
-    open_sets = (lines_per_page >> hashed) / np.mean(shares)
-    error = np.hypot(max(sum(each.congruent for each, _ in own), 1) ** -0.5, params.count_error)
-    weights = {}
+    share = float(np.mean([(ways + each.pages * each.congruent / each.tested) / (ways + each.pages) for each in own]))
+    error = float(np.hypot(max(sum(each.congruent for each in own), 1) ** -0.5, params.count_error))
+    weights = dict[int, float]()
     for odd in (1, 3, 5):
         for power in range(params.most_sets_log2 + 1):
-            off = np.log(open_sets / (odd << power)) / error
-            weights[odd << power] = (1.0 if odd == 1 else params.odd_sets) * float(np.exp(-(off**2) / 2))
+            sets = odd << power
+            off = np.log((TLB_PAGE_BYTES // line) / share / 2.0 ** np.arange(len(mixed)) / sets) / error
+            curve = np.log(end_bytes / (sets * ways * line)) / params.curve_error if end_bytes else 0.0
+            weight = float((mixed * np.exp(-(off**2) / 2)).sum() * np.exp(-(curve**2) / 2))
+            weights[sets] = weight * (1.0 if odd == 1 else params.odd_sets)
     total = sum(weights.values())
-    sets = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
-    return SecondShape(ways=ways, agreed=agreed, hashed=hashed, sets=sets)
+    likely = {each: weight / total for each, weight in weights.items() if weight > 1e-4 * total} if total else {}
+    hashed = None if unclear or not len(seen) else int((votes > params.unclear[0]).sum())
+    return SecondShape(ways=ways, agreed=found.count(ways), hashed=hashed, sets=likely)
 
 
 def second_cache_findings(
     rounds: Sequence[EvictionRound], levels: Levels, line: int, params: Params = PARAMS
 ) -> Iterator[Finding]:
     """Size, ways and index."""
-    shape = second_cache_shape(rounds, line, params)
+    shape = second_cache_shape(rounds, line, levels.ends_bytes.get("l2", 0.0), params)
     if shape is None or shape.agreed < min(params.agree, len(rounds)) or not shape.sets:
         yield size_by_curve("l2", levels, params)
     else:

@@ -39,7 +39,6 @@ class NearParams:
     passes: tuple[int, int] = (6, 4)  # times, and passes at each: some are quiet
     apart_seconds: float = 0.08  # from one time to the next: a co-runner's slices are as long
     settle: int = 3  # rounds of the whole set before
-    agree: float = 0.03  # part by which the sweep's interval may be missed
     bias_cycles: float = 3.0  # of a bracket over a sample's loads
 
 
@@ -89,8 +88,7 @@ def _with(levels: Levels, name: str, cycles: list[float]) -> Levels:
     """The levels with another latency of one of them, unless the sweep contradicts it or is sharper."""
     params, sweep = NearParams(), levels.latency[name]
     found = low_of_samples(cycles, params.bias_cycles / params.steps)
-    within = (1 - params.agree) * sweep.low <= found.value <= (1 + params.agree) * sweep.high
-    if not within or found.high - found.low >= sweep.high - sweep.low:
+    if not sweep.low <= found.value <= sweep.high or found.high - found.low >= sweep.high - sweep.low:
         return levels
     nanoseconds = found.scaled(levels.ns[name].value / sweep.value)
     return replace(

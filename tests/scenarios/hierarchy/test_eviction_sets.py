@@ -37,16 +37,18 @@ BUSY = spec.Noise(interrupt_interval_cycles=3e5)
 PREFETCHERS = (spec.LinePair(level=2), spec.NextLine(level=1))
 
 
-def findings(rounds: list[EvictionRound]) -> dict[str, Finding]:
-    return {each.parameter.removeprefix("cache.l2."): each for each in second_cache_findings(rounds, LEVELS, 64)}
+def findings(rounds: list[EvictionRound], end: float = 1e6) -> dict[str, Finding]:
+    """What follows where the curve of the second level ends at so many bytes, 0 where it was not outgrown."""
+    levels = replace(LEVELS, capacity={"l2": Interval(end, end, end)} if end else {})
+    return {each.parameter.removeprefix("cache.l2."): each for each in second_cache_findings(rounds, levels, 64)}
 
 
-def measured(rounds: int, **changes: Any) -> dict[str, Finding]:
+def measured(rounds: int, end: float, **changes: Any) -> dict[str, Finding]:
     cycles = {name: each for name, each in LEVELS.cycles.items() if changes.get(name, True) is not None}
     calibration = Calibration(levels=replace(LEVELS, cycles=cycles), line_bytes=64)
     context = Context(machine=quiet(**changes), calibration=calibration)
     pool = Pool(context, 8192)
-    found = findings([measure_eviction(context, pool)[0] for _ in range(rounds)])
+    found = findings([measure_eviction(context, pool)[0] for _ in range(rounds)], end)
     pool.close()
     return found
 
@@ -63,7 +65,9 @@ def measured(rounds: int, **changes: Any) -> dict[str, Finding]:
 )
 def test_ways_and_size(sets: int, ways: int, changes: dict[str, Any]) -> None:
     """Of two rounds, which may find one set only: the ways, and a size that is true or a bound."""
-    found = measured(2, **{**changes, "l2": {**changes.get("l2", {}), "sets": sets, "ways": ways}})
+    found = measured(
+        2, 1.1 * sets * ways * 64, **{**changes, "l2": {**changes.get("l2", {}), "sets": sets, "ways": ways}}
+    )
     assert found["ways"].value == ways
     size = found["size"]
     assert size.outcome is Outcome.AT_LEAST or size.value == sets * ways * 64
@@ -71,14 +75,14 @@ def test_ways_and_size(sets: int, ways: int, changes: dict[str, Any]) -> None:
 
 
 def test_a_hash_is_reported_as_one_or_nothing_is() -> None:
-    found = measured(2, l2={"sets": 256, "ways": 4, "hashed_index": True})
+    found = measured(2, 7e4, l2={"sets": 256, "ways": 4, "hashed_index": True})
     assert found["ways"].value in (4, None)
     assert found["index"].value in ("hashed", None)
-    assert (found["size"].value is not None and found["size"].value <= 256 * 4 * 64) or found["size"].value == 5e5
+    assert (found["size"].value is not None and found["size"].value <= 256 * 4 * 64) or found["size"].value == 3.5e4
 
 
 def test_a_pool_that_does_not_fill_a_set_shows_nothing_but_the_curve() -> None:
-    found = measured(1, l2={"sets": 131072, "ways": 16}, l3=None)
+    found = measured(1, 1e6, l2={"sets": 131072, "ways": 16}, l3=None)
     assert found["ways"].outcome is Outcome.UNRESOLVED
     assert (found["size"].outcome, found["size"].value) == (Outcome.AT_LEAST, 500_000)
     assert found["index"].outcome is Outcome.UNRESOLVED
@@ -90,18 +94,21 @@ def counted(ways: int, congruent: int, tested: int = 8171, hashed: int = 0) -> E
 
 def test_pages_that_are_congruent_give_the_sets() -> None:
     """Counts of a guest whose second cache has 2 MiB in 16 ways; 240 of 8,171 and the set itself are one in 32."""
-    found = findings([counted(16, each) for each in (239, 228, 230, 238, 228, 231)])
+    found = findings([counted(16, each) for each in (239, 228, 230, 238, 228, 231)], 1.7e6)
     assert (found["size"].value, found["size"].outcome) == (2 << 20, Outcome.MEASURED)
-    few = findings([counted(16, 18, 607)])
+    few = findings([counted(16, 18, 607)], 0.0)
     assert few["size"].outcome is Outcome.AT_LEAST and few["size"].value <= 2 << 20
 
 
 def test_bits_of_the_offset_that_a_hash_mixes_leave_more_sets_open() -> None:
     """Counts of a Zen 4 guest, whose second cache has 1 MiB in 8 ways and mixes three of six bits; one round errs."""
     rounds = [counted(8, each, hashed=0b111000) for each in (24, 19, 22, 26, 26)]
-    found = findings([*rounds, counted(8, 24, hashed=0b110000)])
+    found = findings([*rounds, counted(8, 24, hashed=0b110000)], 0.0)
     assert (found["size"].value, found["index"].value) == (1 << 20, "hashed")
-    assert findings([*rounds[:2], *([counted(8, 24)] * 2)])["size"].outcome is Outcome.AT_LEAST
+    unlike = [*rounds[:2], *([counted(8, 24)] * 2)]
+    assert findings(unlike, 0.0)["size"].outcome is Outcome.AT_LEAST
+    found = findings(unlike, 1.1e6)  # an eighth or eight times as much would not end there
+    assert (found["size"].value, found["index"].value) == (1 << 20, None)
 
 
 def test_ways_are_what_most_rounds_found_and_of_ties_the_larger() -> None:
