@@ -88,21 +88,6 @@ def without_recordings(evidence: Mapping[str, Any]) -> dict[str, Any]:
 # -- the methods of machines ------------------------------------------------------------------------------------------
 
 
-class Answering:
-    """A machine of which every answer passes through `answer`; `inner` is the machine behind it, None in a replay."""
-
-    facts: Facts
-    inner: Any = None
-    holds_numbers = True
-
-    def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
-        """What the machine answers, or answered: something of a kind, to a method with these arguments."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """The machine belongs to whoever opened it."""
-
-
 @cache
 def _kinds(protocol: Any) -> dict[str, Any]:
     """The methods that a protocol has, with what they return."""
@@ -111,18 +96,19 @@ def _kinds(protocol: Any) -> dict[str, Any]:
 
 
 def _method(name: str, kind: Any) -> Callable[..., Any]:
-    """A method that calls the machine, or takes the answer from the journal."""
+    """A method of which every answer passes through the machine's `answer`: with what kind of thing is answered, what
+    identifies the arguments, and how the machine behind it, `inner`, is called."""
 
-    def target(self: Answering) -> Callable[..., Any]:
+    def target(self: Any) -> Callable[..., Any]:
         found: Callable[..., Any] = getattr(numbers_of(self.inner) if name in _NUMBERS else self.inner, name)
         return found
 
-    def method(self: Answering, *given: Any, **named: Any) -> Any:
+    def method(self: Any, *given: Any, **named: Any) -> Any:
         asked = [_plain(each) for each in (*given, *([dict(sorted(named.items()))] if named else []))]
         return self.answer(name, kind, asked, lambda: target(self)(*given, **named))
 
     @contextmanager
-    def context(self: Answering, *given: Any) -> Iterator[Any]:
+    def context(self: Any, *given: Any) -> Iterator[Any]:
         with ExitStack() as stack:
             asked, opened = [_plain(each) for each in given], []
             self.answer(name, bool | None, asked, lambda: opened.append(stack.enter_context(target(self)(*given))))
@@ -148,11 +134,11 @@ def _plain(argument: Any) -> Any:
     return sorted(argument) if isinstance(argument, (set, frozenset)) else argument
 
 
-def _with(kind: type[Answering], capabilities: Collection[str]) -> Any:
+def _with(kind: type, capabilities: Collection[str]) -> Any:
     """The class with the methods of these capabilities."""
     protocols = [Machine, *(each for each in CAPABILITIES if each.__name__ in capabilities)]
     methods = {name: _method(name, each) for protocol in protocols for name, each in _kinds(protocol).items()}
-    return type(kind.__name__, (kind,), methods)
+    return type(kind.__name__, (kind,), {**methods, "holds_numbers": True, "close": lambda _self: None})
 
 
 def recorder_of(machine: Machine) -> Any:
@@ -170,7 +156,7 @@ def replay_of(recording: Recording) -> Any:
 # -- noting, and answering again --------------------------------------------------------------------------------------
 
 
-class Recorder(Answering):
+class Recorder:
     """A machine that notes what another one answers. It copies ticks between runs, never while one goes on."""
 
     def __init__(self, machine: Machine, capabilities: tuple[str, ...]) -> None:
@@ -215,7 +201,7 @@ class Recorder(Answering):
         )
 
 
-class Replay(Answering):
+class Replay:
     """A machine that answers as a recording says, as long as the calls are the same."""
 
     def __init__(self, recording: Recording) -> None:
@@ -225,7 +211,7 @@ class Replay(Answering):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _damaged(str(error)) from error
         ticks = _unpacked(recording.ticks, 8 * MOST_TICKS)
-        self.facts, self._journal, self._at = recording.facts, iter(journal), 0
+        self.inner, self.facts, self._journal, self._at = None, recording.facts, iter(journal), 0
         self._ticks = np.frombuffer(ticks[: len(ticks) // 8 * 8], dtype="<i8").astype(np.int64, copy=False)
 
     def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,9 @@ def _named(results: tuple[str, ...]) -> dict[str, Document]:
     """The documents by what they are called: the file's name, with a number where two have the same."""
     found: dict[str, Document] = {}
     for result in results:
-        name = base = Path(result).name
-        number = 2
-        while name in found:
-            name, number = f"{base} ({number})", number + 1
-        found[name] = beside.load(result)
+        base = Path(result).name
+        names = chain([base], (f"{base} ({number})" for number in count(2)))
+        found[next(name for name in names if name not in found)] = beside.load(result)
     return found
 
 

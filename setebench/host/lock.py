@@ -7,7 +7,6 @@ import fcntl
 import os
 import sys
 import threading
-from contextlib import ExitStack
 
 from setebench.errors import SetebenchError
 
@@ -46,11 +45,8 @@ def release() -> None:
 
 def _locked(place: str) -> int:
     try:
-        with ExitStack() as failing:
-            descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-            failing.callback(os.close, descriptor)
-            _lock(descriptor)
-            failing.pop_all()
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        _lock(descriptor)
         return descriptor
     except OSError as error:
         _say(f"other measurements can't be kept away ({place}: {error.strerror}); one of them would disturb this one")
