@@ -27,7 +27,6 @@ from setebench.host.doctor.reports import (
     Check,
     ClockReport,
     CounterReport,
-    Measured,
     PageReport,
 )
 from setebench.host.environment import Environment, read_environment
@@ -111,7 +110,7 @@ def examine(cpu: int | None, progress: Callable[[str], None]) -> Examination:
     finally:
         lock.release()
     known = {name: each for name, each in reports.items() if not isinstance(each, str)}
-    found = checks(environment, Measured(cpu=cpu, **reports))
+    found = checks(environment, cpu, **reports)
     return Examination(checks=found, environment=environment, **known)
 
 

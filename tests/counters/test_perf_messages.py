@@ -10,7 +10,7 @@ import pytest
 from trees import write_tree
 
 from setebench.host.doctor import checks
-from setebench.host.doctor.reports import Check, CounterReport, Measured
+from setebench.host.doctor.reports import Check, CounterReport
 from setebench.host.environment import Environment, Hypervisor, read_environment
 from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
@@ -97,7 +97,7 @@ NAMES = ["PMU", "counting rights", "free counters", "NMI watchdog"]
 
 
 def found(environment: Environment, counters: CounterReport | str = RECORDED) -> dict[str, Check]:
-    every = {check.name: check for check in checks(environment, Measured(counters=counters))}
+    every = {check.name: check for check in checks(environment, counters=counters)}
     return {name: every[name] for name in NAMES}
 
 

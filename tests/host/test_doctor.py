@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from setebench.cli.doctor import doctor, print_checks
 from setebench.errors import UsageError
 from setebench.host.doctor import checks
-from setebench.host.doctor.reports import BracketReport, Check, ClockReport, Measured, PageReport, Status
+from setebench.host.doctor.reports import BracketReport, Check, ClockReport, PageReport, Status
 from setebench.host.environment import read_environment
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
@@ -42,7 +42,7 @@ def of_machine(
 ) -> dict[str, Check]:
     measured = {"clock": clock, "pages": pages}
     known = {name: each for name, each in measured.items() if each is not None}
-    return by_name(checks(read_environment(MACHINES / name), Measured(cpu=cpu, **known)))
+    return by_name(checks(read_environment(MACHINES / name), cpu, **known))
 
 
 def statuses(found: dict[str, Check], *names: str) -> list[str]:

@@ -73,14 +73,7 @@ class CounterReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of the machine, or why it wasn't; and the CPU to measure on, None where any of the allowed ones
-    may be."""
-
-    clock: ClockReport | str = "nothing was measured"
-    pages: PageReport | str = "nothing was measured"
-    counters: CounterReport | str = "nothing was measured"
-    cpu: int | None = None
+NOTHING = "nothing was measured"
 
 
 def row(name: str, found: str | None, status: Status | bool, meaning: str, advice: str = "") -> Check:
