@@ -117,6 +117,5 @@ SCENARIO = Scenario(
         Option(name="role", help="Only this role (may be repeated).", multiple=True, choices=tuple(sorted(ROLES))),
     ),
     order=92,
-    seconds=60.0,
     on_request=True,
 )

@@ -106,6 +106,5 @@ SCENARIO = Scenario(
         Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
     ),
     order=90,
-    seconds=5.0,
     needs=("clock", "levels"),
 )

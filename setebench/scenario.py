@@ -105,9 +105,8 @@ class Scenario:
     `plot` draws a document's evidence into a matplotlib figure.
 
     `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and
-    the levels 10, the hierarchy 20), what loads the machine most comes last. `seconds` is about how long it takes on a
-    CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is run by its
-    name alone: `characterize` and a `score` that names no scenario leave it out.
+    the levels 10, the hierarchy 20), what loads the machine most comes last. A scenario `on_request` is run by its name
+    alone: `characterize` and a `score` that names no scenario leave it out.
 
     `needs` names every answer of another question that it reads, in itself or in the experiments that it runs: of
     `Context.calibration` the "clock" (its step), the "issue_pace" of a core that is alone, the "levels", each measured
@@ -123,7 +122,6 @@ class Scenario:
     options: tuple[Option, ...] = ()
     plot: Callable[[dict[str, Any]], Any] | None = None
     order: int = 100
-    seconds: float = 10.0
     on_request: bool = False
     needs: tuple[str, ...] = ()
     words: Callable[[dict[str, Any]], str] | None = None

@@ -122,7 +122,6 @@ SCENARIO = Scenario(
         Option(name="describe", help="Advise for the loop that this TOML file describes, and print C to paste."),
     ),
     order=110,
-    seconds=60.0,
     on_request=True,
     needs=("latency", "hierarchy", "mshr", "software-prefetch"),
     words=words,

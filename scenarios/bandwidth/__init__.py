@@ -180,6 +180,5 @@ SCENARIO = Scenario(
     ),
     plot=bandwidth_figure,
     order=70,
-    seconds=12.0,
     needs=("clock", "levels"),
 )

@@ -48,6 +48,5 @@ SCENARIO = Scenario(
     options=(Option(name="figure", help="Which figure.", choices=tuple(FIGURES), default=USUAL),),
     plot=draw,
     order=95,
-    seconds=20.0,
     on_request=True,
 )

@@ -76,7 +76,6 @@ SCENARIO = Scenario(
         Option(name="role", help="Only this role (may be repeated).", multiple=True, choices=tuple(sorted(ROLES))),
     ),
     order=90,
-    seconds=30.0,
     on_request=True,
     needs=("clock", "levels"),
 )

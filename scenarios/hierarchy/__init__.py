@@ -152,6 +152,5 @@ SCENARIO = Scenario(
     ),
     plot=plot,
     order=20,
-    seconds=5.0,
     needs=("clock", "levels"),
 )

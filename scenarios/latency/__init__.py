@@ -110,6 +110,5 @@ SCENARIO = Scenario(
     parameters=("clock.", "latency.l", "latency.memory"),
     plot=plot,
     order=10,
-    seconds=4.0,
     needs=("clock", "levels"),
 )

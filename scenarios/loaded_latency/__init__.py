@@ -203,6 +203,5 @@ SCENARIO = Scenario(
     ),
     plot=loaded_latency_figure,
     order=80,
-    seconds=12.0,
     needs=("clock",),
 )

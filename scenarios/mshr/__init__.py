@@ -49,6 +49,5 @@ SCENARIO = Scenario(
     plot=draw,
     options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
     order=30,
-    seconds=6.0,
     needs=("clock", "issue_pace"),
 )

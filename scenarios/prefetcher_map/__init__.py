@@ -110,5 +110,4 @@ SCENARIO = Scenario(
     options=(Option(name="pattern", help=HELP),),
     plot=plot,
     order=50,
-    seconds=12.0,
 )

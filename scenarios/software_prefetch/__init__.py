@@ -78,6 +78,5 @@ SCENARIO = Scenario(
     parameters=("software_prefetch.", "blocking."),
     plot=draw,
     order=40,
-    seconds=8.0,
     needs=("clock", "issue_pace"),
 )

@@ -25,7 +25,6 @@ from setebench.session import Settings, Shared, ignore
 
 NAME = "characterize"
 EVIDENCE = "scenario."
-FAST_PACE = 0.4  # what --fast leaves of a scenario's time, of which only the estimate of the time left knows
 Ask = Callable[..., Document]
 """Makes of a document of one scenario, with `Settings` and what is `Shared`, one with its findings."""
 
@@ -179,7 +178,7 @@ def carry_out(document: Document, machine: Machine, listener: Listener, raw: boo
         return session.answered(part, scenario, machine, replace(how, raw=raw), shared)
 
     left = [step for step in steps if step.scenario not in known]
-    return _in_turn(document, left, measure, listener, FAST_PACE if plan.fast else 1.0)
+    return _in_turn(document, left, measure, listener)
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -194,23 +193,18 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
     return _in_turn(_with(bare, steps), done, session.infer, listener or Listener())
 
 
-def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Listener, pace: float = 0.0) -> Document:
-    """The document with what came of these scenarios' turns. Progress says about how long they take, by what they
-    declare, times `pace`."""
+def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Listener) -> Document:
+    """The document with what came of these scenarios' turns."""
     shared: dict[int, Shared] = {step.session: Shared() for step in left}
-    seconds = [pace * each.seconds if (each := _loadable(step.scenario)) else 0.0 for step in left]
-    for place, step in enumerate(left):
-        rest = sum(seconds[place:])
-        text = f" (about {rest:.0f} s left)" if rest < 100 else f" (about {rest / 60:.0f} min left)"
-        head = f"[{place + 1}/{len(left)}] {step.scenario}: "
-        progress = partial(_say, listener, head, text if pace else "")
+    for place, step in enumerate(left, 1):
+        progress = partial(_say, listener, f"[{place}/{len(left)}] {step.scenario}")
         document = _taken(document, step, partial(ask, shared=shared[step.session]), progress, listener)
         listener.saved(document)
     return document
 
 
-def _say(listener: Listener, head: str, end: str, message: str) -> None:
-    listener.progress(f"{head}{message}{end}")
+def _say(listener: Listener, head: str, message: str) -> None:
+    listener.progress(f"{head}: {message}")
 
 
 def _taken(

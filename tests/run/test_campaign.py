@@ -77,15 +77,3 @@ def test_what_a_failed_scenario_reported_goes_when_it_has_another_turn(scenario_
     write_files(folder, failing=FAILING.format(what="pass").replace("blocking.load", "blocking.store"))
     again = campaign.carry_out(earlier, BareMachine(), Listener())
     assert "blocking.store" in again and "blocking.load" not in again and "clock.step" in again
-
-
-# -- time left ------------------------------------------------------------------------------------------------------
-
-
-def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: Write) -> None:
-    scenario_folder(early=EARLY, late=LATE)
-    heard: list[str] = []
-    for fast in (False, True):
-        characterize(MACHINE, fast=fast, listener=Listener(progress=heard.append))
-    looking = "[1/2] early: looking at the clock"
-    assert heard == [f"{looking} (about 10 s left)", f"{looking} (about 4 s left)"]
