@@ -207,9 +207,7 @@ def _say(listener: Listener, head: str, message: str) -> None:
     listener.progress(f"{head}: {message}")
 
 
-def _taken(
-    document: Document, step: Step, ask: Callable[..., Document], progress: Callable[[str], None], listener: Listener
-) -> Document:
+def _taken(document: Document, step: Step, ask: Ask, progress: Callable[[str], None], listener: Listener) -> Document:
     """The document with what came of a scenario's turn, also where it failed. `ask` makes it of the document of that
     scenario alone."""
     name, begin, scenario = step.scenario, time.monotonic(), _loadable(step.scenario)
@@ -227,16 +225,15 @@ def _taken(
         listener.failed(name, error)
     taken = Step(
         scenario=name,
-        state="failed" if why else "done",
+        state="done" if why is None else "failed",
         reason=why,
         elapsed_seconds=round(time.monotonic() - begin, 3),
         reported=[finding.parameter for finding in findings],
         parameters=list(scenario.parameters) if scenario else [],
         session=step.session,
     )
-    return _with(
-        document, [taken if each.scenario == name else each for each in steps_of(document)], findings, evidence
-    )
+    steps = [taken if each.scenario == name else each for each in steps_of(document)]
+    return _with(document, steps, findings, evidence)
 
 
 def _with(

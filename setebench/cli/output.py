@@ -25,11 +25,9 @@ FORM_OF_EXTENSION = {
     ".json": "json",
     ".csv": "csv",
     ".md": "markdown",
-    ".markdown": "markdown",
     ".tex": "latex",
     ".txt": "table",
     ".html": "html",
-    ".htm": "html",
 }
 FORMS = ("json", "csv", "markdown", "latex", "table")
 FOR_PEOPLE = ("table", "overview")
