@@ -1,4 +1,4 @@
-"""The program as a process of its own: what it imports, and how pipes, full disks and Ctrl-C end it.
+"""The program as a process of its own: what it imports, and how pipes and full disks end it.
 
 A package in a temporary folder brings scenarios and names a machine, as another program's would be installed.
 """
@@ -6,7 +6,6 @@ A package in a temporary folder brings scenarios and names a machine, as another
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 import setebench
 
 PLUGIN = """
-import time
 from setebench.results import Finding
 from setebench.scenario import Scenario
 
@@ -28,18 +26,10 @@ def answer(context):
         yield Finding(parameter=f"latency.x{index}", value=index, unit="cycles")
 
 
-def wait(context):
-    context.progress("waiting")
-    time.sleep(60)
-    yield Finding(parameter="latency.x", value=1)
-
-
 MANY = Scenario(name="many", summary="Many findings.", answer=answer, parameters=("latency",))
-WAITING = Scenario(name="waiting", summary="Waits.", answer=wait, parameters=())
 """
 ENTRY_POINTS = """[setebench.scenarios]
 many = plugin:MANY
-waiting = plugin:WAITING
 
 [setebench.machines]
 plug = bare_machine:BareMachine
@@ -95,13 +85,3 @@ def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, s
     with open("/dev/full", "wb") as full:
         done = run(environment, "many", "--machine", "plug", stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1 and done.stderr == "Error: can't write to standard output: No space left on device\n"
-
-
-def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
-    command = program("waiting", "--machine", "plug", "-o", str(tmp_path / "a.json"))
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None and process.stderr.readline() == b"waiting\n"
-        process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-    assert process.returncode == 130 and rest == b"\nInterrupted; nothing was written.\n"
-    assert os.listdir(tmp_path) == []
