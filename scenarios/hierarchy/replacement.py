@@ -21,8 +21,8 @@ from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats import cache_model
-from setebench.stats.cache_model import EXCLUSIVE, KEPT, POLICIES, PUBLISHED
+from setebench.stats.cache_model import POLICIES, PUBLISHED
+from setebench.stats.cache_model import missed as missed_by
 from setebench.stats.decide import backed, chosen, one_of, summed, unresolved
 from setebench.stats.estimate import CONFIDENCE
 
@@ -148,42 +148,44 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
     )
 
 
-def policy(rounds: Sequence[Replaced], kinds: Sequence[int], params: Params = PARAMS) -> tuple[dict[str, float], str]:
-    """The posterior of the policy's name by which loads missed in the model of a cache of one of these kinds; or why
-    there is none."""
+def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> tuple[dict[str, float], str]:
+    """The posterior of the policy's name by which loads missed in the model of a cache that moves lines that hit, or
+    doesn't; or why there is none. Halves of the rounds must agree: what others take in some looks like chance."""
     ways, lines = rounds[0].ways, np.concatenate([each.lines for each in rounds])
     late = np.concatenate([each.late for each in rounds], axis=1)
-    mean, noise = np.clip(late.mean(axis=0), 0.0, 1.0), float(late.var(axis=0).mean())
     fill = np.resize(np.arange(ways + 1) + lines.max() + 1, (len(lines), FILL_TURNS * (ways + 1)))
-    whole, scale = np.concatenate([fill, lines], axis=1), np.hypot(params.error, (noise / len(late)) ** 0.5)
-    logs, squares = {}, {}
-    for number, each in enumerate(POLICIES):
-        for kind in kinds:
-            left = mean - cache_model.missed(each, ways, whole, kind)[:, fill.shape[1] :]
-            likely = stats.t.logpdf(left / scale, params.tail).sum()
-            logs[number, kind] = float(likely + np.log(params.published) * (number < len(PUBLISHED)))
-            squares[number, kind] = float((left**2).mean())
-    best = max(logs, key=lambda each: logs[each])
-    off = squares[best] - noise / len(late)
-    if off > params.fits:
-        clear = off > params.misfits and noise < params.noisy
+    whole = np.concatenate([fill, lines], axis=1)
+    predicted = np.concatenate([missed_by(POLICIES, ways, whole, kind) for kind in moved])[..., fill.shape[1] :]
+    half = np.arange(len(rounds)).repeat([len(each.lines) for each in rounds]) % 2
+    names, reason = _likely(late, predicted)
+    halves = [_likely(late[:, half == each], predicted[:, half == each])[0] for each in set(half.tolist())]
+    likeliest = {max(each, key=lambda name: each[name]) for each in (names, *halves) if each}
+    return ({}, f"rounds disagree: {' or '.join(sorted(likeliest))}") if len(likeliest) > 1 else (names, reason)
+
+
+def _likely(late: Numbers, predicted: Numbers) -> tuple[dict[str, float], str]:
+    """The posterior of the name by loads that were `late`, shape (repetitions, n, loads), where all candidates predict
+    misses, shape (candidates, n, loads); or why there is none."""
+    mean, noise = np.clip(late.mean(axis=0), 0.0, 1.0), float(late.var(axis=0).mean())
+    left, scale = mean - predicted, np.hypot(PARAMS.error, (noise / len(late)) ** 0.5)
+    known = np.resize(np.arange(len(POLICIES)) < len(PUBLISHED), len(left))
+    logs = stats.t.logpdf(left / scale, PARAMS.tail).sum(axis=(1, 2)) + np.log(PARAMS.published) * known
+    off = float((left[logs.argmax()] ** 2).mean()) - noise / len(late)
+    if off > PARAMS.fits:
+        clear = off > PARAMS.misfits and noise < PARAMS.noisy
         return {"other": 1.0} if clear else {}, "no policy that is known misses these loads"
-    weights = {each: float(np.exp(log - logs[best])) for each, log in logs.items()}
-    total = sum(weights.values())
-    return summed({each: weight / total for each, weight in weights.items()}, lambda each: POLICIES[each[0]].name), ""
+    weights = np.exp(logs - logs.max())
+    posterior = dict(enumerate((weights / weights.sum()).tolist()))
+    return summed(posterior, lambda each: POLICIES[each % len(POLICIES)].name), ""
 
 
 def replacement_finding(
-    context: Context, level: int, rounds: Sequence[Replaced], kinds: Sequence[int] = (KEPT,)
+    context: Context, level: int, rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)
 ) -> Finding:
     """Which line the cache with that number, counted from 1, replaces."""
     parameter, names, reason = f"cache.l{level}.replacement", dict[str, float](), "no lines that share a set were found"
     if rounds:
-        names, reason = policy(rounds, kinds)
-        halves = (policy(half, kinds)[0] for half in (rounds[::2], rounds[1::2]) if half)
-        likeliest = {max(each, key=lambda name: each[name]) for each in (names, *halves) if each}
-        if len(likeliest) > 1:  # what others take in some rounds looks like replacement at random
-            names, reason = {}, f"rounds disagree: {' or '.join(sorted(likeliest))}"
+        names, reason = policy(rounds, moved)
         context.evidence[f"l{level}_sequences"] = [
             {"ways": each.ways, "lines": each.lines.tolist(), "missed": each.late.mean(axis=0).round(2).tolist()}
             for each in rounds
@@ -194,8 +196,7 @@ def replacement_finding(
 def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Iterator[Finding]:
     """Replacement of the second cache, and what it does with lines of the first."""
     exclusive = exclusive_of(rounds)
-    kinds = (KEPT, EXCLUSIVE) if exclusive is None else (EXCLUSIVE,) if exclusive else (KEPT,)
-    yield replacement_finding(context, 2, rounds, kinds)
+    yield replacement_finding(context, 2, rounds, (False, True) if exclusive is None else (exclusive,))
     context.evidence["l2_around"] = [[each.around, each.lost, each.given_up] for each in rounds]
     why = "rounds disagree, or no lines that share a set were found"
     for parameter, value, method in (
