@@ -44,9 +44,6 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     private: float = 1.5  # least ratio of a level to the one before, of the first three; sold ones differ by more
     shared: float = 1.8  # the same further out, where what others do costs up to half as much again
     seen: float = 0.25  # part of some working set that a level serves at least
-    as_often: float = 0.5  # part of what it ever serves that memory serves of flushed lines
-    doubtful: float = 0.1  # part of a working set that something slower serves
-    tail: float = 0.5  # of the flushed lines that a component serves, so many slower ones are its own tail: refreshes
     as_memory: float = 1.5  # ratio of memory to what can't be told from it
 
 
@@ -264,17 +261,11 @@ def _pruned(readings: _Readings, found: _Fitted) -> _Fitted:
 
 
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
-    """The caches, nearest first. Memory are the slowest components that serve flushed lines about as often as any
-    working set, but not one that nothing slower stands beside where it serves most (into that flushed lines were
-    prefetched), and what is hardly nearer than those."""
+    """The caches, nearest first. Memory is the component that flushed lines spend most time with, as some of them may
+    be prefetched and a few are hit by refreshes, with what is hardly nearer than that, and all beyond."""
     weights, flushed = _rising(found.weights[:-1]), found.weights[-1]
-    peak, places = weights.max(axis=0), weights.argmax(axis=0)
-    slower = _slower(weights)[places, np.arange(len(peak))]
-    memory = flushed >= params.as_often * peak
-    memory &= (slower >= params.doubtful) | (_slower(flushed) < np.maximum(params.doubtful, params.tail * flushed))
-    memory[0], memory[-1] = False, True
-    memory = np.logical_and.accumulate(memory[::-1])[::-1]  # what answers before a cache is no memory
-    memory |= params.as_memory * found.cycles > found.cycles[memory].min()
+    memory = params.as_memory * found.cycles > found.cycles[(flushed * found.cycles).argmax()]
+    memory[0] = False
     groups: list[list[int]] = []
     for number in np.flatnonzero(~memory).tolist():
         ratio = params.private if len(groups) < 3 else params.shared
@@ -297,11 +288,6 @@ def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:
         weights=weights[:, group].sum(axis=1),
         nearer=weights[:, : group[0]].sum(axis=1),
     )
-
-
-def _slower(weights: Numbers) -> Numbers:
-    """What components behind each one serve, components along the last axis."""
-    return np.asarray(weights[..., ::-1].cumsum(axis=-1)[..., ::-1] - weights)
 
 
 def _rising(weights: Numbers) -> Numbers:
