@@ -1,7 +1,6 @@
 """How memory latency grows with load: one pointer chase beside threads that read memory at a settable rate.
 
-Helm and Taura 2019, 4.3.1, with reads alone and with mixes of reads and writes; `chase` measures one load
-point.
+Helm and Taura 2019, 4.3.1; `chase` measures one load point.
 """
 
 from __future__ import annotations
@@ -31,13 +30,9 @@ from .chase import PARAMS, LoadedChase, Reading, Step
 
 CURVE = CurveParams()
 
-MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
-"""Of four lines how many are read and how many written, and the number of those written. A written line is read first,
-as a store fetches it, and moves twice."""
-
 EVIDENCE = "loaded_latency"
 UNITS = {"at_peak": "ns", "reached_bandwidth": "GB/s", "peak_bandwidth": "GB/s", "knee_bandwidth": "GB/s"}
-IDLE = Step(0, 0, 0)
+IDLE = Step(0, 0)
 
 
 @dataclass
@@ -51,36 +46,31 @@ class Curve:
         """Latency without load, ns."""
         return _latency(self.points[IDLE])
 
-    def loads(self, writes: int) -> dict[Load, list[Reading]]:
-        """The load points with so many lines written that lasted, each with those rounds."""
+    def loads(self) -> dict[Load, list[Reading]]:
+        """The load points that lasted, each with those rounds."""
         found = {}
         for step, rounds in self.points.items():
             lasted = [each for each in rounds if np.isfinite(each.ns)]
-            if step != IDLE and step.writes == writes and len(lasted) >= PARAMS.least_rounds:
+            if step != IDLE and len(lasted) >= PARAMS.least_rounds:
                 rate, ns = np.median(lasted, axis=0)[::-1].tolist()
                 found[Load(step.threads, step.delay, rate, ns)] = lasted
         return found
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
-    loaders, chosen = _loaders(context), context.options.get("mix")
-    mixes = {mix: MIXES[mix] for mix in chosen or MIXES}
-    steps = [step for writes in mixes.values() for step in _steps(context, len(loaders), writes)]
+    """Yield idle latency, the load reached, the latency there, and knee and peak where seen."""
+    loaders = _loaders(context)
     with closing(LoadedChase(context, loaders)) as chase:
-        curve = _in_rounds(context, chase, steps)
-    points = [_point(mix, *load) for mix, writes in mixes.items() for load in curve.loads(writes).items()]
+        curve = _in_rounds(context, chase, _steps(context, len(loaders)))
+    points = [_point(load, rounds) for load, rounds in curve.loads().items()]
     idle_rounds = [each.ns for each in curve.points[IDLE]]
     context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "idle_rounds_ns": idle_rounds, "points": points}
     how = f"{len(idle_rounds)} rounds of chases over flushed lines"
     idle = decide.measured("loaded_latency.idle", curve.idle, "ns", how, EVIDENCE)
     yield decide.as_precise(idle, PARAMS.precise * curve.idle.value)
-    for mix, writes in mixes.items():
-        # what there was no time for is left out, but for reads alone
-        if chosen or not writes or any(step.writes == writes for step in curve.points):
-            prefix = f"{EVIDENCE}.mix_{mix.replace(':', '_')}" if writes else EVIDENCE
-            yield from _findings(prefix, curve, writes, len(loaders))
-    yield decide.unavailable("loaded_latency.prefetchers_off.at_peak", "ns", "not measured since 0.2")
+    yield from _findings(curve, len(loaders))
+    for gone in ("prefetchers_off", "mix_3_1", "mix_2_2"):
+        yield decide.unavailable(f"{EVIDENCE}.{gone}.at_peak", "ns", "not measured since 0.2")
 
 
 def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step]) -> Curve:
@@ -90,9 +80,9 @@ def _in_rounds(context: Context, chase: LoadedChase, steps: list[Step]) -> Curve
     for number in budget.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
         for step in list(curve.points) or [IDLE, *steps]:
             spent = budget.left < PARAMS.seconds * (1 - 1 / PARAMS.fewest_rounds)
-            if not number and spent and len(curve.points) > PARAMS.fewest_points and not context.options.get("mix"):
+            if not number and spent and len(curve.points) > PARAMS.fewest_points:
                 break
-            what = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between"
+            what = f"{step.threads} loading, {step.delay} no-operations between"
             context.progress(f"round {number + 1}: {what}")
             curve.points.setdefault(step, []).append(chase.measure(step, budget))
     return curve
@@ -115,15 +105,15 @@ def _loaders(context: Context) -> tuple[int, ...]:
     return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:threads])
 
 
-def _steps(context: Context, most: int, writes: int) -> list[Step]:
-    """Every delay for all threads (fewer of them for mixes), and full load for fewer threads. One thread less is always
-    there: that the last one brings nothing is what shows saturation."""
+def _steps(context: Context, most: int) -> list[Step]:
+    """Every delay for all threads, and full load for fewer threads. One thread less is always there: that the last one
+    brings nothing is what shows saturation."""
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
     first = PARAMS.fast_delays
-    delays = first if context.fast or writes else (*first, *(each for each in PARAMS.delays if each not in first))
-    return [Step(threads, 0, writes) for threads in fewer] + [Step(most, delay, writes) for delay in delays]
+    delays = first if context.fast else (*first, *(each for each in PARAMS.delays if each not in first))
+    return [Step(threads, 0) for threads in fewer] + [Step(most, delay) for delay in delays]
 
 
 # -- findings ------------------------------------------------------------------------------------
@@ -137,8 +127,8 @@ def _latency(rounds: list[Reading]) -> Interval:
     return quantile_of_rounds(known, MIDDLE, (room, room))
 
 
-def _findings(prefix: str, curve: Curve, writes: int, loaders: int) -> Iterator[Finding]:
-    loads, idle = curve.loads(writes), curve.idle.value
+def _findings(curve: Curve, loaders: int) -> Iterator[Finding]:
+    loads, idle, prefix = curve.loads(), curve.idle.value, EVIDENCE
     if not loads:
         alone = "one CPU alone can't load memory and chase pointers"
         why, reason = (
@@ -175,11 +165,10 @@ def _knee(name: str, loads: list[Load], idle: float) -> Finding:
     return decide.backed(decide.at_least(name, most, "GB/s", why, method), EVIDENCE)
 
 
-def _point(mix: str, load: Load, rounds: list[Reading]) -> dict[str, Any]:
+def _point(load: Load, rounds: list[Reading]) -> dict[str, Any]:
     return {
         "rounds_ns": [each.ns for each in rounds],
         "rounds_gb_per_s": [each.gigabytes for each in rounds],
-        "mix": mix,
         "threads": load.threads,
         "no_operations": load.delay,
         "gb_per_s": load.bandwidth,
@@ -194,12 +183,6 @@ SCENARIO = Scenario(
     parameters=("loaded_latency.",),
     options=(
         Option(name="threads", help="Most loading threads. Default: all CPUs but those of the chase's core.", type=int),
-        Option(
-            name="mix",
-            help="Of four lines, how many are read and written; may be repeated. Default: what the budget allows.",
-            choices=tuple(MIXES),
-            multiple=True,
-        ),
     ),
     plot=loaded_latency_figure,
     order=80,

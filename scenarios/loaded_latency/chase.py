@@ -1,4 +1,4 @@
-"""A chase over flushed lines beside threads that read and write memory at a settable rate.
+"""A chase over flushed lines beside threads that read memory at a settable rate.
 
 Helm and Taura 2019, 4.3.1: each loading thread uses four independent lines, then does nothing for a number of
 no-operations. All threads start together. Lines are flushed before they are used, so every one comes from memory,
@@ -25,10 +25,10 @@ from setebench.stats.pairs import ticks as located_ticks
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Load points are numbers of loading threads, of no-operations between four lines, and of written lines."""
+    """Load points are numbers of loading threads and of no-operations between four lines."""
 
     delays: tuple[int, ...] = (0, 4, 8, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)  # full load to a percent
-    fast_delays: tuple[int, ...] = (0, 16, 64, 256, 1024)  # the same with --fast, and for mixes with writes
+    fast_delays: tuple[int, ...] = (0, 16, 64, 256, 1024)  # the same with --fast
     threads: int = 64  # that load at most unless more are wanted: each point takes longer the more there are
     fewest_points: int = 9  # measured whatever the budget: those of --fast, and full load by fewer threads
 
@@ -41,7 +41,7 @@ class Params:
     chased_bytes: int = 32 << 20  # that chased lines are drawn from
     stream_bytes: int = 1 << 20  # of each of the four streams of a loading thread
     stagger_lines: int = 5  # streams at one place of a page each would fight for the same sets of the caches
-    lag_lines: int = 16  # behind which a stored line is written back: its store is done, the flush waits for nothing
+    least_steps: int = 32  # of a loading thread, or its bracket is a part of what it takes
     first_steps: int = 128  # of a loading thread, before its pace is known
     spare: float = 1.5  # a load's time over that of the chase beside it, which slows down as the load grows
     tries: int = 3  # to make a load last: the chase takes longer the higher it is
@@ -58,24 +58,20 @@ PARAMS = Params()
 STREAMS = 4
 """Independent lines that are used between two delays, each in memory of its own."""
 
-WRITING_BACK = ("clwb", "clflushopt", "clflush")
-"""Flushes, the one that disturbs least first."""
-
 WHOLE = 4
 """Number of the interval around a whole sample of one question."""
 
 
 class Step(NamedTuple):
-    """A load point: loading threads, no-operations between four lines, how many of these are written."""
+    """A load point: loading threads, and no-operations between four lines."""
 
     threads: int
     delay: int
-    writes: int
 
 
 class Reading(NamedTuple):
-    """A load point in a round: latency in ns and GB/s of lines that were read from memory and written back; NaN where
-    the load did not last."""
+    """A load point in a round: latency in ns and GB/s of lines that were read from memory; NaN where the load did not
+    last."""
 
     ns: float
     gigabytes: float
@@ -118,7 +114,7 @@ class LoadedChase:
     def _once(self, step: Step, budget: Budget) -> Reading:
         cpu, loaders = self._context.own_cpu, self._loaders[: step.threads]
         count = self._steps.get(step, PARAMS.first_steps)
-        moved = count * (STREAMS + step.writes) * len(loaders) + MemoryParams().lines
+        moved = count * STREAMS * len(loaders) + MemoryParams().lines
         affordable = budget.bytes(PARAMS.point_fraction) / (2 * moved * self._line)
         samples = int(np.clip(affordable, PARAMS.fewest_samples, PARAMS.samples))
         chased = scattered(self._context, self._regions[0], MemoryParams().lines, samples)
@@ -140,14 +136,9 @@ class LoadedChase:
     def _load(self, cpu: int, step: Step, count: int) -> Probe:
         """A loading thread's lines out of all caches, a meeting, and `count` times four lines and a delay."""
         base, probe, body = Base(f"load{cpu}"), Probe(), Probe()
-        back = next((how for how in WRITING_BACK if how in self._facts.flushes), self._facts.flushes[0])
         for number in range(STREAMS):
-            line = base + (number * self._apart + PARAMS.lag_lines * self._line)
-            probe = probe.repeat(count, Probe().flush(line), advance=self._line)
-            if number < STREAMS - step.writes:
-                body = body.load(line)
-            else:
-                body = body.store(line).flush(line + -PARAMS.lag_lines * self._line, back)
+            line = base + number * self._apart
+            probe, body = probe.repeat(count, Probe().flush(line), advance=self._line), body.load(line)
         body = body.nop(step.delay) if step.delay else body
         probe = probe.fence().wait(MemoryParams().settle).fence().barrier()
         return probe.start(0, dither=False).repeat(count, body, advance=self._line).stop(0)
@@ -158,13 +149,12 @@ class LoadedChase:
         lasted = (loads >= chase[:, WHOLE]).all(axis=0)
         if len(loads):
             wanted = PARAMS.spare * np.median(chase[:, WHOLE]) / max(np.median(loads, axis=1).min(), 1.0) * count
-            most = self._bytes // self._line - PARAMS.lag_lines
-            self._steps[step] = int(np.clip(wanted, 2 * PARAMS.lag_lines, most))
+            self._steps[step] = int(np.clip(wanted, PARAMS.least_steps, self._bytes // self._line))
         if lasted.mean() < PARAMS.least_lasting:
             return Reading(float("nan"), float("nan"))
         beside = paired(self._context, chase[lasted, :WHOLE], lines)
         own = located_ticks(beside, params=PairsParams(ceiling_cycles=PARAMS.ceiling_cycles))
-        moved = count * (STREAMS + step.writes) / np.median(loads[:, lasted], axis=1)
+        moved = count * STREAMS / np.median(loads[:, lasted], axis=1)
         per_second = self._facts.ticks_per_second
         rate = (lines / own + float(moved.sum())) * self._line * per_second / 1e9
         return Reading(own / lines / per_second * 1e9, rate)
