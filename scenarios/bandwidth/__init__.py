@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setebench.calibration import MEMORY, Levels
-from setebench.errors import UsageError
 from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
@@ -65,13 +64,12 @@ def answer(context: Context) -> Iterator[Finding]:
     cases = _cases(context)
     if not cases:
         return
-    _check_options(context, cases)
     wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
     for case in cases:
         if case.name in wrong:
             yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
     cases = [case for case in cases if case.name not in wrong]
-    levels, budget = find_levels(context), _budget(context)
+    levels, budget = find_levels(context), Budget(facts, FAST_SECONDS if context.fast else SECONDS)
     memory = outgrowing(levels, int(budget.bytes(MEMORY_TIME)))
     small = max(SMALL_LEAST, min(SMALL_BYTES, int(budget.bytes(SMALL_TIME))))
     sizes = {case: _sizes(context, levels, case, memory) for case in cases}
@@ -82,11 +80,9 @@ def answer(context: Context) -> Iterator[Finding]:
         for case, own in sizes.items()
     }
     missing = measure(context, [each for own in streams.values() for each in own], budget, memory.last)
-    context.evidence[EVIDENCE] = {
-        "peak_gb_per_s": context.options.get("peak"),
-        "sweeps": [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing],
-    }
-    per_ns = levels.pace.value * context.machine.facts.ticks_per_second / 1e9 if levels.pace else None
+    sweeps = [evidence_of(case, own) for case, own in streams.items() if own and case.remote not in missing]
+    context.evidence[EVIDENCE] = {"sweeps": sweeps}
+    per_ns = levels.pace.value * facts.ticks_per_second / 1e9 if levels.pace else None
     for case in cases:
         yield from _reported(case, sizes[case], streams[case], missing, per_ns)
 
@@ -131,34 +127,14 @@ def _no_remote(context: Context) -> Iterator[Finding]:
         yield decide.unavailable("bandwidth.memory.remote", "GB/s", reason)
 
 
-def _room(context: Context, threads: int) -> int:
-    """Bytes that each of so many threads may have: with those of one thread alone they are half of the memory."""
-    return context.machine.facts.memory_bytes // (4 * threads)
-
-
-def _check_options(context: Context, cases: list[Case]) -> None:
-    """Raises `UsageError` for what can't be."""
-    threads = max(len(case.cpus) for case in cases)
-    room, largest, peak = _room(context, threads), context.options.get("largest"), context.options.get("peak")
-    if peak is not None and not peak > 0:
-        raise UsageError("--peak takes a rate in GB/s above 0")
-    if largest is not None and not 1 <= largest <= room >> 20:
-        raise UsageError(f"--largest takes 1 to {room >> 20} MiB: {threads} threads have no more memory here")
-
-
 def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
-    """Bytes of a thread's data set in each level that a case is of, 0 where there is no room for one."""
-    threads = len(case.cpus)
-    room, found = _room(context, threads), bytes_of(levels, context.machine.facts, case.cpus)
+    """Bytes of a thread's data set in each level that a case is of, 0 where there is no room for one: all threads' and
+    those of one thread alone are half of the memory."""
+    threads, facts = len(case.cpus), context.machine.facts
+    room, found = facts.memory_bytes // (4 * threads), bytes_of(levels, facts, case.cpus)
     least, most = memory.least // threads, int(room / SPACED)
-    found[MEMORY] = int(context.options.get("largest") or 0) << 20
-    found[MEMORY] = found[MEMORY] or (min(memory.wanted // threads, most) if least <= most else 0)
+    found[MEMORY] = min(memory.wanted // threads, most) if least <= most else 0
     return {level: found[level] if found[level] <= room else 0 for level in levels_for(case, list(found))}
-
-
-def _budget(context: Context) -> Budget:
-    seconds = context.options.get("seconds") or (FAST_SECONDS if context.fast else SECONDS)
-    return Budget(context.machine.facts, seconds)
 
 
 SCENARIO = Scenario(
@@ -172,11 +148,6 @@ SCENARIO = Scenario(
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
         PLACEMENT,
         WHICH_MEMORY,
-        Option(
-            name="largest", help="Largest data set of a thread in MiB. Default: one that outgrows all caches.", type=int
-        ),
-        Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
-        Option(name="seconds", help="Time to spend on sweeps. Default: 18, or 6 with --fast.", type=float),
     ),
     plot=bandwidth_figure,
     order=70,

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
-    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it, over the data set of a thread; with
-    the memory's peak where it was given.
+    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it, over the data set of a thread.
 
     Raises `SetebenchError` where nothing was measured."""
     found = evidence.get("bandwidth")
@@ -35,8 +34,6 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         errors = [below, [0.0] * len(best)]
         axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, elinewidth=0.8, label=_label(sweep), **drawn)
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
-    if peak := evidence["bandwidth"].get("peak_gb_per_s"):
-        axes.axhline(peak, color="0.3", linewidth=0.9, linestyle="--", label=f"memory's peak: {peak:.4g} GB/s")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
