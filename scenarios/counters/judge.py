@@ -20,7 +20,7 @@ import numpy as np
 from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind
 from setebench.probe import CHASE_WORK
-from setebench.stats.candidates import compare
+from setebench.stats.candidates import likeliest
 from setebench.stats.estimate import Estimate, Interval, over_epochs
 
 from .observe import Evidence, Numbers
@@ -221,11 +221,10 @@ def _best(role: str, rows: Sequence[Row], evidence: Evidence) -> tuple[str, tupl
     observed = np.array([row.mean for row in rows])
     predicted = {name: np.array([row.expected.get(name, row.most / 2) for row in rows]) for name in family}
     predicted = {name: each for name, each in predicted.items() if each.any()}
-    comparison = compare(observed, {name: _errors(name, rows, evidence) for name in predicted}, predicted)
-    names = list(dict.fromkeys((comparison.best, *comparison.equals(evidence.params.even_odds))))
-    chosen = role if role in names else names[0]
-    fits = comparison.fits[chosen].fits >= evidence.params.least_fit
-    return chosen, tuple(name for name in names if name != chosen), fits
+    errors = {name: _errors(name, rows, evidence) for name in predicted}
+    found = likeliest(observed, errors, predicted, evidence.params.even_odds)
+    chosen = role if role in found else next(iter(found))
+    return chosen, tuple(name for name in found if name != chosen), found[chosen].fits >= evidence.params.least_fit
 
 
 def _errors(name: str, rows: Sequence[Row], evidence: Evidence) -> Numbers:

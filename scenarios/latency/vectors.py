@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 
 from setebench.experiments.calibrate import reference
-from setebench.experiments.chases import LINE
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
-from setebench.probe import Probe
+from setebench.probe import Base, Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.stats import decide
@@ -20,6 +19,7 @@ from setebench.stats.estimate import Interval
 from setebench.stats.pairs import located
 from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
+LINE = Base("line")
 METHOD = "8-byte latency, plus what chased vector loads take longer in L1 at most"
 LINES, STEPS, SAMPLES = 8, 512, 24
 """Lines of a chase that any first cache holds, its loads, and paired samples of each size in a round."""

@@ -16,7 +16,7 @@ from setebench.native.machine import NativeMachine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
 from setebench.probe import Probe
 from setebench.scenario import Context
-from setebench.stats.ticks.location import over_replicates
+from setebench.stats.estimate import over_undisturbed_epochs
 
 TRAPPING_CPUID_TICKS = 600
 """A cpuid that stays on the CPU takes 100 to 300 cycles; a round trip to a hypervisor takes over a thousand."""
@@ -36,7 +36,7 @@ def clock_report(cpu: int | None = None) -> ClockReport:
         empty = overheads(context, 2000)
         tick_rates = [cycles_per_tick(context) for _ in range(8)]
         cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
-        per_tick = over_replicates(tick_rates)
+        per_tick = over_undisturbed_epochs(tick_rates)
         return ClockReport(
             step_ticks=machine.step_ticks,
             ticks_per_second=machine.facts.ticks_per_second,

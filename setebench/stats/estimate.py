@@ -39,10 +39,6 @@ class Interval(NamedTuple):
         """In another unit."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
-    def narrow(self, relative: float, absolute: float) -> bool:
-        """Whether it is no wider to a side, in the mean, than this share of the value or so much."""
-        return (self.high - self.low) / 2 <= max(relative * self.value, absolute)
-
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A value, its standard error, and the degrees of freedom that the error was estimated with (infinite where it is
@@ -69,13 +65,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """Upper end of the interval."""
         return self.value + self.half_width
 
-    def with_error(self, error: float) -> Estimate:
-        """The same with a further, independent standard error."""
-        return msgspec.structs.replace(self, error=math.hypot(self.error, error))
-
     def doubted(self, relative: float) -> Estimate:
         """The same with a further standard error, relative to the value, that no number of epochs makes smaller."""
-        return self.with_error(relative * self.value)
+        return msgspec.structs.replace(self, error=math.hypot(self.error, relative * self.value))
 
     def within(self, low: float, high: float) -> bool:
         """Whether the whole interval lies in [low, high]."""

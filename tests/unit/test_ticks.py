@@ -11,13 +11,9 @@ from for_all import for_all
 from numpy.typing import NDArray
 from quantised import read_clock, triangular_waits, uniform_waits
 
+from setebench.stats.estimate import Estimate, over_undisturbed_epochs
 from setebench.stats.ticks.clock import clock_step
-from setebench.stats.ticks.location import (
-    Interval,
-    mean_ticks,
-    over_replicates,
-    undisturbed,
-)
+from setebench.stats.ticks.location import mean_ticks, undisturbed
 from setebench.stats.ticks.mixture import unmix
 
 STEPS = (1.0, 24.45, 26.0)
@@ -62,14 +58,14 @@ LEAST_COVERED, MOST_COVERED = 0.91, 0.99
 0.75 %; four of those are 3 %."""
 
 
-def covered(intervals: list[Interval], truth: float) -> float:
+def covered(intervals: list[Estimate], truth: float) -> float:
     return float(np.mean([each.low <= truth <= each.high for each in intervals]))
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 6, 8, 12, 16, 30])
 def test_replicate_intervals_cover_what_they_claim(count: int) -> None:
     rng = np.random.default_rng(9)
-    intervals = [over_replicates(rng.normal(14.0, 0.3, count)) for _ in range(TRIALS)]
+    intervals = [over_undisturbed_epochs(rng.normal(14.0, 0.3, count)) for _ in range(TRIALS)]
     assert LEAST_COVERED <= covered(intervals, 14.0) <= MOST_COVERED
 
 

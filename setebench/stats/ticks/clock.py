@@ -20,62 +20,31 @@ def clock_step(durations: NDArray[np.int64]) -> float:
     """Granularity of the clock in ticks, from elapsed times that vary over many steps (shape (n,), ticks).
 
     Every duration is a whole number of steps, so on a circle of one step's circumference all point the same way. The
-    largest circumference where they do is the step. A step of one tick is what is left when nothing larger fits. The
-    true durations must not be equally far apart themselves, or their distance would look like a step."""
+    largest circumference where they do is the step; a Fourier transform of the durations' histogram, so fine that no
+    peak of width 1/reach is missed, shows that of every step. A step of one tick is what is left when nothing larger
+    fits. The true durations must not be equally far apart themselves, or their distance would look like a step."""
     usual = durations[durations <= np.quantile(durations, 0.98)]
-    values, counts = np.unique(usual[usual - usual.min() <= MOST_REACH_TICKS], return_counts=True)
-    reach = int(values[-1] - values[0])
+    usual = usual[usual - usual.min() <= MOST_REACH_TICKS]
+    reach = int(np.ptp(usual))
     if reach < 2:
         return 1.0
-    for frequency in _candidates(values, counts, reach):  # from the largest step down
-        step = _rise(values, counts, frequency, reach)
-        if step is not None:
-            return step
-    return 1.0
+    points = 1 << (32 * reach - 1).bit_length()
+    coherence = np.fft.rfft(np.bincount(usual % points, minlength=points)).real / len(usual)
+    coherence = np.append(coherence, coherence[-2])  # beyond two readings a step it is the same backwards
+    number = np.arange(max(int(points / min(MOST_STEP_TICKS, reach)), 1), len(coherence) - 1)
+    before, here, behind = (coherence[number + side] for side in (-1, 0, 1))
+    at = number[(here >= before) & (here > behind) & (here > _enough(number / points, len(usual)))]
+    if not len(at):
+        return 1.0
+    low, top, high = coherence[at[0] - 1 : at[0] + 2]
+    return float(points / (at[0] + (low - high) / (2 * (low - 2 * top + high))))  # the vertex of a parabola
 
 
-def _candidates(values: NDArray[np.int64], counts: NDArray[np.int64], reach: int) -> NDArray[np.float64]:
-    """Steps per tick, ascending, near which the durations may point one way.
-
-    Looked up on a grid so fine that no peak of width 1/reach is missed; a Fourier transform of the histogram is the
-    coherence on all of it at once."""
-    points = 1 << (16 * reach - 1).bit_length()
-    spectrum = np.fft.rfft(np.bincount(values % points, weights=counts, minlength=points)).real / counts.sum()
-    first = int(points / min(MOST_STEP_TICKS, reach))
-    frequencies = np.arange(first, len(spectrum)) / points
-    near: NDArray[np.float64] = frequencies[spectrum[first:] > _enough(frequencies, int(counts.sum())) - 0.05]
-    return near
-
-
-def _rise(values: NDArray[np.int64], counts: NDArray[np.int64], frequency: float, reach: int) -> float | None:
-    """The step at the top of the peak beside `frequency`, None where that is too low.
-
-    The peak is wider than a sample where most durations are short, so the look moves along while its best is its
-    edge."""
-    for _ in range(64):
-        around = frequency + np.linspace(-1, 1, 401) / (16.0 * reach)
-        coherence = _coherence(values, counts, around)
-        best = int(np.argmax(coherence))
-        frequency = float(around[best])
-        if 0 < best < len(around) - 1:
-            break
-    return 1.0 / frequency if frequency > 0 and coherence[best] > _enough(frequency, int(counts.sum())) else None
-
-
-def _enough(frequency: float | NDArray[np.float64], samples: int) -> NDArray[np.float64]:
+def _enough(frequency: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     """The coherence from which that many steps per tick are believed.
 
     Where a step is no whole number of ticks, both readings of a duration are rounded, each by up to a tick. Each leaves
     sin(pi f) / (pi f) of the coherence: 0.88 together for a step of 5.1 ticks, where 5.0 ticks lose nothing. So many
     samples come within three standard errors of that."""
-    left = np.sinc(np.asarray(frequency)) ** 2
-    enough: NDArray[np.float64] = COHERENT * left - 3 * np.sqrt((1 - left**2) / samples)
-    return enough
-
-
-def _coherence(
-    values: NDArray[np.int64], counts: NDArray[np.int64], frequencies: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    angles = np.exp(2j * np.pi * np.outer(frequencies, values))
-    real: NDArray[np.float64] = (angles @ counts).real / counts.sum()
-    return real
+    left = np.sinc(frequency) ** 2
+    return np.asarray(COHERENT * left - 3 * np.sqrt((1 - left**2) / samples))

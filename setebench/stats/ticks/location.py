@@ -1,4 +1,4 @@
-"""From raw ticks to means with intervals. Knows no machine.
+"""From raw ticks to means. Knows no machine.
 
 On a coarse clock one sample says next to nothing: a load of 4 cycles reads as 0 or 26 ticks. But when the wait before
 each start is random over whole clock steps, the *mean* of many samples is unbiased. So nothing here takes a median or
@@ -9,9 +9,7 @@ far outside the steps that the rest occupy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from setebench.stats.estimate import Interval, over_undisturbed_epochs
+from numpy.typing import NDArray
 
 STALL_SPANS = 4.0
 """A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
@@ -29,13 +27,3 @@ def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np
 def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
     """Mean of the undisturbed samples, ticks; unbiased below a step if the samples were dithered."""
     return float(ticks[undisturbed(ticks, step_ticks)].mean())
-
-
-ALIKE_SHARE = 0.03
-"""Loads from one level are alike but for about this share of what they take (slices at several distances)."""
-
-
-def over_replicates(values: ArrayLike) -> Interval:
-    """Trimmed mean over replicates (whole measurements repeated) with its interval; infinite for a single one."""
-    found = over_undisturbed_epochs(values)
-    return Interval(found.value, found.low, found.high)
