@@ -27,34 +27,19 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """The control, and how long work waits for a co-runner to go.
+    """The control, and how long work waits for a co-runner to go."""
 
-    A control is `nops` no-operations in a loop of `rounds` (a longer loop fits a cache of decoded instructions now and
-    then only, and its pace changes with that), then `additions` chained ones. It lasts `steps` of the clock at least,
-    or a step more or less would look like a co-runner, and is made up to `most_scale` times as long for that; where
-    that doesn't do, nobody can be reported. Of its `repetitions` (after `warmup`) all but the slowest count, into which
-    an interrupt may have fallen: who mostly waits for memory slows down some of them only.
-
-    A core is not alone below `alone_fraction` of the fastest pace seen: a clock's steps blur a control by some percent,
-    and a co-runner takes a quarter or more, as one of its instructions takes all slots of a cycle. One who mostly waits
-    for memory takes less and is missed. The fastest pace is known after `first_controls`, with `pause_cycles` between
-    two: a co-runner who runs for some milliseconds mustn't fill them all. Fewer than `least_controls` say nothing.
-
-    Work waits for up to `patience` pauses altogether, some ten seconds (`fast_patience`, about two, with --fast)."""
-
-    nops: int = 120
-    rounds: int = 100
-    additions: int = 1000
-    steps: int = 40
-    most_scale: int = 8
-    repetitions: int = 5
-    warmup: int = 1
-    alone_fraction: float = 0.9
-    first_controls: int = 60
-    least_controls: int = 6
-    pause_cycles: int = 1 << 21
-    patience: int = 20000
-    fast_patience: int = 3000
+    nops: int = 120  # in a loop; a longer one fits a cache of decoded instructions now and then only
+    rounds: int = 100  # of that loop
+    additions: int = 1000  # chained ones behind it
+    steps: int = 40  # of the clock that a control lasts at least: one more or less would look like a co-runner
+    most_scale: int = 8  # times as long at most for that; where it doesn't do, nobody is seen
+    repetitions: int = 5  # of which all but the slowest count: an interrupt may have fallen into it
+    warmup: int = 1  # repetitions before
+    alone_fraction: float = 0.9  # of the fastest pace: steps blur a control by some percent, a co-runner takes 25
+    first_controls: int = 60  # after which the fastest pace is known
+    pause_cycles: int = 1 << 21  # between two: a co-runner who runs for some milliseconds mustn't fill them all
+    patience: int = 3000  # pauses that work waits for altogether, about two seconds
 
 
 PARAMS = Params()
@@ -80,18 +65,16 @@ def watch(context: Context) -> None:
 def _scale(context: Context) -> int:
     """How many times as long as usual a sample is on this clock; 0 where none shows anything: the clock is too coarse,
     or the machine lacks what a sample is made of."""
-    if context.calibration.control_scale is None:
+    scale = context.calibration.control_scale
+    if scale is None:
         try:
-            first = _times(context, control(1))
-            context.machine.run(PAUSE, 1, cpu=context.cpu)
-            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(first[:, 1])), 1.0))
+            additions = float(np.median(_times(context, control(1))[:, 1]))
+            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(additions, 1.0))
         except UnsupportedError:
             scale = 0
         scale = scale if scale <= PARAMS.most_scale else 0
-        pace = pace_of(first) if scale == 1 else 0.0  # the earliest of all: nobody may have come yet
-        context.calibration = replace(context.calibration, control_scale=scale, issue_pace=pace)
-        return scale
-    return context.calibration.control_scale
+        context.calibration = replace(context.calibration, control_scale=scale)
+    return scale
 
 
 def _free(context: Context) -> bool:
@@ -118,12 +101,10 @@ def _times(context: Context, probe: Probe) -> Ticks:
 
 class Alone:
     """Runs work while no co-runner is seen on the core that is measured, for as long as there is patience to wait for
-    that. How many of its epochs counted is evidence (`epochs`)."""
+    that."""
 
-    def __init__(self, context: Context, question: str = "", *, patient: bool = True) -> None:
-        """Evidence is kept of a `question` that has a name. Who isn't `patient` waits as with --fast."""
-        self._context, self._question = context, question
-        self._patience = PARAMS.patience if patient and not context.fast else PARAMS.fast_patience
+    def __init__(self, context: Context) -> None:
+        self._context, self._patience = context, PARAMS.patience
         self._runs = self._beside = 0
         self._free_now = False
         watch(context)
@@ -141,18 +122,10 @@ class Alone:
             self._free_now = _free(self._context)
             alone = before and self._free_now
             if alone or self._patience <= 0:
-                self._note(alone)
+                self._runs += 1
+                self._beside += not alone
                 return result
             self._patience -= 1
-
-    def _note(self, alone: bool) -> None:
-        """Count an epoch whose work is done; where there is no control nobody knows which count."""
-        self._runs += 1
-        self._beside += not alone
-        if self._question and _scale(self._context):
-            epochs = self._context.evidence.setdefault("epochs", {}).setdefault(self._question, {"counted": 0, "of": 0})
-            epochs["counted"] += alone
-            epochs["of"] += 1
 
     def _waited(self) -> bool:
         """Wait until no co-runner is seen, and say whether that is so."""

@@ -67,7 +67,7 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
     for _ in range(4):
         alone.run(lambda: done.append(1))
     assert alone.co_runner_fraction == 1.0
-    assert core.pauses <= PARAMS.fast_patience and len(done) <= 6
+    assert core.pauses <= PARAMS.patience and len(done) <= 6
 
 
 def test_on_a_clock_too_coarse_for_samplings_nobody_waits() -> None:

@@ -105,7 +105,7 @@ class Bursts:
         self.near = int(self.params.line * PAGE_BYTES / self.size) * self.size
         self.aside = int(self.params.aside * PAGE_BYTES / self.size) * self.size
         self.beside = PAGE_BYTES - 2 * self.size  # a line that warms its page's TLB entry, away from all others
-        self.alone = Alone(context, question="bursts", patient=False)
+        self.alone = Alone(context)
         self.refresh()
 
     def refresh(self) -> None:
