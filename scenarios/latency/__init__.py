@@ -15,13 +15,12 @@ import numpy as np
 from setebench.calibration import MEMORY, Kind, Levels, kind_of
 from setebench.experiments.calibrate import overheads, step_ticks
 from setebench.experiments.levels import find_levels, working_memory
-from setebench.experiments.memory import MemoryRound, memory_once
 from setebench.experiments.paired import RoundsParams, rounds
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
-from setebench.stats.rounds import LATENCY, MIDDLE, quantile_of_rounds
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
 from .vectors import Surplus, vector_findings, vectors_once
 
@@ -39,13 +38,11 @@ def answer(context: Context) -> Iterator[Finding]:
     levels = find_levels(context)
     region = working_memory(context)
     brackets: list[dict[str, float]] = []
-    memory: list[MemoryRound] = []
     vectors: list[Surplus] = []
     try:
         for number in rounds(context, RoundsParams(apart_seconds=0.0)):
-            context.progress(f"memory and vector loads, round {number + 1}")
+            context.progress(f"brackets and vector loads, round {number + 1}")
             brackets.append(overheads(context, OVERHEAD_SAMPLES))
-            memory.append(memory_once(context, region))
             vectors.append(vectors_once(context, region))
     finally:
         context.machine.release(region)
@@ -54,10 +51,11 @@ def answer(context: Context) -> Iterator[Finding]:
     for bracket in context.machine.facts.brackets:
         overhead = quantile_of_rounds([each[bracket] for each in brackets], MIDDLE)
         yield decide.measured(f"clock.overhead.{bracket}", overhead, "ticks", f"empty interval, {how}")
-    pace = levels.pace or quantile_of_rounds([each.cycles_per_tick for each in memory], MIDDLE)
-    yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", "references of the sweep, range of its rounds")
-    context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
-    yield from _findings(levels, memory, vectors, how)
+    if pace := levels.pace:
+        method = "references of the sweep, range of its rounds"
+        yield decide.measured("clock.cycles_per_tick", pace, "cycles/tick", method)
+        context.evidence["cycles"] = {"cycles_per_ns": pace.value * context.machine.facts.ticks_per_second / 1e9}
+    yield from _findings(levels, vectors, how)
 
 
 def _how(context: Context) -> str:
@@ -65,15 +63,10 @@ def _how(context: Context) -> str:
     return f"{context.evidence.get('rounds', {}).get('rounds', 0)} rounds"
 
 
-def _findings(levels: Levels, memory: list[MemoryRound], vectors: list[Surplus], how: str) -> Iterator[Finding]:
+def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Finding]:
     """Latencies of all levels, nearest first and memory last, by the two ways, in nanoseconds, and of vector loads."""
-    flushed = {
-        "cycles": quantile_of_rounds([each.cycles for each in memory], LATENCY),
-        "ns": quantile_of_rounds([each.ns for each in memory], LATENCY),
-    }
     for name in (*levels.caches, MEMORY):
-        chased = flushed["cycles"] if name == MEMORY else levels.latency[name]
-        in_ns = flushed["ns"] if name == MEMORY else levels.ns[name]
+        chased, in_ns = levels.latency[name], levels.ns[name]
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
         yield _measured(f"latency.{name}.sete", levels.sete[name], "cycles", f"dithered single loads, {how}")
         yield _measured(f"latency.{name}.chase", chased, "cycles", f"{chains}, {how}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from setebench.diagnose.records import Timeline
 from setebench.errors import UnsupportedError
-from setebench.experiments.memory import memory_once
+from setebench.experiments.memory import memory_ns
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import Machine
 from setebench.native.threads import allowed_cpus
@@ -80,7 +80,7 @@ class LatencyProbe(threading.Thread):
 
     def latency_ns(self) -> float:
         """The time of a step now, ns."""
-        return memory_once(self._context, self._region).ns
+        return memory_ns(self._context, self._region)
 
     def run(self) -> None:
         """In a thread of its own."""

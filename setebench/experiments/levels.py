@@ -117,11 +117,13 @@ def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Leve
     latency = {name: table.latency(name, level) for name, level in by_name.items()}
     latency[MEMORY] = quantile_of_rounds([per_load(row[0]) for row in found], LATENCY)
     ends = {name: end for name, level in by_name.items() if (end := table.end(level))}
-    ns_per_cycle = {name: table.ticks_per_cycle(by_name.get(name)) / ticks_per_second * 1e9 for name in latency}
+    memory = [ticks(row[0].samples, len(SHORT)) / row[0].samples.accesses for row in found]
+    in_ticks = {name: latency[name].scaled(table.ticks_per_cycle(level)) for name, level in by_name.items()}
+    in_ticks[MEMORY] = quantile_of_rounds(memory, LATENCY)
     return Levels(
         cycles={name: each.value for name, each in latency.items()},
         latency=latency,
-        ns={name: each.scaled(ns_per_cycle[name]) for name, each in latency.items()},
+        ns={name: each.scaled(1e9 / ticks_per_second) for name, each in in_ticks.items()},
         sete={name: table.single(by_name.get(name)) for name in latency},
         capacity=ends,
         pace=_range(np.nanmedian(table.paces, axis=1)),
@@ -239,8 +241,8 @@ class _Table:
         by_round = [located(each.samples, 0) - self._added[1] for each in self._best(level)]
         return quantile_of_rounds(by_round, LATENCY)
 
-    def ticks_per_cycle(self, level: Level | None) -> float:
-        """Of the samples of the size that a level serves most of, of flushed lines where it is None."""
+    def ticks_per_cycle(self, level: Level) -> float:
+        """Of the samples of the size that a level serves most of."""
         last = len(SHORT)
         paces = [ticks(each.samples, last) / located(each.samples, last) for each in self._best(level)]
         return quantile_of_rounds(paces, MIDDLE).value

@@ -14,7 +14,7 @@ from setebench.experiments.paired import run_paired
 from setebench.machine import Region
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.stats.pairs import cycles_per_tick, located, ticks
+from setebench.stats.pairs import ticks
 
 
 class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,14 +23,6 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     lines: int = 8  # of one chase, a page each: within any first TLB, and too few for a prefetcher of pages
     samples: int = 48  # chases of a round
     settle: int = 2000  # cycles behind the flushes: written-back lines are on their way that long
-
-
-class MemoryRound(NamedTuple):
-    """One round: core cycles and nanoseconds of a load, and the core's pace meanwhile, cycles per tick."""
-
-    cycles: float
-    ns: float
-    cycles_per_tick: float
 
 
 LINES, WARMERS = Base("lines"), Base("warmers")
@@ -92,11 +84,10 @@ def _operands(base: Base, offsets: NDArray[np.int64]) -> tuple[Operand, ...]:
     return tuple(base + offset for offset in offsets.tolist())
 
 
-def memory_once(context: Context, region: Region) -> MemoryRound:
-    """One round of chases."""
+def memory_ns(context: Context, region: Region) -> float:
+    """Nanoseconds of a load in one round of chases."""
     params = MemoryParams()
     chased = scattered(context, region, params.lines, params.samples)
     probe = (chased.flushed(params.settle) + chased.translated()).paired(reference(context).work, chased.chase)
     found = run_paired(context, probe, chased.places, accesses=params.lines, warmup=0)
-    seconds = ticks(found) / context.machine.facts.ticks_per_second
-    return MemoryRound(located(found) / params.lines, seconds * 1e9 / params.lines, cycles_per_tick(found))
+    return ticks(found) / context.machine.facts.ticks_per_second * 1e9 / params.lines

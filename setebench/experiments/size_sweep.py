@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.calibrate import reference
-from setebench.experiments.lines.layout import (
-    TLB_PAGE_BYTES,
-    WINDOW_PAGES,
-    Layout,
-    lay,
-    span_bytes,
-    trials_per_page,
-    whole_windows,
-)
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, lay, span_bytes, trials_per_page, whole_windows
+from setebench.experiments.memory import MemoryParams, scattered
 from setebench.experiments.paired import run_paired
 from setebench.machine import Region
 from setebench.probe import Base, Probe
@@ -43,6 +36,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     samples: int = 96  # windows timed of each set in a round; a mean of so many chains is good to a percent
     ring: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
     settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
+    flushed: int = 12  # lines of a sample that were flushed, a page each: within any first TLB
     slow: int = 2  # sizes in a row as slow as memory that end a sweep
     outgrown: float = 0.9  # part of a flushed line's time from which a size counts as served by memory
 
@@ -71,12 +65,10 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkingSet:
-    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`; or the first `windows`
-    of one, which have no page in common if these are no more than one in `trials_per_page`."""
+    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`."""
 
-    def __init__(self, context: Context, region: Region, size_bytes: float, windows: int | None = None) -> None:
+    def __init__(self, context: Context, region: Region, size_bytes: float) -> None:
         layout = lay(region, size_bytes, context.fresh_rng())
-        layout = Layout(layout.lines[:windows], layout.warmers[:windows])
         self._windows, self._warmers = layout.lines, layout.warmers
         self._lone = len(layout.lines) == trials_per_page(region.line_size)
         self.order: Lines = layout.order
@@ -88,10 +80,6 @@ class WorkingSet:
         context.machine.run(
             Probe().chase(WARM, len(self.order)), {WARM: np.repeat(self.order[:1], times)}, cpu=context.cpu
         )
-
-    def flush(self, context: Context) -> None:
-        """Take the lines that will be timed out of every cache."""
-        context.machine.run(Probe().flush(WARM), {WARM: self._windows.ravel()}, cpu=context.cpu)
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
         """Windows spread evenly over a set that is settled by going through it once more, in the order of the chase;
@@ -125,12 +113,17 @@ class WorkingSet:
 
 
 def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
-    """The same chains and single loads over lines that were just flushed: what memory takes, whatever caches hold."""
-    # each in pages of its own: no prefetcher has seen any of their lines before
-    lines = WorkingSet(context, region, params.samples * WINDOW_PAGES * TLB_PAGE_BYTES, params.samples)
-    lines.go_round(context, 1)
-    lines.flush(context)
-    return msgspec.structs.replace(lines.time(context, params, False), size_bytes=float("inf"))
+    """Single loads, short chains and one of the other lines, all just flushed and each in a page of its own: what
+    memory takes, whatever caches hold."""
+    chased, (*begins, last) = (
+        scattered(context, region, params.flushed, params.samples),
+        np.cumsum([0, *SHORT]).tolist(),
+    )
+    questions = [Probe().chase(chased.lines[at], length) for at, length in zip(begins, SHORT, strict=True)]
+    questions.append(Probe().chase(chased.lines[last], params.flushed - last))
+    probe = (chased.flushed(MemoryParams().settle) + chased.translated()).paired(reference(context).work, *questions)
+    samples = run_paired(context, probe, chased.places, accesses=params.flushed - last, warmup=0)
+    return Sized(size_bytes=float("inf"), samples=samples)
 
 
 def sweep_once(context: Context, region: Region, sizes: Sequence[float], params: SizeSweepParams) -> list[Sized]:

@@ -51,7 +51,6 @@ def test_traversals(line: int) -> None:
     for size in (4096.0, 64 << 10, region.size / 8):
         swept = WorkingSet(context, region, size)
         swept.go_round(context, 1)
-        swept.flush(context)
         swept.time(context, SizeSweepParams(samples=20, ring=64), True)
     measured_line(context.machine, None, context.rng(1))
     first_touches(context, "4k")
