@@ -156,15 +156,15 @@ def simulate(**values: Any) -> None:
     A few machines are run, and the runs of all nodes are drawn from theirs. DIR gets one result file for each run,
     truth.json (which nodes are odd, and how) and recorded.json (the runs, for --recorded).
     """
+    from setebench.score import Task
     from setebench.score import fleet as made
 
     progress = Progress(quiet=values["quiet"])
     if values["recorded"] is not None:
         recording = made.read_recording(values["recorded"])
     else:
-        own: Any = {"machine": "plain", "noise": "guest", "scenarios": ("latency",), "fast": True, "count": MACHINES}
-        wanted = made.Wanted(seed=values["seed"], **own)
-        recording = made.record(wanted, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))
+        task = Task(machine="plain", noise="guest", scenarios=("latency",), fast=True, seed=values["seed"])
+        recording = made.record(task, MACHINES, lambda done: progress(f"{done} of {MACHINES} simulated machines run"))
     plan = made.Plan(**{name: values[name] for name in ("nodes", "odd", "seed", "runs")})
     found = made.write(values["folder"], recording, plan)
     progress.result(f"wrote {plan.nodes} nodes to {values['folder']}; {len(found)} of them odd, see {made.TRUTH} there")

@@ -1,9 +1,8 @@
 """Runs scenarios on simulated machines and holds what they report against what is true.
 
 The scenario gets the machine's facade and ticks, never its file; only in `tasks`, after it has answered, do the two
-meet. `workers` carry tasks out in processes of this computer, of another version's sources (`versions`) or on a Dask
-cluster; answers go to a file as they come (`stream`). `seeds` draws those of sealed runs, and `sealed_log` keeps a line
-on each.
+meet. `workers` carry tasks out in processes of this computer or on a Dask cluster; answers go to a file as they come
+(`stream`). `seeds` draws those of sealed runs, and `sealed_log` keeps a line on each.
 """
 
 from setebench.score.run import judge_all as judge_all

@@ -18,12 +18,8 @@ import numpy as np
 from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord
-from setebench.score.errand import Errand, carry_out
-from setebench.score.tasks import with_noise
+from setebench.score.tasks import Series, Task, with_noise
 from setebench.sim.files.loader import load
-
-MOST_RECORDED = 50
-"""Machines that are run for one fleet: more say little more of what runs of equal machines have in common."""
 
 RECORDED, TRUTH = "recorded.json", "truth.json"
 
@@ -66,32 +62,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 # -- recording --------------------------------------------------------------------------------------------------------
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded: `machine` by name, with the disturbances `noise`; `count` runs, from `seed` on."""
-
-    machine: str
-    noise: str
-    scenarios: tuple[str, ...]
-    fast: bool
-    seed: int
-    count: int
-
-
-def record(wanted: Wanted, received: Callable[[int], None] = lambda _done: None) -> Recording:
-    """Run the machines, one after the other. `received` is given how many are done.
+def record(task: Task, count: int, received: Callable[[int], None] = lambda _done: None) -> Recording:
+    """Run the task on `count` machines, one after the other, equal but for their seeds: the task's and those after it.
+    `received` is given how many are done.
 
     Raises `SetebenchError` where a scenario doesn't go through."""
-    if not 1 <= wanted.count <= MOST_RECORDED:
-        raise UsageError(f"between 1 and {MOST_RECORDED} machines are run, not {wanted.count}")
-    machine = with_noise(load(wanted.machine), wanted.noise)
-    runs = []
-    for seed in range(wanted.seed, wanted.seed + wanted.count):
-        reply = carry_out(Errand(machine=machine, scenarios=wanted.scenarios, seed=seed, fast=wanted.fast))
-        if reply.failures:
-            raise SetebenchError(f"{reply.failures[0].scenario} failed with seed {seed}: {reply.failures[0].reason}")
-        runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in reply.findings]))
+    machine, runs = with_noise(load(task.machine), task.noise), list[Run]()
+    for seed in range(task.seed, task.seed + count):
+        series = Series(machine, seed, task.fast)
+        series.carry_out(task.scenarios)
+        if series.failures:
+            raise SetebenchError(f"{series.failures[0].scenario} failed with seed {seed}: {series.failures[0].reason}")
+        runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in series.findings]))
         received(len(runs))
-    return Recording(scenarios=wanted.scenarios, fast=wanted.fast, runs=runs)
+    return Recording(scenarios=task.scenarios, fast=task.fast, runs=runs)
 
 
 def save_recording(recording: Recording, path: Path, force: bool = False) -> None:

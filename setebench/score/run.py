@@ -3,8 +3,7 @@ and truth meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from setebench.judge import Answered, Judgement, accuracy, difference, judge, su
 from setebench.score import stream
 from setebench.score.seeds import sealed_seeds
 from setebench.score.stream import Done, Plan
-from setebench.score.tasks import Answer, Task
-from setebench.score.versions import other_version
+from setebench.score.tasks import Answer
 from setebench.score.workers import Received, perform_all, perform_on
 
 NEVER_JUDGED = frozenset({"stream"})
@@ -25,32 +23,13 @@ NEVER_JUDGED = frozenset({"stream"})
 STREAM table mix loads and stores, whose queues limit each other. They run where they are named alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where tasks are carried out: in so many processes of this computer, or on the Dask cluster at an address."""
-
-    workers: int = 1
-    address: str | None = None
-
-
-def carry_out(plan: Plan, place: Place, done: Done, received: Received) -> list[Answer]:
-    """All answers, in the order of the plan's machines; those that are `done` are not run again. `received` is given
-    each new one."""
+def carry_out(plan: Plan, done: Done, received: Received, workers: int, address: str | None) -> list[Answer]:
+    """All answers, in the order of the plan's machines, by so many processes of this computer or by the Dask cluster at
+    an address; those that are `done` are not run again. `received` is given each new one."""
     missing = [task for task in plan.tasks() if task.machine not in done]
-    new = _performed(plan, place, missing, received) if missing else []
+    new = perform_on(address, missing, received) if address else perform_all(missing, workers, received)
     every = {**done, **{answer.machine: answer for answer in new}}
     return [every[name] for name in plan.machines]
-
-
-def _performed(plan: Plan, place: Place, tasks: list[Task], received: Received) -> Sequence[Answer]:
-    """Another version runs on this computer always: a cluster has the present one."""
-    workers = min(place.workers, len(tasks))
-    if plan.commit is not None:
-        with other_version(plan.commit) as sources:
-            return perform_all(tasks, workers, received, sources)
-    if place.address is None:
-        return perform_all(tasks, workers, received)
-    return perform_on(place.address, tasks, received)
 
 
 # -- judging ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.score.stream import Plan
-from setebench.score.versions import present_commit
 
 
 def log_path() -> Path:
@@ -28,10 +27,9 @@ class SealedLog:
     def __init__(self, plan: Plan, resumed: bool) -> None:
         """Raises `SetebenchError` where nothing can be noted: a sealed run that isn't logged is none."""
         self._run = secrets.token_hex(8)
-        commit, changed = (plan.commit, None) if plan.commit else present_commit() or (None, None)
         names = ("inference", "simulator", "nonce", "scenarios", "noise", "fast")
         facts = {name: getattr(plan, name) for name in names} | {"seeds": list(plan.machines.values())}
-        self._note("resumed" if resumed else "begun", commit=commit, changed=changed, **facts)
+        self._note("resumed" if resumed else "begun", **facts)
 
     def ended(self, document: dict[str, Any]) -> None:
         """Note the totals."""

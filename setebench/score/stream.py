@@ -19,9 +19,9 @@ SCHEMA = 1
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides what is run. `machines` gives the seed of each by name, `seed` is the first one or the shipped
     machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the file of answers
-    to be held against these. `inference` and `simulator` are the hashes of the sources; of another version `inference`
-    is the full id of its commit, and so is `commit`. `from_findings`: scenarios that build on others' findings run
-    those first, instead of being given the truth. `begun`: when the run began, in UTC (None in older files)."""
+    to be held against these. `inference` and `simulator` are the hashes of the sources. `from_findings`: scenarios that
+    build on others' findings run those first, instead of being given the truth. `begun`: when the run began, in UTC
+    (None in older files)."""
 
     machines: dict[str, int]
     seed: int
@@ -32,7 +32,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inference: str
     simulator: str
     nonce: str | None = None
-    commit: str | None = None
     against: str | None = None
     from_findings: bool = False
     begun: str | None = None

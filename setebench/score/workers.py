@@ -1,5 +1,4 @@
-"""Tasks in processes of this computer, with this version's sources or with another's, or on a Dask cluster. A worker
-that dies loses its machine's turn alone."""
+"""Tasks in processes of this computer, or on a Dask cluster. A worker that dies loses its machine's turn alone."""
 
 from __future__ import annotations
 
@@ -10,71 +9,60 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as completed
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.fleet import cluster
-from setebench.score import errand
 from setebench.score.seeds import sources_hash
-from setebench.score.tasks import Answer, Task, answer_of, errand_of, perform
+from setebench.score.tasks import Answer, Task, perform
 from setebench.sim.compiled import prepare
 
 Received = Callable[[Answer], None]
 """Is given each answer as it comes in, one at a time."""
 
 
-def perform_all(tasks: list[Task], workers: int, received: Received, sources: Path | None = None) -> list[Answer]:
-    """Answers in the order of the tasks. With `sources`, a folder with another version of the package, that version's
-    inference is run. Raises `SetebenchError` where it can't be."""
+def perform_all(tasks: list[Task], workers: int, received: Received) -> list[Answer]:
+    """Answers in the order of the tasks."""
     prepare()  # else every worker would compile the simulator
     answers: dict[int, Answer] = {}
-    if sources is None and min(workers, len(tasks)) <= 1:
+    if min(workers, len(tasks)) <= 1:
         for number, task in enumerate(tasks):
             answers[number] = perform(task)
             received(answers[number])
         return list(answers.values())
-    path = [*([str(sources)] if sources else []), *(each or os.getcwd() for each in sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    complaints = subprocess.DEVNULL if sources else None  # what another version complains of is its own
-
-    def carry_out(wanted: bytes) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-P", errand.__file__]
-        return subprocess.run(
-            command, input=wanted, stdout=subprocess.PIPE, stderr=complaints, env=environment, check=False
-        )
-
     with ThreadPoolExecutor(workers) as threads:
-        pending = {
-            threads.submit(carry_out, msgspec.msgpack.encode(errand_of(task))): number
-            for number, task in enumerate(tasks)
-        }
+        pending = {threads.submit(_apart, task): number for number, task in enumerate(tasks)}
         try:
             for done in completed(pending):
-                number = pending[done]
-                answers[number] = _answer(tasks[number], done.result(), sources is not None)
-                received(answers[number])
+                answers[pending[done]] = done.result()
+                received(done.result())
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
     return [answers[number] for number in range(len(tasks))]
 
 
-def _answer(task: Task, done: subprocess.CompletedProcess[bytes], other_version: bool) -> Answer:
-    """Of a reply, or of how the process ended instead. Another version that doesn't fit today's simulator has answered
-    nothing, which must not pass for an answer."""
+def _apart(task: Task) -> Answer:
+    """The answer of a process of its own, or how that ended instead."""
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+    wanted = msgspec.msgpack.encode(task)
+    done = subprocess.run(command, input=wanted, stdout=subprocess.PIPE, env=environment, check=False)
     if done.returncode:
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
-        if other_version and done.returncode > 0:
-            raise SetebenchError(f"the other version can't be run beside today's simulator: {how}")
         return Answer(machine=task.machine, lost=f"its worker ended: {how}")
-    answer = answer_of(task, msgspec.msgpack.decode(done.stdout, type=errand.Reply))
-    for failure in answer.failures:
-        if other_version and failure.unimportable:
-            raise SetebenchError(f"the other version can't be run beside today's simulator: {failure.reason}")
-    return answer
+    return msgspec.msgpack.decode(done.stdout, type=Answer)
+
+
+def main() -> None:
+    """Carry out the task on standard input, and answer on standard output. Whatever a scenario prints goes to standard
+    error."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt at the terminal is the other process's to report
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as reply:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        reply.write(msgspec.msgpack.encode(perform(msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task))))
 
 
 # -- on a Dask cluster ------------------------------------------------------------------------------------------------

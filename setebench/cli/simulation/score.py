@@ -17,17 +17,16 @@ from setebench.cli.output import target_of, terminal_width
 from setebench.errors import INTERRUPTED, UsageError
 from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream
-from setebench.score.run import NEVER_JUDGED, Place, carry_out, document, scope_of, sealing
+from setebench.score.run import NEVER_JUDGED, carry_out, document, scope_of, sealing
 from setebench.score.sealed_log import SealedLog, log_path
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done
-from setebench.score.versions import commit_of
 from setebench.sim.files.loader import shipped
 
 DECIDING = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed")
 """Options that decide what is run; a run against another has them from that one's file."""
 
-PLANNING = (*DECIDING, "inference", "against", "answers")
+PLANNING = (*DECIDING, "against", "answers")
 """Those that a run which goes on has from its own file."""
 
 Values = dict[str, Any]
@@ -50,7 +49,6 @@ Values = dict[str, Any]
     help="Give scenarios that build on others' findings these findings, instead of the truth.",
 )
 @click.option("--sealed", metavar="NONCE", help="Derive the seeds from NONCE and the hash of the inference.")
-@click.option("--inference", metavar="COMMIT", help="Run the inference of this commit instead of the present one.")
 @click.option(
     "--against", metavar="FILE", type=PATH, help="Run what the run with these --answers ran, and compare by machine."
 )
@@ -103,7 +101,7 @@ def _logged(plan: Plan, done: Done, values: Values) -> Values:
 
 def _measured(plan: Plan, done: Done, values: Values) -> Values:
     numbers = itertools.count(len(done) + 1)
-    place = Place(workers=values["workers"] or os.cpu_count() or 1, address=values["address"])
+    workers = values["workers"] or os.cpu_count() or 1
     resume = values["resume"]
     with stream.gone_on(resume) if resume else stream.begun(values["answers"], plan, values["force"]) as answers:
 
@@ -112,21 +110,16 @@ def _measured(plan: Plan, done: Done, values: Values) -> Values:
             if not values["quiet"]:
                 click.echo(f"{next(numbers)} of {len(plan.machines)} machines: {answer.machine}", err=True)
 
-        return document(plan, carry_out(plan, place, done, add), scope_of(plan))
+        return document(plan, carry_out(plan, done, add, workers, values["address"]), scope_of(plan))
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------
 
 
-def _identity(values: Values) -> Values:
+def _identity() -> Values:
     """Which inference is run, on which simulator, and when."""
-    commit = None if values["inference"] is None else commit_of(values["inference"])
-    return {
-        "inference": commit or inference_hash(),
-        "commit": commit,
-        "simulator": simulator_hash(),
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"inference": inference_hash(), "simulator": simulator_hash(), "begun": begun}
 
 
 def _against(values: Values) -> Plan:
@@ -134,7 +127,7 @@ def _against(values: Values) -> Plan:
     path = values["against"]
     _refuse(DECIDING, f"--against runs what was run in {str(path)!r}")
     other, _ = stream.read(path)
-    return msgspec.structs.replace(other, nonce=None, against=str(path), **_identity(values))
+    return msgspec.structs.replace(other, nonce=None, against=str(path), **_identity())
 
 
 def _new(values: Values) -> Plan:
@@ -143,7 +136,7 @@ def _new(values: Values) -> Plan:
         raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
     if nonce is not None and values["presets"]:
         raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
-    scenarios, identity, count = _scenarios(values["names"]), _identity(values), values["machines"]
+    scenarios, identity, count = _scenarios(values["names"]), _identity(), values["machines"]
     numbers = range(first, first + count) if nonce is None else sealed_seeds(nonce, identity["inference"], count)
     machines = {f"random:{seed}": seed for seed in numbers}
     if nonce is None and values["presets"] is not False:
@@ -174,7 +167,7 @@ def _resumed(values: Values) -> tuple[Plan, Done]:
     plan, done = stream.read(path)
     if plan.against is not None:
         stream.read(Path(plan.against))  # it is needed at the end, so it should be missed now
-    if (plan.inference, plan.simulator) != (plan.commit or inference_hash(), simulator_hash()):
+    if (plan.inference, plan.simulator) != (inference_hash(), simulator_hash()):
         raise UsageError(
             f"{str(path)!r} was begun with another inference or simulator than this one; begin anew, or go back to it"
         )
