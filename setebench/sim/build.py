@@ -13,7 +13,7 @@ from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zero
 from setebench.sim.frames import Frames
 from setebench.sim.prefetchers import KINDS, NUMBERS, own_words, simulated
 from setebench.sim.recordings import recording
-from setebench.sim.spec.checks import sense_problems
+from setebench.sim.spec.checks import contradiction
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
 HOST_NEAR_BYTES = 256 << 10
@@ -24,7 +24,7 @@ PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 def build(machine: spec.Machine, seed: int) -> Arrays:
     """Lay a machine out. Raises `UsageError` for one that can't be simulated."""
-    for problem in sense_problems(machine, plausible=False):
+    if problem := contradiction(machine, plausible=False):
         raise UsageError(f"{machine.name}: {problem.name}: {problem.message}")
     rng = np.random.default_rng((seed, 0x5E7E))
     c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)

@@ -13,7 +13,7 @@ PROBE = "load a ip=A ip_bits=0x5c0; start; load a+64; stop"
 
 
 @pytest.mark.parametrize(
-    "arguments", [("sim", "list"), ("sim", "show", "plain"), ("sim", "new", "-"), ("show-asm", PROBE)]
+    "arguments", [("sim", "list"), ("sim", "show", "plain"), ("sim", "schema"), ("show-asm", PROBE)]
 )
 def test_what_runs_no_code_of_its_own_making_does_not_need_it(arguments: tuple[str, ...]) -> None:
     done, usual = setebench(refused(*NO_CODE), *arguments), setebench([], *arguments)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from setebench import references, store
 from setebench.cli.options import (
@@ -70,8 +70,16 @@ def show_machine(name: str) -> None:
     from setebench.sim.files import loader
     from setebench.sim.files.dump import dump
 
-    shipped = not loader.is_path(name) and not name.startswith("random:")
-    print_text((loader.shipped_text(name) if shipped else dump(loader.load(name))).encode())
+    shipped = loader.presets().get(name)
+    print_text(shipped.read_bytes() if shipped else dump(loader.load(name)).encode())
+
+
+@sim.command()
+def schema() -> None:
+    """Print what a machine file may have: every field with its meaning, range and default, as a JSON Schema."""
+    from setebench.sim import spec
+
+    print_text(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(spec.Machine)), indent=2) + b"\n")
 
 
 @sim.command(epilog=NAME_HELP)
@@ -85,24 +93,6 @@ def truth(name: str, form: str | None, output: Path | None, force: bool) -> None
     target = Output.choose(output, form, force)
     target.check()
     target.deliver(truth_document(loader.load(name), name, datetime.now(UTC)))
-
-
-@sim.command(epilog="Check it with 'setebench sim show FILE', use it with --machine sim:FILE.")
-@click.argument("file", type=PATH)
-@click.option(
-    "--from", "source", default="plain", metavar="NAME", show_default=True, help="Machine whose values to start with."
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def new(file: Path, source: str, force: bool) -> None:
-    """Write a commented machine file to FILE (.toml, or - for standard output)."""
-    from setebench.sim.files import loader
-    from setebench.sim.files.dump import template
-
-    write, path = _machine_file(file, force), file_or_none(file)
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", path.stem)[:64] if path else ""
-    write(template(loader.load(source), name or "my-machine").encode())
-    if path:
-        click.echo(f"Wrote {click.format_filename(path)}.", err=True)
 
 
 # -- the twin of a result ---------------------------------------------------------------------------------------------

@@ -92,14 +92,14 @@ def own_words(kind: spec.AnyPrefetcher) -> list[int]:
     """A kind's own configuration words, field by field: numbers and truths as they are, of several values the place of
     this one, of a list how many there are and four numbers (of each of four lists), filled up with zeros."""
     words: list[int] = []
-    for field in table_fields(type(kind)).values():
-        value = getattr(kind, field.name)
-        if field.name in spec.Prefetcher.__struct_fields__:
+    for name, field in table_fields(type(kind)).items():
+        value = getattr(kind, name)
+        if name in spec.Prefetcher.__struct_fields__:
             continue
         if isinstance(value, tuple):
-            rows = value if field.name == "lines" else (value,)
+            rows = value if name == "lines" else (value,)
             filled = [number for row in rows for number in ([*row] + [0] * MOST_NUMBERS)[:MOST_NUMBERS]]
-            words += [len(value), *filled, *[0] * (field.name == "lines") * (MOST_NUMBERS**2 - len(filled))]
+            words += [len(value), *filled, *[0] * (name == "lines") * (MOST_NUMBERS**2 - len(filled))]
         else:
             words.append(literals(field.type).index(value) if literals(field.type) else int(value))
     return words

@@ -3,7 +3,7 @@
 A machine file is TOML; each table below is one of these classes. Defaults describe a quiet, plain out-of-order core
 without prefetchers. Latencies are totals, load to use, in core cycles, of an otherwise idle machine with a TLB hit.
 The file is the truth: what `setebench sim truth` prints is derived from these fields alone. A field's type says what it
-means and may be; msgspec's messages, `setebench sim new` and the checks have it from there.
+means and may be; msgspec's messages, `setebench sim schema` and the checks have it from there.
 """
 
 from __future__ import annotations

@@ -45,29 +45,24 @@ class Problem:
         return tuple(int(index) if index else key for index, key in parts)
 
 
-def converted(data: dict[str, Any]) -> spec.Machine | Problem:
-    """The machine that parsed TOML describes, or the first of its fields that can't be."""
+def checked(data: dict[str, Any]) -> spec.Machine | Problem:
+    """The machine that parsed TOML describes, or the first thing that is wrong with it."""
     try:
-        return msgspec.convert(data, spec.Machine)
+        machine = msgspec.convert(data, spec.Machine)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `")
         unknown = re.search(r"unknown field `(.*)`", message, re.DOTALL)
         where = place.rpartition("$")[2].strip("`") + (f".{unknown[1]}" if unknown else "")
         return Problem(*(visible(text)[:MOST_CHARACTERS] for text in (where.replace("[...]", "").lstrip("."), message)))
+    return contradiction(machine) or machine
 
 
-def field_problems(data: dict[str, Any]) -> list[Problem]:
-    """The first of the single fields of a parsed machine file that can't be, if there is one."""
-    found = converted(data)
-    return [found] if isinstance(found, Problem) else []
-
-
-def sense_problems(machine: spec.Machine, plausible: bool = True) -> list[Problem]:
-    """Contradictions between the fields of a machine, in no particular order: what can't be simulated and, where it is
-    to be `plausible`, what no memory system is or no truth would be said of."""
+def contradiction(machine: spec.Machine, plausible: bool = True) -> Problem | None:
+    """The first contradiction between the fields of a machine: what can't be simulated and, where it is to be
+    `plausible`, what no memory system is or no truth would be said of."""
     rules = (_core, _caches, _tlbs, _memory, _prefetchers, *((_plausible, _pmu) if plausible else ()))
     every = itertools.chain.from_iterable(each(machine) for each in rules)
-    return [Problem(name, message) for broken, name, message in every if broken]
+    return next((Problem(name, message) for broken, name, message in every if broken), None)
 
 
 def _core(machine: spec.Machine) -> Rules:

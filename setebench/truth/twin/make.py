@@ -15,7 +15,7 @@ from setebench.sim import spec
 from setebench.sim.files.dump import dump, literal
 from setebench.sim.files.loader import origins, parse
 from setebench.sim.files.origins import TABLE, Origin, Path, field_name
-from setebench.sim.spec.checks import Problem, field_problems, sense_problems
+from setebench.sim.spec.checks import Problem, checked
 from setebench.sim.spec.fields import table_fields
 from setebench.text import remark, visible
 from setebench.truth.twin import caches, core, prefetchers
@@ -66,17 +66,14 @@ def make_twin(document: Document, *, of_nothing: bool = False) -> Twin:
         draft = _draft(Readings(document, set_aside))
         if not of_nothing and all(origin.origin == "assumed" for origin in draft.origins.values()):
             raise SetebenchError(NOTHING)
-        problems = field_problems(draft.data)
-        if not problems:
-            machine = msgspec.convert(draft.data, spec.Machine)
-            problems = sense_problems(machine)
-            if not problems:
-                return Twin(machine, _complete(machine, draft.origins), set_aside)
-        behind = _behind(problems[0], draft)
+        found = checked(draft.data)
+        if isinstance(found, spec.Machine):
+            return Twin(found, _complete(found, draft.origins), set_aside)
+        behind, why = _behind(found, draft), f"no machine has these findings: {found.name}: {found.message}"
         if not behind:
             break
-        set_aside |= dict.fromkeys(behind, problems[0].message)
-    raise SetebenchError(f"no machine has these findings: {problems[0].name}: {problems[0].message}")
+        set_aside |= dict.fromkeys(behind, found.message)
+    raise SetebenchError(why)
 
 
 def _draft(readings: Readings) -> Draft:
