@@ -4,13 +4,10 @@
 machines, and what one version of the inference gains on another; `document` puts together what judgements are worth.
 """
 
-from setebench.judge.document import Answered as Answered
 from setebench.judge.document import accuracy as accuracy
 from setebench.judge.document import summary as summary
 from setebench.judge.document import totals as totals
 from setebench.judge.shares import difference as difference
-from setebench.judge.verdict import RATE_UNITS as RATE_UNITS
 from setebench.judge.verdict import Judgement as Judgement
-from setebench.judge.verdict import Kind as Kind
 from setebench.judge.verdict import Verdict as Verdict
 from setebench.judge.verdict import judge as judge

@@ -7,30 +7,21 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
-import msgspec
-
 from setebench.judge.shares import SHOWN, clustered, row_of, shares, standing, tables
-from setebench.judge.verdict import Judgement, Kind, Verdict
+from setebench.judge.verdict import Judgement, Verdict
 from setebench.results import Finding, Outcome
 
 MOST_ALIKE = 0.95  # of the machines with a parameter those with the same truth, from which on a constant would do
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine: what was reported of it, and what is true of it."""
-
-    findings: Sequence[Finding]
-    truths: Sequence[Finding]
+Truths = Sequence[Sequence[Finding]]
+"""What is true of each machine, only with the parameters that are judged."""
 
 
-def summary(
-    seed: int, machines: dict[str, int], judgements: list[Judgement], answers: Sequence[Answered] = ()
-) -> dict[str, Any]:
-    """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each.
-
-    `answers` are what the judgements were made of, only with the parameters that are judged."""
+def summary(seed: int, machines: dict[str, int], judgements: list[Judgement], truths: Truths = ()) -> dict[str, Any]:
+    """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each."""
     own = _grouped(judgements, lambda each: each.parameter)
-    constants = constant(answers)
+    constants = constant(truths)
     wrong = [each for each in judgements if each.verdict is Verdict.WRONG]
     shown = ("machine", "parameter", "value", "truth", "outcome")
     return {
@@ -76,43 +67,33 @@ def _numbers(standings: Counter[str], judgements: Iterable[Judgement]) -> dict[s
 
 def _count(judgements: Sequence[Judgement]) -> dict[str, Any]:
     """The numbers of one parameter, and how wide intervals of measured values are relative to the truth."""
-    widths = [each.width for each in judgements if each.width is not None and each.kind is Kind.CONTINUOUS]
-    kind = next((str(each.kind) for each in judgements if each.truth is not None), str(Kind.CATEGORY))
-    standings = Counter(map(standing, judgements))
-    return {**_numbers(standings, judgements), "median_width": median(widths) if widths else None, "kind": kind}
+    widths = [each.width for each in judgements if each.width is not None]
+    numbers = _numbers(Counter(map(standing, judgements)), judgements)
+    return {**numbers, "median_width": median(widths) if widths else None}
 
 
 def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """Of measured values, clustered by machine. `continuous`: 95 % intervals of latencies, penalties and rates that
-    hold the truth, where that is a number; `counts` and `categories`: values that are wrong (also such for something
-    that the machine lacks)."""
-    own: dict[str, dict[str, list[bool]]] = {"continuous": {}, "counts": {}, "categories": {}}
+    """Of measured latencies, penalties and rates the 95 % intervals that hold the truth, where that is a number,
+    clustered by machine (`continuous`)."""
+    held: dict[str, list[bool]] = {}
     for each in judgements:
-        if each.outcome != Outcome.MEASURED.value:
-            continue
-        if each.kind is not Kind.CONTINUOUS:
-            name, hit = "counts" if each.kind is Kind.COUNT else "categories", each.verdict is Verdict.WRONG
-        elif each.covered is not None and not each.ranged:
-            name, hit = "continuous", each.covered
-        else:
-            continue
-        own[name].setdefault(each.machine, []).append(hit)
-    return {name: clustered([*map(sum, by.values())], [*map(len, by.values())]) for name, by in own.items()}
+        if each.continuous and each.covered is not None and each.outcome == Outcome.MEASURED.value:
+            held.setdefault(each.machine, []).append(each.covered)
+    return {"continuous": clustered([*map(sum, held.values())], [*map(len, held.values())])}
 
 
-def constant(answers: Sequence[Answered]) -> list[dict[str, Any]]:
+def constant(truths: Truths) -> list[dict[str, Any]]:
     """Parameters that have one true value on nearly all machines which have them (`MOST_ALIKE`), where two or more do:
     an answer that is written down somewhere would be right. (Not that something is present, where some machines lack
     it: there the same answer is wrong.) By name: `parameter`, `truth`, `machines`, and `alike`, how many have it so."""
     values: dict[str, list[Finding]] = {}
-    for answer in answers:
-        for truth in answer.truths:
-            values.setdefault(truth.parameter, []).append(truth)
+    for truth in (each for own in truths for each in own):
+        values.setdefault(truth.parameter, []).append(truth)
     found = []
     for name, known in sorted(values.items()):
         texts = [repr((each.value, each.low, each.high)) for each in known]
         (same, alike), *_ = Counter(texts).most_common(1)
-        lacking = name.endswith(".present") and len(known) < len(answers)
+        lacking = name.endswith(".present") and len(known) < len(truths)
         if len(known) > 1 and alike >= MOST_ALIKE * len(known) and not lacking:
             usual = known[texts.index(same)].value
             found.append({"parameter": name, "truth": usual, "machines": len(known), "alike": alike})

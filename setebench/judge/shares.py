@@ -26,9 +26,6 @@ STANDINGS = ("wrong", "open", "loose", "bounded", "right")
 SHOWN = {"right": ("right",), "bounded": ("bounded",), "open": ("open", "loose"), "wrong": ("wrong",)}
 """The four shares of rows that a score reports; a loose bound leaves its question open."""
 
-UNREPORTED = "not reported"
-"""The outcome of a judgement of what no finding mentions."""
-
 Table = dict[str, str]
 """How a machine's rows stand, by name."""
 
@@ -123,19 +120,11 @@ def _number(table: Table, which: Collection[str]) -> int:
 
 
 def difference(old: Sequence[Judgement], new: Sequence[Judgement], constants: Collection[str] = ()) -> dict[str, Any]:
-    """What the new version has more of than the old one, of all rows in points (fractions), and rows that changed.
-
-    Counted are machines that both were run on, and rows that both report, with whatever outcome, on some machine; what
-    only one of them ever reports stands apart, with how often it was right. A row that one version alone has on a
-    machine (it claims what isn't there) is neither right nor wrong of the other."""
-    said = [{row_of(each.parameter) for each in judgements if each.outcome != UNREPORTED} for judgements in (old, new)]
+    """What the new version has more of than the old one, of all rows in points (fractions), and rows that changed, on
+    machines that both were run on. A row that one version alone has on a machine (it claims what isn't there) is
+    neither right nor wrong of the other."""
     before, after = tables(old, constants), tables(new, constants)
-    machines = [name for name in before if name in after]
-    both = said[0] & said[1]
-    pairs = [
-        tuple({row: each[name][row] for row in each[name] if row in both} for each in (before, after))
-        for name in machines
-    ]
+    pairs = [(before[name], after[name]) for name in before if name in after]
     rows = [len(one.keys() | other.keys()) for one, other in pairs]
     changed: dict[str, Counter[str]] = {}
     for one, other in pairs:
@@ -143,19 +132,13 @@ def difference(old: Sequence[Judgement], new: Sequence[Judgement], constants: Co
             was, became = one.get(row, "not judged"), other.get(row, "not judged")
             if was != became:
                 changed.setdefault(row, Counter())[f"{was} -> {became}"] += 1
-    only = [
-        {row: sum(each[name].get(row) == "right" for name in machines) for row in sorted(reported - both)}
-        for each, reported in zip((before, after), said, strict=True)
-    ]
     return {
-        "machines": len(machines),
+        "machines": len(pairs),
         "rows": sum(rows),
         "points": {
             name: _shift([_number(other, which) - _number(one, which) for one, other in pairs], rows)
             for name, which in SHOWN.items()
         },
-        "only_old": only[0],
-        "only_new": only[1],
         "parameters": {row: dict(changed[row]) for row in sorted(changed)},
     }
 

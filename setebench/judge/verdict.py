@@ -40,20 +40,12 @@ class Verdict(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-class Kind(StrEnum):
-    """What sort of quantity a parameter is: of a continuous one the interval is judged, of the others the value."""
-
-    CONTINUOUS = "continuous"
-    COUNT = "count"
-    CATEGORY = "category"
-
-
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of one machine: the verdict, what was reported and what is true.
 
     `covered` says whether the reported interval holds the truth; None where there is none. `width` is the interval's
-    width relative to the truth, of measured numbers. `ranged`: the truth is a range (a clock that drifts), which an
-    interval meets more easily than a number."""
+    width relative to the truth, of a measured latency, penalty or rate. `continuous`: it is one of these, and its truth
+    no range (of a clock that drifts), which an interval meets more easily than a number."""
 
     machine: str
     parameter: str
@@ -62,9 +54,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     truth: Any = None
     outcome: str = ""
     covered: bool | None = None
-    kind: Kind = Kind.CATEGORY
     width: float | None = None
-    ranged: bool = False
+    continuous: bool = False
 
 
 def judge(
@@ -92,16 +83,15 @@ def judge(
 
 
 def _judged(machine: str, reported: Finding | None, truth: Finding) -> Judgement:
-    number = is_number(truth.value)
-    kind = Kind.CATEGORY if not number else Kind.CONTINUOUS if truth.unit in RATE_UNITS else Kind.COUNT
-    common: dict[str, Any] = {"machine": machine, "parameter": truth.parameter, "truth": truth.value, "kind": kind}
+    number, rate = is_number(truth.value), truth.unit in RATE_UNITS
+    common: dict[str, Any] = {"machine": machine, "parameter": truth.parameter, "truth": truth.value}
     if reported is None or reported.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
         outcome = reported.outcome.value if reported else "not reported"
         return Judgement(verdict=Verdict.UNRESOLVED, outcome=outcome, **common)
     covered = width = None
     if number and reported.low is not None and reported.high is not None:
         covered = reported.low <= _high(truth) and _low(truth) <= reported.high
-        if reported.outcome is Outcome.MEASURED and is_number(truth.value) and truth.value:
+        if reported.outcome is Outcome.MEASURED and rate and is_number(truth.value) and truth.value:
             width = (reported.high - reported.low) / abs(truth.value)
     return Judgement(
         verdict=Verdict.RIGHT if _right(reported, truth) else Verdict.WRONG,
@@ -109,7 +99,7 @@ def _judged(machine: str, reported: Finding | None, truth: Finding) -> Judgement
         outcome=reported.outcome.value,
         covered=covered,
         width=width,
-        ranged=number and _low(truth) < _high(truth),
+        continuous=number and rate and _low(truth) == _high(truth),
         **common,
     )
 

@@ -26,5 +26,4 @@ def advice_truths() -> Iterator[Finding]:
     """For every loop the ranges in which regret and speed-up are right."""
     for name in LOOP_NAMES:
         for kind, (value, low, high, unit) in RANGES.items():
-            method, parameter = "by the sweep on the same machine", f"advice.{name}.{kind}"
-            yield Finding(parameter=parameter, value=value, low=low, high=high, unit=unit, method=method)
+            yield Finding(parameter=f"advice.{name}.{kind}", value=value, low=low, high=high, unit=unit)

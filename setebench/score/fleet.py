@@ -18,8 +18,7 @@ import numpy as np
 from setebench import files, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord
-from setebench.score.tasks import Series, Task, with_noise
-from setebench.sim.files.loader import load
+from setebench.score.tasks import Task, perform
 
 RECORDED, TRUTH = "recorded.json", "truth.json"
 
@@ -67,20 +66,14 @@ def record(task: Task, count: int, received: Callable[[int], None] = lambda _don
     `received` is given how many are done.
 
     Raises `SetebenchError` where a scenario doesn't go through."""
-    machine, runs = with_noise(load(task.machine), task.noise), list[Run]()
+    runs = []
     for seed in range(task.seed, task.seed + count):
-        series = Series(machine, seed, task.fast)
-        series.carry_out(task.scenarios)
-        if series.failures:
-            raise SetebenchError(f"{series.failures[0].scenario} failed with seed {seed}: {series.failures[0].reason}")
-        runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in series.findings]))
+        answer = perform(_replace(task, seed=seed))
+        if answer.failures:
+            raise SetebenchError(f"{answer.failures[0].scenario} failed with seed {seed}: {answer.failures[0].reason}")
+        runs.append(Run(seed=seed, findings=[_replace(each, evidence="") for each in answer.findings]))
         received(len(runs))
     return Recording(scenarios=task.scenarios, fast=task.fast, runs=runs)
-
-
-def save_recording(recording: Recording, path: Path, force: bool = False) -> None:
-    """Write a recording for later fleets."""
-    store.write(path, msgspec.json.encode(recording) + b"\n", force)
 
 
 def read_recording(path: Path) -> Recording:
@@ -96,12 +89,8 @@ def read_recording(path: Path) -> Recording:
 # -- making a fleet ---------------------------------------------------------------------------------------------------
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A made node: its name, what is odd about it (None: nothing), and the findings of each of its runs."""
-
-    name: str
-    change: Change | None
-    runs: list[list[Finding]]
+Node = tuple[str, Change | None, list[list[Finding]]]
+"""A made node: its name, what is odd about it (None: nothing), and the findings of each of its runs."""
 
 
 def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
@@ -126,7 +115,7 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
             change = choices[int(rng.integers(len(choices)))]
             moved, factor = set(change.parameters), 1 + plan.degrade
             runs = [[_times(each, factor) if each.parameter in moved else each for each in run] for run in runs]
-        yield Node(name=f"n{number + 1:0{digits}d}", change=change, runs=runs)
+        yield f"n{number + 1:0{digits}d}", change, runs
 
 
 def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
@@ -151,14 +140,14 @@ def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
         evidence={},
     )
     odd: dict[str, Change] = {}
-    save_recording(recording, folder / RECORDED)
-    for node in nodes(recording, plan):
-        if node.change is not None:
-            odd[node.name] = node.change
-        for run, findings in enumerate(node.runs, 1):
-            document = _replace(empty, settings={**settings, "node": node.name}, findings=findings)
+    store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
+    for name, change, runs in nodes(recording, plan):
+        if change is not None:
+            odd[name] = change
+        for run, findings in enumerate(runs, 1):
+            document = _replace(empty, settings={**settings, "node": name}, findings=findings)
             # not store.save: ten thousand small files, each synchronised to the disk, would take minutes
-            (folder / f"{node.name}.run-{run}.json").write_bytes(store.dumps(document))
+            (folder / f"{name}.run-{run}.json").write_bytes(store.dumps(document))
     known = {"schema": 1, "plan": store.plain(plan), "odd": store.plain(odd)}
     store.write(folder / TRUTH, msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     return odd

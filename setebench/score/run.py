@@ -11,7 +11,7 @@ import msgspec
 
 from setebench import registry
 from setebench.errors import UsageError
-from setebench.judge import Answered, Judgement, accuracy, difference, judge, summary, totals
+from setebench.judge import Judgement, accuracy, difference, judge, summary, totals
 from setebench.score import stream
 from setebench.score.seeds import sealed_seeds
 from setebench.score.stream import Done, Plan
@@ -74,8 +74,7 @@ def judge_all(
 def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
     judgements = judge_all(answers, *scope)
-    held = [Answered(findings=_within(scope, each.findings), truths=_within(scope, each.truths)) for each in answers]
-    made = summary(plan.seed, plan.machines, judgements, held)
+    made = summary(plan.seed, plan.machines, judgements, [_within(scope, each.truths) for each in answers])
     constants = {each["parameter"] for each in made["constant"]}
     settings = {name: getattr(plan, name) for name in ("noise", "fast", "from_findings")}
     lost = [answer for answer in answers if answer.lost is not None]

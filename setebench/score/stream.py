@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -56,37 +56,33 @@ Done = dict[str, Answer]
 """Answers by machine."""
 
 
-class Stream:
-    """Adds answers to an open file; without a file it does nothing."""
-
-    def __init__(self, file: IO[bytes] | None) -> None:
-        self._file = file
-
-    def add(self, line: Answer | _Head) -> None:
-        """Write one line, and see that it got there."""
-        if self._file is not None:
-            self._file.write(msgspec.json.encode(_Entry(answer=line) if isinstance(line, Answer) else line) + b"\n")
-            self._file.flush()
+Add = Callable[[Answer], None]
+"""Adds an answer to a file, and sees that it got there."""
 
 
 @contextmanager
-def begun(path: Path | None, plan: Plan, force: bool) -> Iterator[Stream]:
-    """A new file that begins with the plan. Raises `UsageError` for one that exists, unless `force`."""
+def begun(path: Path | None, plan: Plan, force: bool) -> Iterator[Add]:
+    """A new file that begins with the plan; without a path nothing is written. Raises `UsageError` for one that exists,
+    unless `force`."""
     if path is None:
-        yield Stream(None)
+        yield lambda _answer: None
     else:
         with _opened(path, "wb" if force else "xb") as file:
-            stream = Stream(file)
-            stream.add(_Head(schema=SCHEMA, plan=plan))
-            yield stream
+            _write(file, _Head(schema=SCHEMA, plan=plan))
+            yield lambda answer: _write(file, _Entry(answer=answer))
 
 
 @contextmanager
-def gone_on(path: Path) -> Iterator[Stream]:
+def gone_on(path: Path) -> Iterator[Add]:
     """An existing file, to add to. A last line that was cut short is removed: its machine is run again."""
     with _opened(path, "r+b") as file:
         file.truncate(file.seek(file.read().rfind(b"\n") + 1))
-        yield Stream(file)
+        yield lambda answer: _write(file, _Entry(answer=answer))
+
+
+def _write(file: IO[bytes], line: _Head | _Entry) -> None:
+    file.write(msgspec.json.encode(line) + b"\n")
+    file.flush()
 
 
 def read(path: Path) -> tuple[Plan, Done]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -72,52 +71,47 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def perform(task: Task) -> Answer:
-    """Run a task's scenarios in this process, and put the truth of its machine beside what they found."""
-    machine = with_noise(load(task.machine), task.noise)
-    advised = advice.SCENARIO in task.scenarios
-    begin, run = time.process_time(), Series(machine, task.seed, task.fast)
-    run.carry_out(task.scenarios, truth(machine) if advised and not task.from_findings else ())
+    """Run a task's scenarios in this process, each on a fresh copy of the machine, and put the truth of the machine
+    beside what they found. What a scenario found before it failed counts."""
+    machine, advised = with_noise(load(task.machine), task.noise), advice.SCENARIO in task.scenarios
+    run = _Run(machine, task, tuple(truth(machine)) if advised and not task.from_findings else ())
+    begin, failures = time.process_time(), list[Failure]()
+    for name in task.scenarios:
+        try:
+            run.carry_out(name)
+        except SetebenchError as error:
+            failures.append(Failure(scenario=name, reason=_line(error)))
+        except Exception as error:  # a scenario's defect costs its own rows, and is counted
+            reason = f"{type(error).__name__}: {_line(error)}"
+            failures.append(Failure(scenario=name, reason=reason, crashed=True))
     seconds = round(time.process_time() - begin, 3)
     return Answer(
         machine=task.machine,
         findings=run.findings,
         truths=[*truth(machine, run.pace), *(advice.advice_truths() if advised else ())],
-        failures=run.failures,
+        failures=failures,
         left_open=left_open(machine),
         cpu_seconds=seconds,
     )
 
 
-class Series:
-    """Scenarios run on a machine, each on a fresh copy of it: their `findings` and `failures`, and the `pace` of the
-    clock while something was said of it."""
+class _Run:
+    """What scenarios find on a machine, and the `pace` of the clock while something was said of it. `known` are
+    findings for scenarios that build on others'; without any, those others are run first."""
 
-    def __init__(self, machine: spec.Machine, seed: int, fast: bool) -> None:
-        self.machine, self.seed, self.fast = machine, seed, fast
+    def __init__(self, machine: spec.Machine, task: Task, known: tuple[Finding, ...]) -> None:
+        self.machine, self.task, self.known = machine, task, known
         self.findings: list[Finding] = []
-        self.failures: list[Failure] = []
         self.pace: Pace | None = None
         self._calibrated: dict[str, Any] = {}
 
-    def carry_out(self, scenarios: Sequence[str], known: Sequence[Finding] = ()) -> None:
-        """Run the scenarios by command name. What one found before it failed counts; how it calibrated goes to the
-        next, as in `setebench characterize`. `known` are findings for scenarios that build on others'; without any,
-        those others are run first."""
-        for name in scenarios:
-            try:
-                self._run(name, known)
-            except SetebenchError as error:
-                self.failures.append(Failure(scenario=name, reason=_line(error)))
-            except Exception as error:  # a scenario's defect costs its own rows, and is counted
-                reason = f"{type(error).__name__}: {_line(error)}"
-                self.failures.append(Failure(scenario=name, reason=reason, crashed=True))
-
-    def _run(self, name: str, known: Sequence[Finding]) -> None:
+    def carry_out(self, name: str) -> None:
+        """Run a scenario; how it calibrated goes to the next, as in `setebench characterize`."""
         scenario, before = registry.scenario(name), len(self.findings)
-        with closing(open_machine_file(self.machine, self.seed)) as machine:
-            context = Context(machine=machine, seed=self.seed, fast=self.fast, **self._calibrated)
+        with closing(open_machine_file(self.machine, self.task.seed)) as machine:
+            context = Context(machine=machine, seed=self.task.seed, fast=self.task.fast, **self._calibrated)
             if scenario.builds_on:
-                context.foundations = tuple(known or registry.foundations(scenario, context))
+                context.foundations = self.known or tuple(registry.foundations(scenario, context))
             for finding in scenario.answer(context):
                 store.require_finite(finding)
                 self.findings.append(finding)

@@ -1,17 +1,13 @@
-"""What judgements are worth: calibration, informativeness, what could not be wrong, and pairs."""
+"""What judgements are worth: rows, shares by machine, what a constant would get right, and pairs of versions."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from setebench.judge import Answered, Judgement, Verdict, difference, judge, summary
+from setebench.judge import Judgement, Verdict, difference, judge, summary
 from setebench.judge.document import constant
 from setebench.results import Finding, Outcome
-
-
-def latency(value: float, half: float = 0.1, parameter: str = "latency.l1") -> Finding:
-    return Finding(parameter=parameter, value=value, low=value - half, high=value + half, unit="cycles")
 
 
 def judged(found: Finding, truth: Finding, machine: str = "m") -> Judgement:
@@ -20,16 +16,6 @@ def judged(found: Finding, truth: Finding, machine: str = "m") -> Judgement:
 
 
 TRUE = Finding(parameter="latency.l1", value=10.0, unit="cycles")
-
-
-# -- how much answers say -------------------------------------------------------------------------------------------
-
-
-# -- rows -----------------------------------------------------------------------------------------------------------
-
-
-def stand(machine: str, **verdicts: Verdict) -> list[Judgement]:
-    return [Judgement(machine=machine, parameter=name, verdict=verdict) for name, verdict in verdicts.items()]
 
 
 def named(machine: str, verdicts: dict[str, Verdict]) -> list[Judgement]:
@@ -70,22 +56,20 @@ def test_what_a_constant_would_get_right_counts_only_where_it_is_wrong() -> None
     line = Finding(parameter="cache.l1.line_size", value=64, unit="bytes")
     once = Finding(parameter="latency.l4", value=90.0, unit="cycles")
     ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
-    answers = [Answered(findings=[], truths=truths) for truths in ([line, ways[0], once], [line, ways[1]])]
-    assert constant(answers) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2, "alike": 2}]
+    truths = [[line, ways[0], once], [line, ways[1]]]
+    assert constant(truths) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2, "alike": 2}]
     said = [named("a", {"cache.l1.line_size": Verdict.RIGHT, "cache.l1.ways": Verdict.RIGHT})]
     said.append(named("b", {"cache.l1.line_size": Verdict.WRONG, "cache.l1.ways": Verdict.RIGHT}))
-    found = summary(1, {"a": 1, "b": 2}, [each for own in said for each in own], answers)
+    found = summary(1, {"a": 1, "b": 2}, [each for own in said for each in own], truths)
     assert (found["totals"]["right"], found["totals"]["wrong"]) == (2, 1)
     assert found["by_machine"]["without_wrong"]["hits"] == 1
 
 
-# -- two versions ---------------------------------------------------------------------------------------------------
-
-
 def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     right, wrong = Verdict.RIGHT, Verdict.WRONG
-    old = [each for n in range(8) for each in stand(f"m{n}", a=wrong, b=right, c=right, d=right)]
-    new = [each for n in range(8) for each in stand(f"m{n}", a=right if n else wrong, b=right, c=right, d=right)]
+    alike = dict.fromkeys("abcd", right)
+    old = [each for n in range(8) for each in named(f"m{n}", {**alike, "a": wrong})]
+    new = [each for n in range(8) for each in named(f"m{n}", {**alike, "a": right if n else wrong})]
     found = difference(old, new)
     shift = found["points"]["right"]
     assert shift["difference"] == pytest.approx(7 / 8 / 4)

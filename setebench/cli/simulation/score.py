@@ -14,7 +14,8 @@ import msgspec
 from setebench import registry
 from setebench.cli.options import PATH, fast_option, file_options, form_option, is_given, quiet_option
 from setebench.cli.output import target_of, terminal_width
-from setebench.errors import INTERRUPTED, UsageError
+from setebench.cli.progress import Progress
+from setebench.errors import UsageError
 from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream
 from setebench.score.run import NEVER_JUDGED, carry_out, document, scope_of, sealing
@@ -81,35 +82,31 @@ def score(**values: Any) -> None:
 def _logged(plan: Plan, done: Done, values: Values) -> Values:
     """The document; what is sealed is logged, however it ends."""
     log = SealedLog(plan, values["resume"] is not None) if plan.nonce is not None else None
-    try:
-        made = _measured(plan, done, values)
-    except BaseException as error:
-        if log is not None:
-            log.stopped(error)
-        if isinstance(error, KeyboardInterrupt):
-            file = values["resume"] or values["answers"]
-            nothing = "nothing was kept (with --answers FILE, --resume FILE could go on from here)."
-            go_on = f"go on with: setebench score --resume {file}" if file else nothing
-            click.echo(f"\nInterrupted; {go_on}", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        raise
+    file = values["resume"] or values["answers"]
+    nothing = "nothing was kept (with --answers FILE, --resume FILE could go on from here)."
+    go_on = f"go on with: setebench score --resume {file}" if file else nothing
+    with Progress(quiet=values["quiet"]) as progress, progress.interruptible(lambda: go_on):
+        try:
+            made = _measured(plan, done, values, progress)
+        except BaseException as error:
+            if log is not None:
+                log.stopped(error)
+            raise
     if log is not None:
         made["sealed"] = sealing(plan) | {"log": str(log_path())}
         log.ended(made)
     return made
 
 
-def _measured(plan: Plan, done: Done, values: Values) -> Values:
-    numbers = itertools.count(len(done) + 1)
-    workers = values["workers"] or os.cpu_count() or 1
-    resume = values["resume"]
-    with stream.gone_on(resume) if resume else stream.begun(values["answers"], plan, values["force"]) as answers:
+def _measured(plan: Plan, done: Done, values: Values, progress: Progress) -> Values:
+    numbers, resume = itertools.count(len(done) + 1), values["resume"]
+    with stream.gone_on(resume) if resume else stream.begun(values["answers"], plan, values["force"]) as write:
 
         def add(answer: Answer) -> None:
-            answers.add(answer)
-            if not values["quiet"]:
-                click.echo(f"{next(numbers)} of {len(plan.machines)} machines: {answer.machine}", err=True)
+            write(answer)
+            progress(f"{next(numbers)} of {len(plan.machines)} machines: {answer.machine}")
 
+        workers = values["workers"] or os.cpu_count() or 1
         return document(plan, carry_out(plan, done, add, workers, values["address"]), scope_of(plan))
 
 

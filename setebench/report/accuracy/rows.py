@@ -48,13 +48,8 @@ def fraction(part: Document) -> str:
 
 def remarks(score: Document) -> Iterator[str]:
     """What qualifies the shares."""
-    for key, what in (
-        ("continuous", "95 % intervals of continuous parameters that hold the truth"),
-        ("counts", "counts that are wrong"),
-        ("categories", "categories that are wrong"),
-    ):
-        if score["calibration"][key]["trials"]:
-            yield f"measured {what}: {proportion(score['calibration'][key])}"
+    if (held := score["calibration"]["continuous"])["trials"]:
+        yield f"measured 95 % intervals of latencies, penalties and rates that hold the truth: {proportion(held)}"
     if names := [entry["parameter"] for entry in score["constant"]]:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         what = "nearly the same on all machines, so that right answers count nowhere"

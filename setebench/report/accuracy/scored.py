@@ -42,14 +42,11 @@ def _against(against: Mapping[str, Any]) -> Iterator[str]:
     difference = against["difference"]
     yield f"against {against['file']} (inference {against['inference'][:12]}), which has:"
     yield from (f"  {line}" for line in _by_machine(against["by_machine"]))
-    yield f"  more than that, on {difference['machines']} machines, of {difference['rows']} rows that both report:"
+    yield f"  more than that, on {difference['machines']} machines, of {difference['rows']} rows:"
     for name, shift in difference["points"].items():
         if shift["difference"] is not None:
             limits = "" if shift["low"] is None else f" [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"
             yield f"  {SHARES[name]}: {100 * shift['difference']:+.2f} points{limits}"
-    for key, what in (("only_old", "no longer reported"), ("only_new", "newly reported")):
-        if own := difference[key]:
-            yield f"  {what}: {', '.join(f'{row} (right on {right})' for row, right in own.items())}"
     if not against["same_simulator"]:
         yield "  it was run on another simulator than this one"
     for parameter, steps in difference["parameters"].items():
