@@ -21,16 +21,11 @@ def test_what_runs_no_code_of_its_own_making_does_not_need_it(arguments: tuple[s
     assert len(done.stdout.splitlines()) > 3
 
 
-def test_the_truth_of_a_machine_file_is_known_but_for_what_only_a_run_shows() -> None:
-    text = setebench(refused(*NO_CODE), "sim", "truth", "sandybridge", "--format", "json").stdout
-    lost = {each["parameter"] for each in json.loads(text)["findings"] if "deny_execmem" in (each["reason"] or "")}
-    assert lost and {name.split(".")[0] for name in lost} <= {"bandwidth", "prefetcher"}
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ("latency", "--fast", "--machine", "sim:plain"),
+        ("sim", "truth", "plain"),
         ("score", "--machines", "2", "--no-presets", "--scenario", "latency", "--workers", "2"),
     ],
 )

@@ -126,7 +126,7 @@ def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expect
     [
         ('mem_read = [{kind = "other_level"}]', 'is what "other_level" counts'),
         ('load = [{kind = "rusty"}]', "Invalid enum value 'rusty'"),
-        ("page_fault = []", "Invalid enum value 'page_fault'"),
+        ("page_fault = []", "page_fault: the simulator counts no such event"),
     ],
 )
 def test_a_mistake_in_a_machine_file_gets_one_line(events: str, said: str) -> None:

@@ -59,9 +59,7 @@ def test_a_shipped_file_names_the_source_of_every_value(name: str) -> None:
 # -- names and paths ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["nope", "", "KNC", "random:", "random:x", "random:-1", "random:1.5", "random:" + "9" * 30, "a\nb"]
-)
+@pytest.mark.parametrize("name", ["nope", "", "random:", "random:-1", "random:" + "9" * 30, "a\nb"])
 def test_an_unknown_name_gets_one_line(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         loader.load(name)
@@ -75,11 +73,9 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
         (b"name = '\xff'\n", "not UTF-8"),
         (b"#" * (loader.MOST_BYTES + 1), "larger than"),
         (b"a = " + b"[" * 900 + b"]" * 900, "longer than|nested too deeply"),
-        (b"a = [\n" + b"[\n" * 5000 + b"]\n" * 5001, "nested too deeply"),
         (b"a" + b".a" * 5000 + b" = 1", "a line longer"),
         (b"a = " + b"9" * 900, "unknown field"),
         (b"\n\nname == 3\n", "not TOML: .*line 3, column 7"),
-        (b'name = "x', "not TOML"),
         (b"a = 2024-99-99\n", "not TOML|unknown field"),
         (b"\x00", "not TOML: .*line 1, column 1"),
     ],
@@ -100,23 +96,15 @@ MISTAKES = [
     ("ways = 4", "way = 4", "levels[0].way: Object contains unknown field `way`"),
     ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 needs"),
     ("sets = 256", "sets = 16", "levels[1].sets: 128 lines are not more than the 256 of level 1"),
-    ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: Expected `int` <= 1048576"),
     ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: Expected `float` >= 0.25"),
-    ("latency_cycles = 15", "latency_cycles = 3", "levels[1].latency_cycles: 3 is not more than the 3 of level 1"),
     ("latency_cycles = 180", "latency_cycles = 20", "memory.latency_cycles: 20 less spread_cycles"),
-    (
-        'inclusion = "inclusive"',
-        'inclusion = "both"',
-        "levels[1].inclusion: Invalid enum value 'both'",
-    ),
+    ('inclusion = "inclusive"', 'inclusion = "both"', "levels[1].inclusion: Invalid enum value 'both'"),
     ('kind = "stream"', 'kind = "streamer"', "prefetchers[0].kind: Invalid value 'streamer'"),
     ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
     ("max_distance = 8", "trigger_at_page_edge = [1]", "prefetchers[0].trigger_at_page_edge: needs four numbers"),
     ("cores = 2", "access_sizes = [16]", "core.access_sizes: 8 must be among them"),
     ("[memory]", "[coherence]\ndistance_cycles = [[0]]\n[memory]", "coherence.distance_cycles: must have 2 rows"),
     ("[memory]", "[tlb.l1_4k]\nentries = 64\nways = 5\n[memory]", "tlb.l1_4k.ways: 64 entries / 5 ways"),
-    ("[memory]", "[clock.brackets]\nrdtsc = 3\n[memory]", "clock.brackets: Invalid enum value 'rdtsc'"),
-    ("[memory]", "[memories]", "memories: Object contains unknown field `memories`"),
     ('description = "a', 'description = "\\u0007a', "description: "),
 ]
 
@@ -128,12 +116,6 @@ def test_a_mistake_is_named_with_its_field(old: str, new: str, said: str) -> Non
 
 
 # -- schema, docs ------------------------------------------------------------------------------------------------------
-
-
-def test_a_field_of_an_earlier_version_is_refused() -> None:
-    assert refused(TINY.replace("ways = 4", "ways = 4\nphysical_index = true", 1)) == (
-        "m.toml: levels[0].physical_index: Object contains unknown field `physical_index`"
-    )
 
 
 def test_the_schema_explains_every_field() -> None:

@@ -70,7 +70,7 @@ FOOTPRINT = (5, 2, 9, 14)
 
 
 def test_spatial_patterns_are_recalled_by_instruction_and_place() -> None:
-    watched = alone(spec.SpatialPattern(level=1, fills="l1", active_regions=4, region_size_bytes=1024))
+    watched = alone(spec.Region(level=1, fills="l1", active_regions=4, region_size_bytes=1024))
     for _ in range(6):
         page = watched.fresh_page()
         for place, line in enumerate(FOOTPRINT):

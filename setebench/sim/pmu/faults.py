@@ -9,7 +9,7 @@ from __future__ import annotations
 from setebench.counters.roles import ROLES, Quantity, Scope
 from setebench.sim import spec
 from setebench.sim.spec.in_flight import demand_in_flight
-from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault, Role
+from setebench.sim.spec.pmu import SIMULATED_ROLES, Fault
 
 READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Lines inwards, of which prefetchers bring some."""
@@ -57,7 +57,7 @@ def other_levels(machine: spec.Machine, role: str) -> tuple[str, ...]:
     return tuple(other for other in others if not {role, other} <= alike)
 
 
-def roles_that_count(machine: spec.Machine) -> tuple[Role, ...]:
+def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
     """Roles that something on this machine can make count at all."""
     core = machine.core
     several = not core.blocking_load
@@ -85,7 +85,7 @@ def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> boo
         return prefetcher.trigger == 1
     if isinstance(prefetcher, spec.Stride):
         return prefetcher.min_stride_bytes <= machine.line_size_bytes <= prefetcher.max_stride_bytes
-    return not isinstance(prefetcher, spec.Region | spec.SpatialPattern | spec.BestOffset)
+    return not isinstance(prefetcher, spec.Region | spec.BestOffset)
 
 
 def counted_role(role: str, faults: tuple[Fault, ...]) -> str:

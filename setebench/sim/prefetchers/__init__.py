@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import P_KIND
@@ -79,13 +77,11 @@ STREAM = NUMBERS[spec.Streamer]
 
 
 def simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
-    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line, and
-    spatial memory streaming a region prefetcher that one generation is enough for."""
-    given = msgspec.structs.asdict(kind)
-    common: dict[str, Any] = {name: given[name] for name in spec.Prefetcher.__struct_fields__}
-    if isinstance(kind, spec.UpDown):
-        return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
-    return spec.Region(**given) if isinstance(kind, spec.SpatialPattern) else kind
+    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line."""
+    if not isinstance(kind, spec.UpDown):
+        return kind
+    common: dict[str, Any] = {name: getattr(kind, name) for name in spec.Prefetcher.__struct_fields__}
+    return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
 
 
 def own_words(kind: spec.AnyPrefetcher) -> list[int]:

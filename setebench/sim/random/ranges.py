@@ -177,7 +177,6 @@ RANGES: dict[str, Any] = {
     "next_line.streams": (4, 8, 16),
     "next_line.only_misses": 0.3,
     "next_line.degree": (1, 1, 2, 3, 4),
-    "up_down.streams": (32,),
     # streamers: Knights Corner's and Sandy Bridge's; distances of the Intel manual (20) and around it
     "stream.trigger": (2, 3, 4, 5),
     "stream.degree": (1, 2, 3, 4),

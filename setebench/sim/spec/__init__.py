@@ -11,20 +11,29 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
+from setebench.sim.spec.pmu import SIMULATED_ROLES as SIMULATED_ROLES
 from setebench.sim.spec.pmu import Fault as Fault
 from setebench.sim.spec.pmu import Pmu as Pmu
 from setebench.sim.spec.table import Table as Table
 from setebench.sim.spec.table import between, says, several, words
 
 MOST = 1e13  # cycles between two events of noise
-MOST_CYCLES = 1e5  # of a latency or what adds to it
+
+Latency = Annotated[float, Meta(ge=0.25, le=1e5)]
+Cycles = Annotated[float, Meta(ge=0, le=1e5)]  # that add to a latency
+Duration = Annotated[float, Meta(ge=0, le=1e7)]  # cycles that a bracket, a flush, a fault or an interrupt takes
+Interval = Annotated[float, Meta(ge=0, le=MOST)]  # cycles
+Count = Annotated[int, Meta(ge=1, le=64)]
+Size = Annotated[int, Meta(ge=1, le=1024)]  # of a table or a queue, or a distance in lines
+Entries = Annotated[int, Meta(ge=0, le=512)]  # for misses
+Lines = Annotated[int, Meta(ge=1, le=16)]  # or accesses, of one step of a prefetcher
 
 Bracket = Literal["lfence", "rdtscp", "mfence", "cpuid", "rdpru"]
 WhenFull = Literal["stalls", "drops"]
 HintName = Literal["t0", "t1", "t2", "nta", "w"]
 Policy = Literal["lru", "random", "fifo", "tree_plru", "bit_plru", "srrip", "brrip", "qlru"]
-Row = Annotated[tuple[Annotated[float, between(0, MOST_CYCLES, "cycles")], ...], several(1, 64, "one row")]
 
 
 class Clock(Table, frozen=True, kw_only=True):
@@ -34,25 +43,25 @@ class Clock(Table, frozen=True, kw_only=True):
     ticks_per_second: Annotated[float, between(1e6, 1e11, "stated in Facts; over ticks_per_cycle: the core's")] = 2.0e9
     step_ticks: Annotated[float, between(1, 1e5, "the counter moves in steps of this many ticks, may be odd")] = 1.0
     brackets: Annotated[
-        dict[Bracket, Annotated[float, between(0, 1e6, "cycles")]],
+        dict[Bracket, Duration],
         several(1, 5, "cycles of an empty interval for each bracket that works; the first is the machine's own choice"),
     ] = msgspec.field(default_factory=lambda: {"lfence": 20.0, "rdtscp": 25.0})
     drift: Annotated[float, between(0, 0.2, "the core's frequency swings by this fraction around its mean")] = 0.0
     drift_period_cycles: Annotated[float, between(1e4, MOST, "one swing up and down")] = 1.0e9
-    jitter_cycles: Annotated[float, between(0, 1e4, "a reading takes up to so much longer or shorter, evenly")] = 0.0
+    jitter_cycles: Annotated[Cycles, says("a reading takes up to so much longer or shorter, evenly")] = 0.0
 
 
 class Noise(Table, frozen=True, kw_only=True):
     """What the system around does to a measurement; zero intervals turn a disturbance off. Means are exponential."""
 
-    interrupt_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between interrupts")] = 0.0
-    interrupt_cycles: Annotated[float, between(0, 1e7, "cycles an interrupt takes")] = 5000.0
+    interrupt_interval_cycles: Annotated[Interval, says("mean cycles between interrupts")] = 0.0
+    interrupt_cycles: Annotated[Duration, says("cycles an interrupt takes")] = 5000.0
     interrupt_lines: Annotated[int, between(0, 65536, "lines that an interrupt brings into the core's caches")] = 32
-    co_runner_interval_cycles: Annotated[float, between(0, MOST, "mean cycles until an SMT co-runner comes")] = 0.0
+    co_runner_interval_cycles: Annotated[Interval, says("mean cycles until an SMT co-runner comes")] = 0.0
     co_runner_cycles: Annotated[float, between(1, MOST, "mean cycles that it stays on the other thread")] = 1e8
-    co_runner_entries: Annotated[int, between(0, 512, "level-1 miss entries that it holds; fewer than there are")] = 2
+    co_runner_entries: Annotated[Entries, says("level-1 miss entries that it holds; fewer than there are")] = 2
     co_runner_issue_share: Annotated[float, between(0, 0.9, "fraction of the issue slots that it takes")] = 0.4
-    loss_interval_cycles: Annotated[float, between(0, MOST, "mean cycles between bursts of private lines lost")] = 0.0
+    loss_interval_cycles: Annotated[Interval, says("mean cycles between bursts of private lines lost")] = 0.0
     loss_share: Annotated[float, between(0, 1, "fraction of the core's private lines that one burst takes")] = 0.01
     recorded: Annotated[
         Literal["", "emerald-rapids-guest"],
@@ -63,31 +72,31 @@ class Noise(Table, frozen=True, kw_only=True):
 class VectorExtra(Table, frozen=True, kw_only=True):
     """Cycles that a vector load takes longer than an 8-byte load, from whatever level."""
 
-    bytes16: Annotated[float, between(0, 1000, "for a load of 16 bytes")] = 0.0
-    bytes32: Annotated[float, between(0, 1000, "for a load of 32 bytes")] = 0.0
-    bytes64: Annotated[float, between(0, 1000, "for a load of 64 bytes")] = 0.0
+    bytes16: Annotated[Cycles, says("for a load of 16 bytes")] = 0.0
+    bytes32: Annotated[Cycles, says("for a load of 32 bytes")] = 0.0
+    bytes64: Annotated[Cycles, says("for a load of 64 bytes")] = 0.0
 
 
 class Core(Table, frozen=True, kw_only=True):
     """Cores and their pipelines."""
 
-    cores: Annotated[int, between(1, 64, "number of cores")] = 1
+    cores: Annotated[Count, says("number of cores")] = 1
     threads_per_core: Annotated[int, between(1, 8, "SMT threads; CPU number = thread * cores + core")] = 1
     out_of_order: Annotated[bool, says("false: operations start in program order")] = True
-    issue_width: Annotated[int, between(1, 12, "instructions that enter the core per cycle")] = 4
-    reorder_window: Annotated[int, between(1, 1024, "instructions from the oldest unfinished one to the newest")] = 224
-    load_queue: Annotated[int, between(1, 512, "loads and software prefetches not yet retired")] = 72
-    store_queue: Annotated[int, between(1, 512, "stores and flushes not yet written")] = 56
+    issue_width: Annotated[Count, says("instructions that enter the core per cycle")] = 4
+    reorder_window: Annotated[Size, says("instructions from the oldest unfinished one to the newest")] = 224
+    load_queue: Annotated[Size, says("loads and software prefetches not yet retired")] = 72
+    store_queue: Annotated[Size, says("stores and flushes not yet written")] = 56
     blocking_load: Annotated[bool, says("true: nothing starts before a load that missed level 1 is done")] = False
     blocking_store: Annotated[bool, says("the same for stores")] = False
     blocking_prefetch: Annotated[bool, says("the same for software prefetches")] = False
-    multiply_cycles: Annotated[float, between(1, 100, "latency of an integer multiplication")] = 3.0
-    integer_to_vector_cycles: Annotated[float, between(0, 100, "from an integer to a vector register")] = 2.0
-    vector_to_integer_cycles: Annotated[float, between(0, 100, "and back, as in each step of a vector chase")] = 2.0
+    multiply_cycles: Annotated[Latency, says("latency of an integer multiplication")] = 3.0
+    integer_to_vector_cycles: Annotated[Cycles, says("from an integer to a vector register")] = 2.0
+    vector_to_integer_cycles: Annotated[Cycles, says("and back, as in each step of a vector chase")] = 2.0
     vector_load_extra: Annotated[VectorExtra, says("what vector loads take longer")] = VectorExtra()
     access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
-    flush_cycles: Annotated[float, between(0, 1e7, "a flush takes this long")] = 40.0
-    smt_extra_cycles: Annotated[float, between(0, 1000, "what a load takes longer beside a sibling thread")] = 0.0
+    flush_cycles: Annotated[Duration, says("a flush takes this long")] = 40.0
+    smt_extra_cycles: Annotated[Cycles, says("what a load takes longer beside a sibling thread")] = 0.0
     prefetcher_switches: Annotated[bool, says("true: hardware prefetchers can be switched off")] = False
 
 
@@ -96,7 +105,7 @@ class Level(Table, frozen=True, kw_only=True):
 
     sets: Annotated[int, between(1, 1 << 20, "a power of two at level 1; elsewhere lines go by the remainder")]
     ways: Annotated[int, between(1, 32, "lines per set")]
-    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a hit here")]
+    latency_cycles: Annotated[Latency, says("load to use of a hit here")]
     replacement: Annotated[
         Policy,
         says("which line of a full set leaves; bit_plru: the first whose bit no use has set since all were cleared"),
@@ -118,17 +127,17 @@ class Level(Table, frozen=True, kw_only=True):
         ),
     ] = "neither"
     hashed_index: Annotated[bool, says("the set is a hash of the whole physical line number")] = False
-    slices: Annotated[int, between(1, 64, "level 3 only: so many times `sets`, chosen by a hash")] = 1
+    slices: Annotated[Count, says("level 3 only: so many times `sets`, chosen by a hash")] = 1
     way_tag_bits: Annotated[
         int, between(0, 16, "level 1 only: bits of a hash of the virtual address that predicts a load's way; 0 = none")
     ] = 0
-    mispredicted_way_cycles: Annotated[float, between(0, 1000, "what a load takes longer in another way")] = 0.0
-    ports: Annotated[int, between(1, 12, "accesses that may start here per cycle")] = 2
-    fill_interval_cycles: Annotated[float, between(0, 1000, "least time between two lines that come to a core")] = 1.0
-    mshr_entries: Annotated[int, between(0, 512, "misses in flight, all causes together; 0 = no limit")] = 10
-    mshr_demand_limit: Annotated[int, between(0, 512, "of these, at most so many by loads and stores; 0 = all")] = 0
-    mshr_prefetch_limit: Annotated[int, between(0, 512, "at most so many by software prefetches; 0 = all")] = 0
-    mshr_hardware_limit: Annotated[int, between(0, 512, "at most so many by hardware prefetchers; 0 = all")] = 0
+    mispredicted_way_cycles: Annotated[Cycles, says("what a load takes longer in another way")] = 0.0
+    ports: Annotated[Count, says("accesses that may start here per cycle")] = 2
+    fill_interval_cycles: Annotated[Cycles, says("least time between two lines that come to a core")] = 1.0
+    mshr_entries: Annotated[Entries, says("misses in flight, all causes together; 0 = no limit")] = 10
+    mshr_demand_limit: Annotated[Entries, says("of these, at most so many by loads and stores; 0 = all")] = 0
+    mshr_prefetch_limit: Annotated[Entries, says("at most so many by software prefetches; 0 = all")] = 0
+    mshr_hardware_limit: Annotated[Entries, says("at most so many by hardware prefetchers; 0 = all")] = 0
     mshr_shared_by_smt: Annotated[bool, says("false: each SMT thread has mshr_entries of its own")] = True
 
     @property
@@ -148,9 +157,7 @@ class TlbTable(Table, frozen=True, kw_only=True):
     entries: Annotated[int, between(0, 65536, "0 = no such table: every lookup misses it at no cost of its own")] = 64
     ways: Annotated[int, between(0, 64, "0 = fully associative; else entries / ways is a power of two")] = 0
     index: Annotated[Literal["linear", "hashed"], says("the set is low bits of the page number, or a hash")] = "linear"
-    miss_penalty_cycles: Annotated[
-        float, between(0, MOST_CYCLES, "of a load that misses here and hits level 2; of one that misses both: the walk")
-    ] = 7.0
+    miss_penalty_cycles: Annotated[Cycles, says("of a load that misses here and hits level 2, or of the walk")] = 7.0
 
 
 class Tlb(Table, frozen=True, kw_only=True):
@@ -164,22 +171,20 @@ class Tlb(Table, frozen=True, kw_only=True):
     l2_2m: Annotated[TlbTable, says("level 2, for 2 MiB pages")] = TlbTable(
         entries=1024, ways=8, miss_penalty_cycles=30.0
     )
-    walkers: Annotated[int, between(1, 16, "page walks of a core at once")] = 2
+    walkers: Annotated[Count, says("page walks of a core at once")] = 2
 
 
 class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
     bytes: Annotated[int, between(1 << 26, 1 << 35, "what may be allocated; host memory is taken as used")] = 1 << 34
-    latency_cycles: Annotated[float, between(0.25, MOST_CYCLES, "load to use of a miss in all caches, the mean")] = (
-        300.0
-    )
-    spread_cycles: Annotated[float, between(0, MOST_CYCLES, "latency varies evenly by so much up or down")] = 0.0
-    interval_cycles: Annotated[float, between(0, MOST_CYCLES, "least time between two lines; 0 = no limit")] = 0.0
+    latency_cycles: Annotated[Latency, says("load to use of a miss in all caches, the mean")] = 300.0
+    spread_cycles: Annotated[Cycles, says("latency varies evenly by so much up or down")] = 0.0
+    interval_cycles: Annotated[Cycles, says("least time between two lines; 0 = no limit")] = 0.0
     page_sizes: Annotated[tuple[Literal[4096, 2097152], ...], several(1, 2, "on offer, in bytes")] = (4096, 2097152)
     huge_pages_splintered: Annotated[bool, says("true: 2 MiB pages lie in 4 KiB parts, anywhere")] = False
-    page_fault_4k_cycles: Annotated[float, between(0, 1e9, "first touch of a page, over a TLB miss")] = 2000.0
-    page_fault_2m_cycles: Annotated[float, between(0, 1e9, "the same for a 2 MiB page")] = 100000.0
+    page_fault_4k_cycles: Annotated[Duration, says("first touch of a page, over a TLB miss")] = 2000.0
+    page_fault_2m_cycles: Annotated[Duration, says("the same for a 2 MiB page")] = 100000.0
 
 
 class Hint(Table, frozen=True, kw_only=True):
@@ -211,11 +216,11 @@ class SoftwarePrefetch(Table, frozen=True, kw_only=True):
 class Coherence(Table, frozen=True, kw_only=True):
     """Several cores and the interconnect. Totals load to use; `distance_cycles[a][b]` is added to each."""
 
-    modified_cycles: Annotated[float, between(0.25, MOST_CYCLES, "a line another core's caches hold modified")] = 100.0
-    exclusive_cycles: Annotated[float, between(0.25, MOST_CYCLES, "exclusive (clean, only there)")] = 100.0
-    shared_cycles: Annotated[float, between(0, MOST_CYCLES, "held by several; 0 = level 3 or memory delivers it")] = 0.0
-    invalidate_cycles: Annotated[float, between(0, MOST_CYCLES, "a store to a line of others: extra time")] = 60.0
-    distance_cycles: Annotated[tuple[Row, ...], several(0, 64, "cores x cores; empty = zero everywhere")] = ()
+    modified_cycles: Annotated[Latency, says("a line another core's caches hold modified")] = 100.0
+    exclusive_cycles: Annotated[Latency, says("exclusive (clean, only there)")] = 100.0
+    shared_cycles: Annotated[Cycles, says("held by several; 0 = level 3 or memory delivers it")] = 0.0
+    invalidate_cycles: Annotated[Cycles, says("a store to a line of others: extra time")] = 60.0
+    distance_cycles: Annotated[tuple[tuple[Cycles, ...], ...], several(0, 64, "cores x cores; empty = all zero")] = ()
 
 
 # -- hardware prefetchers: what all kinds have in common, and each kind with its source. What a publication leaves to
@@ -228,7 +233,6 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 Directions = Literal["up", "down", "both"]
 TableReplacement = Literal["lru", "fifo"]
 Distances = Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")]
-Degree = Annotated[int, between(1, 16, "lines")]
 IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
 REGION = between(64, 8192, "a power of two, 2 to 64 lines")
 
@@ -252,10 +256,10 @@ class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
     With a degree above 1 it is next-N-line prefetching (Smith, ACM Computing Surveys 14(3), 1982).
     """
 
-    trigger: Annotated[int, between(1, 16, "accesses to the same line before the next one is fetched")] = 1
+    trigger: Annotated[Lines, says("accesses to the same line before the next one is fetched")] = 1
     only_misses: Annotated[bool, says("only accesses that miss this level count")] = False
-    streams: Annotated[int, between(1, 64, "lines watched at once (LRU); matters for trigger > 1 only")] = 8
-    degree: Annotated[int, between(1, 8, "lines fetched after it")] = 1
+    streams: Annotated[Size, says("lines watched at once (LRU); matters for trigger > 1 only")] = 8
+    degree: Annotated[Lines, says("lines fetched after it")] = 1
 
 
 class LinePair(Prefetcher, frozen=True, kw_only=True, tag="pair"):
@@ -274,17 +278,17 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     lines ahead of the loads). With a ramp of 1, 2 and a degree of 3 such a one goes from one line per access to three.
     """
 
-    trigger: Annotated[int, between(1, 16, "misses in one direction before the first batch")] = 3
+    trigger: Annotated[Lines, says("misses in one direction before the first batch")] = 3
     trigger_at_page_edge: Annotated[
-        tuple[Annotated[int, between(1, 16, "misses")], ...],
+        tuple[Lines, ...],
         several(0, 4, "misses that a run from line 0, 1, last but one, last of a page needs; empty = `trigger`"),
     ] = ()
     trigger_by_l1_prefetcher: Annotated[int, between(0, 16, "misses needed of those; 0 = as of any other")] = 0
-    degree: Annotated[int, between(1, 16, "lines per batch in steady state")] = 4
-    ramp: Annotated[tuple[Degree, ...], several(0, 4, "lines of the first batches, before `degree` holds")] = ()
-    max_distance: Annotated[int, between(1, 256, "lines, see above")] = 16
+    degree: Annotated[Lines, says("lines per batch in steady state")] = 4
+    ramp: Annotated[tuple[Lines, ...], several(0, 4, "lines of the first batches, before `degree` holds")] = ()
+    max_distance: Annotated[Size, says("lines, see above")] = 16
     directions: Annotated[Directions, says("which runs it follows")] = "both"
-    streams: Annotated[int, between(1, 128, "streams followed at once")] = 16
+    streams: Annotated[Size, says("streams followed at once")] = 16
     replacement: Annotated[TableReplacement, says("which stream a new one replaces")] = "lru"
     streams_per_page: Annotated[Literal[1, 2], says("2 = one upwards and one downwards")] = 1
     leads_by: Annotated[
@@ -305,24 +309,28 @@ class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
     """Equal distances between the accesses of one instruction (or page)."""
 
     trigger: Annotated[int, between(2, 16, "accesses at equal distances before the first prefetch")] = 3
-    degree: Annotated[int, between(1, 16, "prefetches per access at most")] = 1
-    max_distance: Annotated[int, between(1, 64, "furthest prefetch, in strides; at least the degree")] = 1
+    degree: Annotated[Lines, says("prefetches per access at most")] = 1
+    max_distance: Annotated[Size, says("furthest prefetch, in strides; at least the degree")] = 1
     min_stride_bytes: Annotated[int, between(1, 1 << 21, "smaller strides are not followed")] = 1
     max_stride_bytes: Annotated[int, between(1, 1 << 21, "larger strides are not followed")] = 2048
     directions: Annotated[Directions, says("which strides it follows")] = "both"
-    entries: Annotated[int, between(1, 256, "table size")] = 8
+    entries: Annotated[Size, says("table size")] = 8
     replacement: Annotated[TableReplacement, says("which entry a new one replaces")] = "lru"
     indexed_by: Annotated[Literal["ip", "page", "ip+page"], says("what selects the entry an access trains")] = "ip"
     ip_bits: Annotated[int, IP_BITS] = 8
 
 
 class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
-    """On the first access to a region the lines of it that earlier generations of the same key had touched."""
+    """On the first access to a region the lines of it that earlier generations of the same key had touched.
+
+    By default it is spatial memory streaming (SMS, Somogyi et al., ISCA 2006): lines that the latest generation touched
+    which began with the same instruction at the same place of a region.
+    """
 
     region_size_bytes: Annotated[int, REGION] = 2048
     trigger: Annotated[int, between(1, 3, "generations that must have touched a line before it is fetched")] = 1
-    active_regions: Annotated[int, between(1, 128, "regions whose footprint is recorded at once (LRU)")] = 16
-    entries: Annotated[int, between(1, 1024, "footprints remembered (LRU)")] = 64
+    active_regions: Annotated[Size, says("regions whose footprint is recorded at once (LRU)")] = 16
+    entries: Annotated[Size, says("footprints remembered (LRU)")] = 64
     indexed_by: Annotated[Literal["ip", "ip+offset", "offset"], says("of the first access to the region")] = "ip+offset"
     ip_bits: Annotated[int, IP_BITS] = 12
 
@@ -330,7 +338,7 @@ class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
 class UpDown(Prefetcher, frozen=True, kw_only=True, tag="up_down"):
     """The next or the previous line on every miss, whichever way the page's latest accesses went."""
 
-    streams: Annotated[int, between(1, 128, "pages whose direction is remembered (LRU)")] = 32
+    streams: Annotated[Size, says("pages whose direction is remembered (LRU)")] = 32
 
 
 class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
@@ -340,8 +348,8 @@ class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
     buffer moves it on by that line, and so many lines are fetched that it is full again.
     """
 
-    buffers: Annotated[int, between(1, 32, "buffers (LRU)")] = 4
-    depth: Annotated[int, between(1, 16, "lines in a buffer")] = 4
+    buffers: Annotated[Size, says("buffers (LRU)")] = 4
+    depth: Annotated[Lines, says("lines in a buffer")] = 4
     filter: Annotated[bool, says("true: it takes two misses of neighbouring lines to get a buffer")] = False
 
 
@@ -353,23 +361,10 @@ class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
     """
 
     max_offset: Annotated[int, between(1, 63, "largest offset in lines")] = 63
-    score_max: Annotated[int, between(2, 63, "learning ends when an offset has this score")] = 31
-    round_max: Annotated[int, between(2, 100, "or when every offset was tried so often")] = 100
-    bad_score: Annotated[int, between(0, 31, "the best offset is used if it scored more")] = 1
+    round_max: Annotated[int, between(2, 100, "learning ends when an offset scores 31, or all were tried so often")] = (
+        100
+    )
     recent_entries: Annotated[int, between(16, 1024, "addresses remembered, a power of two")] = 256
-
-
-class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
-    """Spatial memory streaming (SMS, Somogyi et al., ISCA 2006).
-
-    The first access to a region brings the lines that the latest generation touched which began with the same
-    instruction at the same place of a region.
-    """
-
-    region_size_bytes: Annotated[int, REGION] = 2048
-    active_regions: Annotated[int, between(1, 128, "regions whose footprint is recorded at once (LRU)")] = 16
-    entries: Annotated[int, between(1, 1024, "footprints remembered (LRU)")] = 64
-    ip_bits: Annotated[int, IP_BITS] = 12
 
 
 class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_prediction"):
@@ -379,8 +374,8 @@ class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_
     other distance leads back to initial, keeping the old one; two different ones end at no prediction.
     """
 
-    entries: Annotated[int, between(1, 1024, "a power of two, directly mapped")] = 64
-    lookahead: Annotated[int, between(1, 16, "strides ahead of the access")] = 1
+    entries: Annotated[Size, says("a power of two, directly mapped")] = 64
+    lookahead: Annotated[Lines, says("strides ahead of the access")] = 1
     starts: Annotated[Literal["transient", "steady"], says("the first state that prefetches")] = "transient"
 
 
@@ -388,15 +383,13 @@ class FeedbackStream(Prefetcher, frozen=True, kw_only=True, tag="feedback_stream
     """Feedback-directed prefetching (Srinath et al., HPCA 2007): a streamer whose use decides how far it goes.
 
     Five levels of distance and degree, in lines: 4 and 1, 8 and 1, 16 and 2, 32 and 4, 64 and 4. After `interval`
-    lines fetched the fraction of them that was accessed in time raises the level by one or lowers it.
+    lines fetched the level is raised where more than 75 % of them were accessed in time, lowered below 40 %.
     """
 
-    streams: Annotated[int, between(1, 64, "streams followed at once (LRU)")] = 32
+    streams: Annotated[Size, says("streams followed at once (LRU)")] = 32
     trigger: Annotated[int, between(2, 8, "misses in one direction, at most 16 lines apart")] = 3
     start_level: Annotated[int, between(1, 5, "at first")] = 3
     interval: Annotated[int, between(16, 8192, "lines fetched between two decisions")] = 128
-    low_percent: Annotated[int, between(0, 100, "fewer accessed: one level down")] = 40
-    high_percent: Annotated[int, between(0, 100, "more accessed: one level up")] = 75
 
 
 class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"):
@@ -406,11 +399,9 @@ class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"
     stride, else one whose distances follow a pattern is complex; its class says what is fetched.
     """
 
-    instructions: Annotated[int, between(1, 1024, "a power of two, directly mapped")] = 64
-    regions: Annotated[int, between(1, 64, "regions watched for being dense (LRU)")] = 8
-    dense_percent: Annotated[int, between(10, 100, "lines of a region of 2 KiB that make it dense")] = 75
-    stream_degree: Annotated[int, between(1, 16, "lines per access of the global stream")] = 6
-    stride_degree: Annotated[int, between(1, 16, "strides per access")] = 3
+    instructions: Annotated[Size, says("a power of two, directly mapped")] = 64
+    stream_degree: Annotated[Lines, says("lines per access of the global stream")] = 6
+    stride_degree: Annotated[Lines, says("strides per access")] = 3
     complex_degree: Annotated[int, between(0, 16, "predicted distances per access; 0 = no such class")] = 3
 
 
@@ -421,16 +412,16 @@ class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
     first row come, at the next one those of the second row, and so on; the last row holds for all after it.
     """
 
-    trigger: Annotated[int, between(1, 16, "accesses of a run until the first row holds")] = 2
+    trigger: Annotated[Lines, says("accesses of a run until the first row holds")] = 2
     lines: Annotated[tuple[Distances, ...], several(1, 4, "rows of distances, in the run's direction")] = ((1,),)
-    pages: Annotated[int, between(1, 256, "pages whose run is remembered (LRU)")] = 32
+    pages: Annotated[Size, says("pages whose run is remembered (LRU)")] = 32
     only_misses: Annotated[bool, says("lines come by accesses that miss this level alone")] = False
 
 
 Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 """Kinds that scenarios have names for."""
 
-Published = StreamBuffer | BestOffset | SpatialPattern | ReferencePrediction | FeedbackStream | InstructionClasses
+Published = StreamBuffer | BestOffset | ReferencePrediction | FeedbackStream | InstructionClasses
 AnyPrefetcher = Known | Published | LineTable
 
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,14 +24,18 @@ MOST_TLB_WAYS = 4096
 
 MOST_STEP_SECONDS = 0.01  # of a clock, which would stand still
 MOST_CHARACTERS = 300  # of a message
-POWERS_OF_TWO = ("region_size_bytes", "recent_entries", "instructions")
+POWERS_OF_TWO: dict[type[spec.Prefetcher], tuple[str, ...]] = {
+    spec.Region: ("region_size_bytes",),
+    spec.BestOffset: ("recent_entries",),
+    spec.ReferencePrediction: ("entries",),
+    spec.InstructionClasses: ("instructions",),
+}
 
 Rules = Iterator[tuple[object, str, str]]
 """(true where the rule is broken, the field, what is wrong)."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong, and where: `levels[0].ways`, or nothing where all of a file is meant."""
 
     name: str
@@ -41,8 +44,7 @@ class Problem:
     @property
     def path(self) -> Path:
         """The field as keys and list indices."""
-        parts = re.findall(r"\[(\d+)\]|([^.\[\]]+)", self.name)
-        return tuple(int(index) if index else key for index, key in parts)
+        return tuple(int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", self.name))
 
 
 def checked(data: dict[str, Any]) -> spec.Machine | Problem:
@@ -60,14 +62,16 @@ def checked(data: dict[str, Any]) -> spec.Machine | Problem:
 def contradiction(machine: spec.Machine, plausible: bool = True) -> Problem | None:
     """The first contradiction between the fields of a machine: what can't be simulated and, where it is to be
     `plausible`, what no memory system is or no truth would be said of."""
-    rules = (_core, _caches, _tlbs, _memory, _prefetchers, *((_plausible, _pmu) if plausible else ()))
+    rules = (_core, _caches, _tlbs, _prefetchers, *((_plausible, _pmu) if plausible else ()))
     every = itertools.chain.from_iterable(each(machine) for each in rules)
     return next((Problem(name, message) for broken, name, message in every if broken), None)
 
 
 def _core(machine: spec.Machine) -> Rules:
-    core, noise, first = machine.core, machine.noise, machine.levels[0]
+    core, noise, first, memory = machine.core, machine.noise, machine.levels[0], machine.memory
     yield 8 not in core.access_sizes, "core.access_sizes", "8 must be among them: latencies are those of 8-byte loads"
+    yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
+    yield memory.bytes % (1 << 21), "memory.bytes", f"{memory.bytes} is not a multiple of 2097152"
     held = noise.co_runner_entries * (core.threads_per_core if first.mshr_shared_by_smt else 1)
     none_left = noise.co_runner_interval_cycles and 0 < first.mshr_entries <= held
     yield none_left, "noise.co_runner_entries", f"of {first.mshr_entries} mshr_entries {held} leave none"
@@ -100,13 +104,11 @@ def _caches(machine: spec.Machine) -> Rules:
     odd = levels[0].sets & (levels[0].sets - 1)
     yield odd, "levels[0].sets", f"{levels[0].sets} is no power of two, as level 1 needs"
     for index, level in enumerate(levels):
-        at = f"levels[{index}]"
-        yield level.slices > 1 and index != 2, f"{at}.slices", f"{level.slices} is for level 3"
-        yield level.inclusion == "victim" and index != 2, f"{at}.inclusion", '"victim" is for level 3'
-        named = 'names the variant where replacement is "qlru", and only there'
-        yield (level.replacement == "qlru") != bool(level.qlru), f"{at}.qlru", named
-        unknown = level.qlru and ages(level.qlru) is None
-        yield unknown, f"{at}.qlru", f'"{level.qlru}" is no variant; an example is "H11_M1_R0_U0"'
+        at, third = f"levels[{index}]", index == 2
+        yield level.slices > 1 and not third, f"{at}.slices", f"{level.slices} is for level 3"
+        yield level.inclusion == "victim" and not third, f"{at}.inclusion", '"victim" is for level 3'
+        wrong = ages(level.qlru) is None if level.replacement == "qlru" else level.qlru
+        yield wrong, f"{at}.qlru", f'"{level.qlru}"; "qlru" alone has a variant, as "H11_M1_R0_U0"'
 
 
 def _tlbs(machine: spec.Machine) -> Rules:
@@ -120,26 +122,19 @@ def _tlbs(machine: spec.Machine) -> Rules:
         yield uneven, f"tlb.{name}.ways", f"{entries} entries / {ways} ways is not a power of two of sets"
 
 
-def _memory(machine: spec.Machine) -> Rules:
-    memory = machine.memory
-    yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
-    yield memory.bytes % (1 << 21), "memory.bytes", f"{memory.bytes} is not a multiple of 2097152"
-
-
 def _prefetchers(machine: spec.Machine) -> Rules:
     for index, each in enumerate(machine.prefetchers):
         at = f"prefetchers[{index}]"
         above = f'"{each.fills}" for a prefetcher of level {each.level}, with {len(machine.levels)} levels'
         yield not each.level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
         yield each.level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"
-        direct = ("entries",) if isinstance(each, spec.ReferencePrediction) else ()
-        for name in (*POWERS_OF_TWO, *direct):
-            number = getattr(each, name, 1)
+        for name in POWERS_OF_TWO.get(type(each), ()):
+            number = getattr(each, name)
             yield number & (number - 1), f"{at}.{name}", f"{number} is not a power of two"
         if isinstance(each, spec.Streamer):
             four = "needs four numbers (line 0, 1, last but one, last) or none"
             yield len(each.trigger_at_page_edge) not in (0, 4), f"{at}.trigger_at_page_edge", four
-        if isinstance(each, spec.Region | spec.SpatialPattern):
+        if isinstance(each, spec.Region):
             lines = each.region_size_bytes // machine.line_size_bytes
             few = f"{lines} lines; allowed: 2 to 64 lines of {machine.line_size_bytes} bytes"
             yield not 2 <= lines <= 64, f"{at}.region_size_bytes", few
@@ -147,6 +142,9 @@ def _prefetchers(machine: spec.Machine) -> Rules:
 
 def _pmu(machine: spec.Machine) -> Rules:
     for role, faults in ({} if machine.pmu is None else machine.pmu.events).items():
+        yield role not in spec.SIMULATED_ROLES, f"pmu.events.{role}", "the simulator counts no such event"
         for index, fault in enumerate(faults):
+            unknown = fault.role and fault.role not in spec.SIMULATED_ROLES
+            yield unknown, f"pmu.events.{role}[{index}].role", f"no event {fault.role!r}"
             wrong = (fault.kind == "other_level") != bool(fault.role)
             yield wrong, f"pmu.events.{role}[{index}].role", 'is what "other_level" counts, and for that kind alone'

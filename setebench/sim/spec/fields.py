@@ -30,7 +30,8 @@ def table_fields(table: TableType) -> dict[str, Field]:
     return {field.name: _field(field, *typing.get_args(hints[field.name])) for field in msgspec.structs.fields(table)}
 
 
-def _field(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta) -> Field:
+def _field(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta, *_: msgspec.Meta) -> Field:
+    """The first note on a type has its limits."""
     default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     limits = (meta.min_length, meta.max_length) if meta.ge is None else (meta.ge, meta.le)
     return Field(kind, default, limits)

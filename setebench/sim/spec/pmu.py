@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 
+from setebench.counters.roles import ROLES, Quantity
 from setebench.sim.spec.table import Table, between, says, several
 
 FaultKind = Literal[
@@ -20,40 +21,13 @@ FaultKind = Literal[
     "background",
     "no_counter",
 ]
-OtherRole = Literal[
-    "", "l1d_fill", "l2_fill", "mem_read", "l2_rfo", "l2_rfo_miss", "l1d_writeback", "l2_writeback", "mem_write"
-]
-Role = Literal[
-    "cycles",
-    "instructions",
-    "load",
-    "store",
-    "fp_op",
-    "load_l1_miss",
-    "load_fb_hit",
-    "l1d_fill",
-    "l1d_writeback",
-    "l2_rfo",
-    "l2_rfo_miss",
-    "l2_fill",
-    "l2_writeback",
-    "offcore_mem_read",
-    "mem_read",
-    "mem_write",
-    "home_read",
-    "home_write",
-    "hitm_local",
-    "l1d_inflight_sum",
-    "l1d_inflight_cycles",
-    "no_execute",
-    "stall_l1d_miss",
-    "stall_load_any",
-    "stall_store_buffer",
-    "fb_full",
-    "sq_full",
-]
-SIMULATED_ROLES: tuple[Role, ...] = get_args(Role)
-"""Roles of which the simulator counts the ideal event; names of `setebench.counters.roles.ROLES`."""
+ELSEWHERE = ("load_l1_miss_any", "remote_read", "link_flit", "hitm_remote")
+"""Roles of what the simulator has not: other sockets, and misses that it doesn't tell apart."""
+
+SIMULATED_ROLES = tuple(
+    name for name, role in ROLES.items() if role.quantity is not Quantity.SYSTEM and name not in ELSEWHERE
+)
+"""Roles of which the simulator counts the ideal event."""
 
 
 class Fault(Table, frozen=True, kw_only=True):
@@ -69,10 +43,10 @@ class Fault(Table, frozen=True, kw_only=True):
 
     kind: Annotated[FaultKind, says("what is wrong")]
     amount: Annotated[float, between(0, 1000, "see above; 0 for kinds that need none")] = 0.0
-    role: Annotated[OtherRole, says("what `other_level` counts")] = ""
+    role: Annotated[str, says("what `other_level` counts")] = ""
 
 
-def _every_event() -> dict[Role, tuple[Fault, ...]]:
+def _every_event() -> dict[str, tuple[Fault, ...]]:
     return dict.fromkeys(SIMULATED_ROLES, ())
 
 
@@ -81,6 +55,6 @@ class Pmu(Table, frozen=True, kw_only=True):
 
     registers: Annotated[int, between(1, 64, "events that can be counted at once; more of them take turns")] = 8
     events: Annotated[
-        dict[Role, Annotated[tuple[Fault, ...], several(0, 4, "faults of the event")]],
+        dict[str, Annotated[tuple[Fault, ...], several(0, 4, "faults of the event")]],
         says("the roles that it has an event for, each with the faults of that event"),
     ] = msgspec.field(default_factory=_every_event)

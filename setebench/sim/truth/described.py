@@ -9,10 +9,9 @@ others like it.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from setebench.probe import Base, Probe
 from setebench.sim import spec
@@ -39,18 +38,13 @@ class Watched:
     def __init__(
         self, prefetchers: tuple[spec.AnyPrefetcher, ...], line_size: int, levels: tuple[spec.Level, ...] = ()
     ) -> None:
-        alone = tuple(msgspec.structs.replace(each, shared_by_smt=True) for each in prefetchers)
-        own: Any = [
-            (levels[number].mshr_entries, levels[number].mshr_hardware_limit) if number < len(levels) else (0, 0)
-            for number in range(3)
-        ]
-        caches = [
-            spec.Level(sets=1024, ways=16, latency_cycles=4.0 + number, mshr_entries=entries, mshr_hardware_limit=limit)
-            for number, (entries, limit) in enumerate(own)
-        ]
-        size: Any = line_size
-        machine = spec.Machine(name="watched", levels=tuple(caches), line_size_bytes=size, prefetchers=alone)
-        self._machine = open_machine_file(machine)
+        free = spec.Level(sets=1024, ways=16, latency_cycles=4.0, mshr_entries=0)
+        caches = tuple(
+            replace(free, mshr_entries=each.mshr_entries, mshr_hardware_limit=each.mshr_hardware_limit)
+            for each in (*levels, free, free, free)[:3]
+        )
+        plain = spec.Machine(name="watched", levels=caches, prefetchers=prefetchers)
+        self._machine = open_machine_file(replace(plain, line_size_bytes=line_size))
         self._region = self._machine.allocate(RUNS, PAGE)
         self._line_size, self._page = line_size, SPREAD
         self.page_lines = PAGE // line_size

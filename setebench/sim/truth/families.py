@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from setebench.sim import spec
 from setebench.sim.spec.fields import kind_of
 
@@ -58,8 +56,6 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
         strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
         return strides, ("trigger", *LEARNED, *TABLES, *STRIDES)
-    if isinstance(prefetcher, spec.SpatialPattern) and prefetcher.level == 1:
-        return spec.Region(**msgspec.structs.asdict(prefetcher)), ()
     if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
         led, trigger = ("lead",) if each.lookahead > 1 else (), 3 if each.starts == "transient" else 4
         strides = spec.Stride(**common, trigger=trigger, max_distance=each.lookahead)

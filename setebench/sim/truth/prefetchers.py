@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from setebench.errors import UnsupportedError
-from setebench.results import Finding, Value
+from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.truth.described import described, lead_of
 from setebench.sim.truth.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
-from setebench.sim.truth.finding import absent, exact, unknown
+from setebench.sim.truth.finding import absent, exact
 
 HUGE = 2097152
 
@@ -34,25 +34,37 @@ UNITS = {
 }
 """Units of counts, by parameter; others follow from the value's type."""
 
-Facts = Iterator[tuple[str, Value | UnsupportedError]]
+COPIES: dict[type[spec.Prefetcher], dict[str, str]] = {
+    spec.Streamer: {name: name for name in ("trigger", "counts", "degree", "max_distance", "directions", "streams")},
+    spec.Stride: {
+        **{name: name for name in ("trigger", "degree", "max_distance", "directions")},
+        "streams": "entries",
+        "max_stride": "max_stride_bytes",
+    },
+    # a region's trigger counts generations, not accesses, so it is no `trigger`
+    spec.Region: {"region_size": "region_size_bytes", "streams": "active_regions"},
+    spec.NextLine: {"degree": "degree", "max_distance": "degree"},
+}
+"""Parameters that are a kind's own fields as they are. Distances of strides are in strides, which are lines at a stride
+of one line."""
+
+Facts = dict[str, Any]
 
 
 def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
     """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks. Those of no
     family are described, all of a level together, as `LEVEL.other`."""
-    present = {identity_of(each): each for each in machine.prefetchers}
-    for identity in (*PREFETCHER_IDS, *WHERE_PRESENT):
+    present: dict[str, list[spec.AnyPrefetcher]] = {}
+    for each in machine.prefetchers:
+        present.setdefault(identity_of(each), []).append(each)
+    for identity in (*PREFETCHER_IDS, *WHERE_PRESENT, "l1.other", "l2.other"):
         name = f"prefetcher.{identity}"
         if identity in present:
-            yield from _present(name, _facts_of(machine, present[identity]))
-        elif identity in PREFETCHER_IDS:
-            yield absent(f"{name}.present")
-    for level in (1, 2):
-        name = f"prefetcher.l{level}.other"
-        others = tuple(each for each in machine.prefetchers if identity_of(each) == f"l{level}.other")
-        if others:
-            yield from _present(name, _described(machine, others))
-        else:
+            yield exact(f"{name}.present", True, "bool")
+            for parameter, value in _facts(machine, present[identity]).items():
+                unit = {bool: "bool", str: "string", list: "list"}.get(type(value)) or UNITS[parameter]
+                yield exact(f"{name}.{parameter}", value, unit)
+        elif identity not in WHERE_PRESENT:
             yield absent(f"{name}.present")
 
 
@@ -66,121 +78,60 @@ def unjudged(machine: spec.Machine) -> frozenset[str]:
     return frozenset(names)
 
 
-def _present(name: str, facts: Facts) -> Iterator[Finding]:
-    yield exact(f"{name}.present", True, "bool")
-    for parameter, value in facts:
-        if isinstance(value, UnsupportedError):
-            yield unknown(f"{name}.{parameter}", "list", value)
-            continue
-        unit = {bool: "bool", str: "string", list: "list"}.get(type(value)) or UNITS[parameter]
-        yield exact(f"{name}.{parameter}", value, unit)
+def _facts(machine: spec.Machine, alike: list[spec.AnyPrefetcher]) -> Facts:
+    """Of a prefetcher of a family, all but what the family's rules leave open about it; of those of a level without a
+    name, what they do together in a run."""
+    found = member(alike[0])
+    if found is not None and not identity_of(alike[0]).endswith("other"):
+        return {name: value for name, value in _rules(machine, found[0]).items() if name not in found[1]}
+    lead, furthest = described(tuple(alike), machine.line_size_bytes, machine.levels)
+    first = next(number for number, lines in enumerate((*lead, 1), 1) if lines)
+    return {"lead": list(lead)} | ({"trigger": first, "max_distance": furthest} if furthest else {})
 
 
-def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
-    """What a level's prefetchers without a name do together in a run."""
-    try:
-        lead, furthest = described(others, machine.line_size_bytes, machine.levels)
-    except UnsupportedError as error:
-        yield "lead", error
-        return
-    yield "lead", list(lead)
-    if furthest:
-        yield "trigger", next(number for number, lines in enumerate((*lead, 1), 1) if lines)
-        yield "max_distance", furthest
-
-
-def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
-    """Of a prefetcher of a family, all but what the family's rules leave open about it."""
-    found = member(prefetcher)
-    if found is not None:
-        facts = (*_common(machine, found[0]), *_own(machine, found[0]))
-        yield from (fact for fact in facts if fact[0] not in found[1])
-
-
-def _common(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
-    second, follows = prefetcher.level == 2, isinstance(prefetcher, spec.Streamer | spec.Stride)
-    yield "trained_by", [each for each in ("load", "store", "prefetch") if each in prefetcher.trained_by]
-    wakes = any(each.level == 1 and member(each) for each in machine.prefetchers)
-    if second and not isinstance(prefetcher, spec.Stride) and wakes:
-        yield "trained_by_l1_prefetcher", "l1_prefetcher" in prefetcher.trained_by
-    yield "fills", prefetcher.fills
+def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
+    """What all kinds have in common, and what is a kind's own."""
+    second, core = each.level == 2, machine.core
+    facts = Facts(trained_by=[kind for kind in ("load", "store", "prefetch") if kind in each.trained_by])
+    facts |= {"fills": each.fills, **{name: getattr(each, field) for name, field in COPIES.get(type(each), {}).items()}}
     # what follows from a single access keeps nothing that threads could share
-    one_access = isinstance(prefetcher, spec.LinePair) or (
-        isinstance(prefetcher, spec.NextLine) and prefetcher.trigger == 1
-    )
-    if machine.core.threads_per_core > 1 and not one_access:
-        yield "shared_by_smt", prefetcher.shared_by_smt
-    if machine.core.cores > 1 and second and follows:
-        yield "shared_by_cores", prefetcher.shared_by_cores
-    if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
-        yield "crosses_4k", prefetcher.crosses_4k
+    one_access = isinstance(each, spec.LinePair) or (isinstance(each, spec.NextLine) and each.trigger == 1)
+    if core.threads_per_core > 1 and not one_access:
+        facts["shared_by_smt"] = each.shared_by_smt
+    if core.cores > 1 and second and isinstance(each, spec.Streamer | spec.Stride):
+        facts["shared_by_cores"] = each.shared_by_cores
+    if not isinstance(each, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
+        facts["crosses_4k"] = each.crosses_4k
         if HUGE in machine.memory.page_sizes:
-            yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m
+            facts["crosses_4k_in_2m"] = each.crosses_4k_in_2m
+    wakes = any(other.level == 1 and member(other) for other in machine.prefetchers)
+    if second and not isinstance(each, spec.Stride) and wakes:
+        facts["trained_by_l1_prefetcher"] = "l1_prefetcher" in each.trained_by
+    return facts | _own(machine, each)
 
 
-def _own(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
-    line = machine.line_size_bytes
-    if isinstance(prefetcher, spec.Streamer):
-        yield from _streamer(machine, prefetcher)
-    elif isinstance(prefetcher, spec.Stride):
-        yield from _stride(machine, prefetcher)
-    elif isinstance(prefetcher, spec.Region):  # its trigger counts generations, not accesses, so it is no `trigger`
-        yield "region_size", prefetcher.region_size_bytes
-        yield "streams", prefetcher.active_regions
-        yield from _indexed_by(prefetcher)
-    elif isinstance(prefetcher, spec.NextLine):
-        if prefetcher.level == 1:
-            yield "trigger", prefetcher.trigger
-        yield "degree", prefetcher.degree
-        yield "max_distance", prefetcher.degree
-        if prefetcher.trigger > 1:
-            yield "streams", prefetcher.streams
-        yield "lead", _lead(prefetcher, line)
-
-
-def _lead(prefetcher: spec.Known, line_size: int, step: int = 1) -> list[int] | UnsupportedError:
-    """The lead of a run, or why no machine could be run to show it."""
-    try:
-        return list(lead_of(prefetcher, line_size, step))
-    except UnsupportedError as error:
-        return error
-
-
-def _way(prefetcher: spec.Streamer | spec.Stride) -> int:
-    return -1 if prefetcher.directions == "down" else 1
-
-
-def _streamer(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
-    edges = prefetcher.trigger_at_page_edge or (prefetcher.trigger,) * 4
-    for name in ("trigger", "counts", "degree", "max_distance", "directions", "streams"):
-        yield name, getattr(prefetcher, name)
-    if prefetcher.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
-        yield "trigger_at_page_edge", list(edges)
-        yield "leads_by", prefetcher.leads_by
-        yield "streams_per_page", prefetcher.streams_per_page
-    yield "lead", _lead(prefetcher, machine.line_size_bytes, _way(prefetcher))
-    # how many requests of level 1's next-line prefetcher are enough (one in Table VI)
-    wakes = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
-    if wakes and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by:
-        yield "trigger_by_l1_prefetcher", prefetcher.trigger_by_l1_prefetcher or prefetcher.trigger
-
-
-def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
-    """Distances are in strides, which are lines at a stride of one line."""
-    least, line = prefetcher.min_stride_bytes, machine.line_size_bytes
-    for name in ("trigger", "degree", "max_distance", "directions"):
-        yield name, getattr(prefetcher, name)
-    yield "streams", prefetcher.entries
-    # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
-    yield "min_stride", max(least, line) if prefetcher.level == 2 else least
-    yield "max_stride", prefetcher.max_stride_bytes
-    if prefetcher.level == 1 or prefetcher.indexed_by != "page":
-        yield from _indexed_by(prefetcher)
-    if least <= line <= prefetcher.max_stride_bytes:
-        yield "lead", _lead(prefetcher, line, _way(prefetcher))
-
-
-def _indexed_by(prefetcher: spec.Stride | spec.Region) -> Facts:
-    yield "indexed_by", prefetcher.indexed_by
-    if "ip" in prefetcher.indexed_by:
-        yield "ip_bits", list(range(prefetcher.ip_bits))
+def _own(machine: spec.Machine, each: spec.Known) -> Facts:
+    """What only some prefetchers of a kind have, beside `COPIES`."""
+    facts, second, line = Facts(), each.level == 2, machine.line_size_bytes
+    runs = isinstance(each, spec.NextLine | spec.Streamer)
+    if isinstance(each, spec.NextLine):
+        facts |= {"trigger": each.trigger} if not second else {}
+        facts |= {"streams": each.streams} if each.trigger > 1 else {}
+    if isinstance(each, spec.Streamer):
+        # how many requests of level 1's next-line prefetcher are enough (one in Table VI)
+        wakes = any(isinstance(other, spec.NextLine) and other.level == 1 for other in machine.prefetchers)
+        if wakes and second and "l1_prefetcher" in each.trained_by:
+            facts["trigger_by_l1_prefetcher"] = each.trigger_by_l1_prefetcher or each.trigger
+        if each.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
+            facts |= {"leads_by": each.leads_by, "streams_per_page": each.streams_per_page}
+            facts["trigger_at_page_edge"] = list(each.trigger_at_page_edge or (each.trigger,) * 4)
+    if isinstance(each, spec.Stride):
+        # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
+        facts["min_stride"] = max(each.min_stride_bytes, line if second else 0)
+        runs = each.min_stride_bytes <= line <= each.max_stride_bytes
+    if isinstance(each, spec.Region) or (isinstance(each, spec.Stride) and not (second and each.indexed_by == "page")):
+        facts["indexed_by"] = each.indexed_by
+        facts |= {"ip_bits": list(range(each.ip_bits))} if "ip" in each.indexed_by else {}
+    if runs:
+        facts["lead"] = list(lead_of(each, line, -1 if getattr(each, "directions", "up") == "down" else 1))
+    return facts

@@ -10,7 +10,8 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE
 from setebench.sim.prefetchers.common import hand_out, may_go
 
-(O_MAX, O_SCORE, O_ROUNDS, O_BAD, O_RECENT) = range(P_OWN, P_OWN + 5)
+(O_MAX, O_ROUNDS, O_RECENT) = range(P_OWN, P_OWN + 3)
+MOST_SCORE, BAD_SCORE = 31, 1  # of an offset that ends learning; of the best that is not used (Michaud)
 MOST_OFFSET = 63
 (R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_SCORES) = range(5)
 R_RECENT = R_SCORES + MOST_OFFSET + 1
@@ -47,7 +48,7 @@ def _choose(c: Ints, s: Ints, p: int, q: int) -> None:
         if s[q + R_SCORES + offset] > s[q + R_SCORES + best]:
             best = offset
     s[q + R_OFFSET] = best - 1
-    s[q + R_OFF] = 1 if s[q + R_SCORES + best] <= c[p + O_BAD] else 0
+    s[q + R_OFF] = 1 if s[q + R_SCORES + best] <= BAD_SCORE else 0
     for offset in range(1, c[p + O_MAX] + 1):
         s[q + R_SCORES + offset] = 0
     s[q + R_ROUND] = 0
@@ -66,7 +67,7 @@ def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
     s[q + R_ROUND] += 1
     ends = s[q + R_ROUND] >= c[p + O_ROUNDS]
     for tried in range(1, c[p + O_MAX] + 1):
-        ends = ends or s[q + R_SCORES + tried] >= c[p + O_SCORE]
+        ends = ends or s[q + R_SCORES + tried] >= MOST_SCORE
     if ends:
         _choose(c, s, p, q)
 

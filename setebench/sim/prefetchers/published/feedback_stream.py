@@ -10,7 +10,8 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 
-(F_STREAMS, F_TRIGGER, F_LEVEL, F_INTERVAL, F_LOW, F_HIGH) = range(P_OWN, P_OWN + 6)
+(F_STREAMS, F_TRIGGER, F_LEVEL, F_INTERVAL) = range(P_OWN, P_OWN + 4)
+LOW, HIGH = 40, 75  # per cent of lines used in time, below and above which the level changes, as in the paper
 (R_RAISED, R_FETCHED, R_USED, R_STREAMS) = range(4)
 (M_STEP, M_COUNT, M_LAST, M_NEXT, M_WORDS) = range(2, 7)  # M_COUNT 0: no longer in training
 WINDOW = 16
@@ -28,9 +29,9 @@ def _decide(c: Ints, s: Ints, p: int, q: int) -> None:
     """Raise or lower the level by what became of the latest prefetches."""
     if s[q + R_FETCHED] < c[p + F_INTERVAL]:
         return
-    if s[q + R_USED] * 100 > c[p + F_HIGH] * s[q + R_FETCHED] and _level(c, s, p, q) < LEVELS:
+    if s[q + R_USED] * 100 > HIGH * s[q + R_FETCHED] and _level(c, s, p, q) < LEVELS:
         s[q + R_RAISED] += 1
-    elif s[q + R_USED] * 100 < c[p + F_LOW] * s[q + R_FETCHED] and _level(c, s, p, q) > 1:
+    elif s[q + R_USED] * 100 < LOW * s[q + R_FETCHED] and _level(c, s, p, q) > 1:
         s[q + R_RAISED] -= 1
     s[q + R_FETCHED] = 0
     s[q + R_USED] = 0

@@ -11,10 +11,11 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
 from setebench.sim.prefetchers.common import hand_out, may_go, record_for
 
-(I_INSTRUCTIONS, I_REGIONS, I_DENSE, I_STREAM, I_STRIDE, I_COMPLEX) = range(P_OWN, P_OWN + 6)
+(I_INSTRUCTIONS, I_STREAM, I_STRIDE, I_COMPLEX) = range(P_OWN, P_OWN + 4)
 (R_TAG, R_LAST, R_DELTA, R_SURE, R_SIGNATURE, R_WORDS) = range(6)
 (D_TOUCHED, D_LAST, D_UPWARDS, D_WORDS) = range(2, 6)
 SIGNATURES, P_WORDS = 128, 2
+REGIONS, DENSE = 8, 75  # watched; per cent of a dense one's lines
 MOST_SURE, SURE = 3, 2
 REGION_BITS = 11
 """Regions of 2 KiB, as in the paper."""
@@ -22,7 +23,7 @@ REGION_BITS = 11
 
 def state_words(kind: spec.InstructionClasses) -> int:
     """How many words of state the kind needs."""
-    return kind.instructions * R_WORDS + kind.regions * D_WORDS + SIGNATURES * P_WORDS
+    return kind.instructions * R_WORDS + REGIONS * D_WORDS + SIGNATURES * P_WORDS
 
 
 @compiled
@@ -30,7 +31,7 @@ def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
     """Note the access in its region; 1 or -1 where the region is dense, by the way that it is gone through, else 0."""
     line, bits = s[S_SEEN_LINE], REGION_BITS - c[C_LINE_BITS]
     table = q + c[p + I_INSTRUCTIONS] * R_WORDS
-    region = record_for(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
+    region = record_for(s, table, REGIONS, D_WORDS, line >> bits)
     if not s[region + D_TOUCHED]:
         s[region + D_LAST] = line
     s[region + D_TOUCHED] |= 1 << (line & ((1 << bits) - 1))
@@ -40,7 +41,7 @@ def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
     touched = 0
     for k in range(1 << bits):
         touched += (s[region + D_TOUCHED] >> k) & 1
-    if touched * 100 < c[p + I_DENSE] << bits:
+    if touched * 100 < DENSE << bits:
         return 0
     return 1 if s[region + D_UPWARDS] >= 0 else -1
 
@@ -69,7 +70,7 @@ def _steps(c: Ints, s: Ints, p: int, step: int, degree: int, n: int) -> int:
 @compiled
 def _pattern(c: Ints, p: int, q: int, signature: int) -> int:
     """Where the distance after a signature lies."""
-    return q + c[p + I_INSTRUCTIONS] * R_WORDS + c[p + I_REGIONS] * D_WORDS + signature * P_WORDS
+    return q + c[p + I_INSTRUCTIONS] * R_WORDS + REGIONS * D_WORDS + signature * P_WORDS
 
 
 @compiled
