@@ -167,9 +167,7 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
     threads = s[c[at.C_THREADS] : c[at.C_WINDOW_RING]].reshape(-1, at.T_WORDS)
     threads[:, at.T_PAGE] = -1
     for begin, interval in space.ports:
-        shift = interval.bit_length() - 1
-        factor = np.uint64(-(-(1 << 63 + shift) // interval)).astype(np.int64)
-        s[begin + at.PORT_INTERVAL : begin + at.PORT_SHIFT + 1] = (interval, factor, shift)
+        s[begin + at.PORT_INTERVAL] = interval
     for index in range(len(machine.levels)):
         lines_of(c, s, index)[:] = at.EMPTY
     pages = np.arange(SYSTEM_PAGES)

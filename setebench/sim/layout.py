@@ -45,16 +45,8 @@ MAX_INTERVALS = 64
 PORT_SLOTS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 PORT_MASK = PORT_SLOTS - 1
-(
-    PORT_FULL_FROM,
-    PORT_FULL_TO,
-    PORT_WALKED,
-    PORT_LATEST,  # the end of the latest use
-    PORT_INTERVAL,  # that a use takes, 0 where no use waits for another; the next two words divide by it
-    PORT_FACTOR,
-    PORT_SHIFT,
-    PORT_WORDS,
-) = range(PORT_SLOTS, PORT_SLOTS + 8)
+PORT_INTERVAL = PORT_SLOTS  # that a use takes, 0 where no use waits for another
+PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS + 1, PORT_SLOTS + 4)
 MAX_OUT = 1024  # lines that one training may request, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_smt_threads_share_entries(shared: bool) -> None:
 @pytest.mark.parametrize(
     ("memory", "low", "high"),
     [
-        ({"interval_cycles": 10.0}, MEMORY + 190, MEMORY + 200),
+        ({"interval_cycles": 10.0}, MEMORY + 180, MEMORY + 200),
         ({}, MEMORY, MEMORY + 12),
     ],
 )

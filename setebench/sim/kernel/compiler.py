@@ -48,19 +48,9 @@ def fetch(array: Ints, index: int) -> None:
     """The host brings `array[index]` near, which costs an instruction and changes nothing."""
 
 
-def high_product(a: int, b: int) -> int:
-    """The upper 64 bits of the product of two unsigned numbers of 64 bits."""
-    return (a % (1 << 64)) * (b % (1 << 64)) >> 64
-
-
 def equal_words(array: Ints, index: int, shift: int, value: int) -> int:
     """Which of the eight words from `array[index]` on equal `value` when shifted right, as a mask."""
     return sum((array[index + lane] >> shift == value) << lane for lane in range(LANES))
-
-
-def small_words(array: Ints, index: int, value: int) -> int:
-    """Which of the eight words from `array[index]` on are at most `value`, as a mask."""
-    return sum((array[index + lane] <= value) << lane for lane in range(LANES))
 
 
 def smallest_word(array: Ints, index: int, number: int, shift: int, mask: int) -> int:
@@ -72,8 +62,3 @@ def smallest_word(array: Ints, index: int, number: int, shift: int, mask: int) -
 def first_bit(word: int) -> int:
     """The number of the lowest bit that is set, of a word that is not 0."""
     return (word & -word).bit_length() - 1
-
-
-def bits_set(word: int) -> int:
-    """How many bits of a word are set."""
-    return (word % (1 << 64)).bit_count()

@@ -63,16 +63,6 @@ def _fetch(_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def _high_product(_context: Any, _a: Any, _b: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
-        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), generate
-
-
-@intrinsic
 def _equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words = _words(builder, arguments)
@@ -80,15 +70,6 @@ def _equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: An
         return _mask(builder, builder.icmp_signed("==", builder.ashr(words, shift), value))
 
     return types.int64(array, types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
-def _small_words(_context: Any, array: Any, _index: Any, _value: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        value = _in_all_lanes(builder, arguments[2])
-        return _mask(builder, builder.icmp_signed("<=", _words(builder, arguments), value))
-
-    return types.int64(array, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -110,14 +91,6 @@ def _smallest_word(_context: Any, array: Any, _index: Any, _number: Any, _shift:
 def _first_bit(_context: Any, _word: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(1))
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def _bits_set(_context: Any, _word: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
 
     return types.int64(types.int64), generate
 
