@@ -73,25 +73,18 @@ def test_misses_of_random_loads_are_the_textbooks(inclusion: str, span: int) -> 
     seen = counters(machine)
     expected = textbook_misses(lines.tolist(), inclusion == "inclusive")
     assert (seen["l1_misses"], seen["l2_misses"], seen["l3_misses"]) == expected
-    assert seen["l1_hits"] + seen["load_in_flight_hits"] == len(lines) - expected[0]
 
 
-@pytest.mark.parametrize("replacement", ["tree_plru", "random"])
-def test_replacement(replacement: str) -> None:
-    """Eight lines fill a set, a ninth pushes out the oldest under PLRU, otherwise a random one."""
-    machine = quiet(l1={"replacement": replacement})
+def test_random_replacement() -> None:
+    """Eight lines fill a set, a ninth pushes out one at random: of full sets 1 - (7/8)**8 = 0.66 lose the oldest."""
+    machine = quiet(l1={"replacement": "random"})
     lost = []
     region = machine.allocate(64 * HUGE, HUGE)
     for trial in range(64):
         where = region.address + trial * HUGE + np.arange(9) * 64 * LINE
         machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
-        times = cycles(machine, timed(LINE_BASE), {LINE_BASE: where[:1]})
-        lost.append(times[0] > L1)
-    share = sum(lost) / len(lost)
-    if replacement != "random":
-        assert share == 1.0
-    else:
-        assert 0.4 < share < 0.9  # in full sets 1 - (7/8)**8 = 0.66 of them
+        lost.append(cycles(machine, timed(LINE_BASE), {LINE_BASE: where[:1]})[0] > L1)
+    assert 0.4 < sum(lost) / len(lost) < 0.9
 
 
 BITS, MORE = 8, 7

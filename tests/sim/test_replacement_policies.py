@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Policy:
 
 
 class BitPlru(Policy):
+    """A bit for each way, set by a use; when all are set, the others' are cleared."""
+
     def hit(self, way: int) -> None:
         self.words[way] = 1
         if None not in self.lines and all(self.words):
@@ -72,38 +74,35 @@ class Srrip(Policy):
         return self.words.index(3)
 
 
-class IceLakeSecond(Policy):
-    """H00_M1_R0_U1: hits make a line youngest; without one of age 3 all but the line just used grow older alike."""
+class TreePlru(Policy):
+    """A node's word is 1 where it points to its upper half; uses turn the nodes on the way to them away."""
+
+    def nodes(self, way: int) -> Iterator[tuple[int, int]]:
+        """Nodes from the root to a way, and its half of each."""
+        node, size = 1, len(self.lines) // 2
+        while size:
+            yield node, int(bool(way & size))
+            node, size = 2 * node + int(bool(way & size)), size // 2
 
     def hit(self, way: int) -> None:
-        self.words[way] = 0
-        self.older(way)
-
-    def new(self, way: int) -> None:
-        self.words[way] = 1
-        self.older(way)
-
-    def older(self, way: int) -> None:
-        missing = 3 - max(self.words)
-        if None not in self.lines:
-            self.words = [word if i == way else word + missing for i, word in enumerate(self.words)]
+        for node, upper in self.nodes(way):
+            self.words[node] = 1 - upper
 
     def victim(self) -> int:
-        return self.words.index(3) if 3 in self.words else 0
+        ways = range(len(self.lines))
+        return next(way for way in ways if all(self.words[node] == upper for node, upper in self.nodes(way)))
 
 
-POLICIES: Sequence[tuple[dict[str, str], type[Policy]]] = (
-    ({"replacement": "bit_plru"}, BitPlru),
-    ({"replacement": "srrip"}, Srrip),
-    ({"replacement": "qlru", "qlru": "H00_M2_R0_U0_UMO"}, Srrip),
-    ({"replacement": "qlru", "qlru": "H00_M1_R0_U1"}, IceLakeSecond),
+POLICIES: Sequence[tuple[dict[str, str], type[Policy], int]] = (
+    ({"replacement": "tree_plru"}, TreePlru, 8),
+    ({"replacement": "bit_plru"}, BitPlru, 3),
+    ({"replacement": "bit_plru"}, BitPlru, 8),
+    ({"replacement": "srrip"}, Srrip, 3),
+    ({"replacement": "qlru", "qlru": "H00_M2_R0_U0_UMO"}, Srrip, 8),
 )
 
 
-@pytest.mark.parametrize("ways", [3, 8])
-@pytest.mark.parametrize(
-    ("fields", "policy"), POLICIES, ids=[next(iter(p[0].values())) + p[1].__name__ for p in POLICIES]
-)
+@pytest.mark.parametrize(("fields", "policy", "ways"), POLICIES)
 def test_hits_are_those_of_the_policy(fields: dict[str, str], policy: type[Policy], ways: int) -> None:
     machine = quiet(l1={"sets": SETS, "ways": ways, **fields})
     region = machine.allocate(HUGE, HUGE)

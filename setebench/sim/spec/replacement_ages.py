@@ -19,6 +19,7 @@ from typing import NamedTuple
 _NAME = re.compile(r"H([0-2])([01])_M(?:R([1-9][0-9]{0,2}))?([0-3])_R([0-2])_U([0-3])(_UMO)?")
 
 NAMED = {
+    "bit_plru": "H00_M0_R0_U1",  # an age of 0 is a bit that is set, one of 3 a bit that isn't
     "srrip": "H00_M2_R0_U0_UMO",  # Jaleel et al., ISCA 2010: hit priority, two bits; so named by Abel and Reineke
     "brrip": "H00_MR322_R0_U0_UMO",  # the same paper's bimodal one: the throttle is 1/32
 }

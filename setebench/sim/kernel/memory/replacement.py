@@ -1,8 +1,8 @@
 """Which line of a set gives way to a new one: the least recently used or least recently filled one, a random one, or as
-a tree of bits (tree-PLRU), a bit for each line (bit-PLRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
+a tree of bits (tree-PLRU) or ages of two bits (bit-PLRU, SRRIP, BRRIP, QLRU) say.
 
 Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
-so the oldest are forgotten before they outgrow it. Bits and ages of lines take the same place in the word.
+so the oldest are forgotten before they outgrow it. Ages of lines take the same place in the word.
 """
 
 from __future__ import annotations
@@ -18,36 +18,25 @@ FILLS_FROM_LAST = 2  # of `Ages.victim`: R2
 
 @compiled
 def _tree_touch(s: Ints, tree: int, size: int, way: int) -> None:
-    """Point every node on the way's path away from it."""
-    low = 0
+    """Point every node on the way's path away from it; a node's bit is 1 where it points to its upper half."""
     node = 1
-    bits = s[tree]
     while size > 1:
         size >>= 1
-        if way >= low + size:
-            low += size
-            bits &= ~(1 << node)
-            node = 2 * node + 1
-        else:
-            bits |= 1 << node
-            node = 2 * node
-    s[tree] = bits
+        upper = 1 if way & size else 0
+        s[tree] = s[tree] & ~(1 << node) | (1 - upper) << node
+        node = 2 * node + upper
 
 
 @compiled
 def _tree_victim(s: Ints, tree: int, size: int, ways: int) -> int:
     """Follow the nodes; a half without ways is never followed."""
-    low = 0
-    node = 1
-    bits = s[tree]
+    way, node = 0, 1
     while size > 1:
         size >>= 1
-        if (bits >> node) & 1 and low + size < ways:
-            low += size
-            node = 2 * node + 1
-        else:
-            node = 2 * node
-    return low
+        upper = 1 if (s[tree] >> node) & 1 and way + size < ways else 0
+        way += upper * size
+        node = 2 * node + upper
+    return way
 
 
 @inlined
@@ -95,19 +84,6 @@ def _stamp(c: Ints, s: Ints, at: int) -> None:
 
 
 @compiled
-def _set_bit(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
-    """Bit-PLRU: set the line's bit; when all are set, clear the others."""
-    _set_used(s, at, 1)
-    ways = c[v + lay.L_WAYS]
-    for other in range(first, first + ways):
-        if not _used(s[other]):
-            return
-    for other in range(first, first + ways):
-        if other != at:
-            _set_used(s, other, 0)
-
-
-@compiled
 def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
     """Raise the ages of a full set without a line of the oldest; `at` is the line just used, -1 for none."""
     ways = c[v + lay.L_WAYS]
@@ -124,7 +100,7 @@ def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 
 
 @compiled
-def _young(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
+def _set_age(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
     """Give the line at `at` an age after its use, and raise the others' where that is due."""
     _set_used(s, at, age)
     if not c[v + lay.L_UPDATE_ON_MISS]:
@@ -132,17 +108,18 @@ def _young(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
 
 
 @compiled
-def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
-    """As `touch`, for policies that keep no numbers of uses."""
+def _note_other(c: Ints, s: Ints, v: int, first: int, at: int, new: bool) -> None:
+    """As `touch` and, of a new line, `fill`, for policies that keep no numbers of uses then."""
     kind = c[v + lay.L_REPLACEMENT]
     if kind == lay.TREE_PLRU:
         _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
-    elif kind == lay.BIT_PLRU:
-        _set_bit(c, s, v, first, at)
+    elif kind >= lay.AGES and new:
+        usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
+        _set_age(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
     elif kind >= lay.AGES:
         age = _used(s[at])
         age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
-        _young(c, s, v, first, at, age)
+        _set_age(c, s, v, first, at, age)
 
 
 @inlined
@@ -152,17 +129,7 @@ def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     if c[v + lay.L_REPLACEMENT] <= lay.RANDOM:
         _stamp(c, s, at)
     else:
-        _touch_others(c, s, v, first, at)
-
-
-@compiled
-def _fill_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
-    """As `fill`, for policies for which a new line isn't one that was just used."""
-    if c[v + lay.L_REPLACEMENT] < lay.AGES:
-        _touch_others(c, s, v, first, at)
-        return
-    usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
-    _young(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
+        _note_other(c, s, v, first, at, False)
 
 
 @inlined
@@ -172,7 +139,7 @@ def fill(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     if c[v + lay.L_REPLACEMENT] <= lay.FIFO:
         _stamp(c, s, at)
     else:
-        _fill_others(c, s, v, first, at)
+        _note_other(c, s, v, first, at, True)
 
 
 @inlined
@@ -186,10 +153,10 @@ def _empty_way(s: Ints, first: int, ways: int, from_last: bool) -> int:
 
 
 @inlined
-def _first_used(s: Ints, first: int, ways: int, use: int) -> int:
-    """The first way of a set with this bit or age, the first one of all where none has it."""
+def _first_oldest(s: Ints, first: int, ways: int) -> int:
+    """The first way of a set with the highest age, the first one of all where none has it."""
     for at in range(first, first + ways):
-        if _used(s[at]) == use:
+        if _used(s[at]) == OLDEST:
             return at
     return first
 
@@ -205,12 +172,10 @@ def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
         return empty
     if kind == lay.TREE_PLRU:
         return first + _tree_victim(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], ways)
-    if kind == lay.BIT_PLRU:
-        return _first_used(s, first, ways, 0)
     if kind >= lay.AGES:
         if c[v + lay.L_UPDATE_ON_MISS]:
             _raise_ages(c, s, v, first, -1)
-        return _first_used(s, first, ways, OLDEST)
+        return _first_oldest(s, first, ways)
     return first + random_below(s, ways)
 
 
