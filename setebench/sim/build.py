@@ -16,8 +16,6 @@ from setebench.sim.recordings import recording
 from setebench.sim.spec.checks import contradiction
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
-HOST_NEAR_BYTES = 256 << 10
-"""State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
@@ -32,8 +30,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _core(c, machine, space)
     _pages(c, machine, space)
     c[at.C_LEVELS] = len(machine.levels)
-    c[at.C_FAR_LEVEL] = len(machine.levels)
-    for index in reversed(range(len(machine.levels))):
+    for index in range(len(machine.levels)):
         _level(c, machine, index, space)
     for index, name in enumerate(("l1_4k", "l1_2m", "l2_4k", "l2_2m")):
         _tlb(c, machine, index, getattr(machine.tlb, name), space)
@@ -101,8 +98,6 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + limits.sum()
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
-    if c[v + at.L_SETS] * c[v + at.L_SET_WORDS] * 8 > HOST_NEAR_BYTES and index:
-        c[at.C_FAR_LEVEL] = index
     rules = ages(NAMED.get(level.replacement, level.qlru))
     if rules is not None:
         c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules

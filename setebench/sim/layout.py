@@ -47,7 +47,7 @@ PORT_SLOTS = 2048
 PORT_MASK = PORT_SLOTS - 1
 PORT_INTERVAL = PORT_SLOTS  # that a use takes, 0 where no use waits for another
 PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS + 1, PORT_SLOTS + 4)
-MAX_OUT = 1024  # lines that one training may request, several prefetchers together
+MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines of a region each
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
 (
@@ -77,10 +77,9 @@ MAX_OUT = 1024  # lines that one training may request, several prefetchers toget
     C_LINKS,  # an address for every line
     # offsets into c
     C_DISTANCE,
-    C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(27)
+) = range(26)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (

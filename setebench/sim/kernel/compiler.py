@@ -44,10 +44,6 @@ def inlined(function: F) -> F:
 # -- instructions of the host that Python has no word for; `machine_code` has one of each name ----------------------
 
 
-def fetch(array: Ints, index: int) -> None:
-    """The host brings `array[index]` near, which costs an instruction and changes nothing."""
-
-
 def equal_words(array: Ints, index: int, shift: int, value: int) -> int:
     """Which of the eight words from `array[index]` on equal `value` when shifted right, as a mask."""
     return sum((array[index + lane] >> shift == value) << lane for lane in range(LANES))

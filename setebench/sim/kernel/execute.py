@@ -6,7 +6,7 @@ from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled
 from setebench.sim.kernel.disturbances import arm_noise
-from setebench.sim.kernel.rows import fetch_coming, step
+from setebench.sim.kernel.rows import step
 
 ALL_OF_IT, ONE_STEP = -1, 1
 (D_CPU, D_BEGIN, D_END, D_COLUMN, D_OUT, D_WORDS) = range(6)
@@ -91,8 +91,6 @@ def _alone(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints
     """Rows of a run of one thread, until its end, a fault or a barrier."""
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     while s[th + lay.T_ROW] < s[th + lay.T_END] and not s[th + lay.T_WAITING] and not s[lay.S_FAULT]:
-        if s[lay.S_SERVED] > 2:
-            fetch_coming(c, s, cpu, program, addresses)
         step(c, s, f, cpu, program, addresses, out)
 
 

@@ -50,19 +50,6 @@ def _constant(_context: Any, builder: Any, _signature: Any, arguments: Any) -> A
 
 
 @intrinsic
-def _fetch(_context: Any, array: Any, index: Any) -> Any:
-    def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, data
-        return target.get_dummy_value()
-
-    return types.void(array, types.int64), generate
-
-
-@intrinsic
 def _equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words = _words(builder, arguments)

@@ -17,11 +17,7 @@ CLFLUSH, CLFLUSHOPT, CLWB = range(3)
 @inlined
 def vector_extra(c: Ints, size: int) -> int:
     """Extra load latency of an access size."""
-    if size == 16:
-        return c[lay.C_BYTES16]
-    if size == 32:
-        return c[lay.C_BYTES32]
-    return c[lay.C_BYTES64] if size == 64 else 0
+    return c[lay.C_BYTES16 + (size >> 5)] if size > 8 else 0
 
 
 @inlined
@@ -42,8 +38,7 @@ def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, rea
     t = translate(c, s, cpu, core, address, ready)
     done = access(c, s, cpu, core, address, ip, False, t)
     arrives = done
-    if size > 8:
-        done += vector_extra(c, size)
+    done += vector_extra(c, size)
     if c[lay.C_SMT_EXTRA_CYCLES] and _sibling_runs(c, s, cpu):
         done += c[lay.C_SMT_EXTRA_CYCLES]
     if c[lay.C_COUNTING]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of
 from setebench.sim.kernel.clock import BRACKET_MFENCE, all_done, fence, start, stop
-from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
+from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
-from setebench.sim.kernel.memory.caches import fetch_sets
 from setebench.sim.kernel.memory.software_prefetch import prefetch
 from setebench.sim.kernel.memory.translation import UNMAPPED, page_state
 from setebench.sim.kernel.operations import flush, load, load_value, store
@@ -23,8 +21,6 @@ K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind
 K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
 K_STREAM = int(Kind.STREAM)
 CHAINED = WORKS.index("chained")
-COMING_SETS, COMING_PAGES = 3, 6
-"""how many rows ahead the host fetches sets, and for the page table's words that their numbers rest on."""
 
 
 @inlined
@@ -44,12 +40,6 @@ def _fault(s: Ints, th: int, address: int) -> None:
     """Note a touch of an address without a page."""
     s[lay.S_FAULT] = s[th + lay.T_ROW] + 1
     s[lay.S_FAULT_ADDRESS] = address
-
-
-@inlined
-def _link(c: Ints, address: int) -> int:
-    """Where in the state the address lies that the line at this one points to."""
-    return c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])
 
 
 @compiled
@@ -72,11 +62,8 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int) -> bool
     left = s[lay.S_QUANTUM]
     while True:
         address = s[th + lay.T_CHASE_ADDRESS]
-        following = s[_link(c, address)]
+        following = s[c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])]
         mapped = page_state(c, s, following) != UNMAPPED
-        if mapped and s[lay.S_SERVED] > 2:
-            fetch_sets(c, s, core_of(c, cpu), following)
-            fetch(s, _link(c, following))
         enter(c, s, cpu)
         done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + lay.T_CHASE_READY])
         if program[row + SIZE] > 8:
@@ -181,20 +168,6 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
         return
     if c[lay.C_COUNTING]:
         note_complete(c, s, cpu, 1, s[th + lay.T_CLOCK])
-
-
-@compiled
-def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, addresses: Ints) -> None:
-    """Have the host bring near what rows a little further on will read."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    coming = s[th + lay.T_ROW] + COMING_SETS
-    if coming < s[th + lay.T_END] and program[coming * ROW_WORDS + BASE] >= 0:
-        fetch_sets(c, s, core_of(c, cpu), _address(s, th, program, coming * ROW_WORDS, addresses))
-    coming += COMING_PAGES - COMING_SETS
-    if coming < s[th + lay.T_END] and program[coming * ROW_WORDS + BASE] >= 0:
-        page = (_address(s, th, program, coming * ROW_WORDS, addresses) - lay.BASE_ADDRESS) >> lay.PAGE_BITS
-        if page >= 0 and page < c[lay.C_PAGES]:
-            fetch(s, c[lay.C_PAGE_TABLE] + page)
 
 
 @inlined

@@ -15,7 +15,6 @@ from setebench.sim.layout import (
     C_PAGES,
     HUGE,
     HUGE_BITS,
-    MAX_OUT,
     P_CROSSES_4K,
     P_CROSSES_4K_IN_2M,
     P_LEVEL,
@@ -104,7 +103,5 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
 @compiled
 def hand_out(c: Ints, s: Ints, n: int, line: int) -> int:
     """Request a line; returns the new number of lines requested."""
-    if n >= MAX_OUT:
-        return n
     s[c[C_OUT] + n] = line
     return n + 1

@@ -28,22 +28,15 @@ def arrive(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
 
 
 @compiled
-def _held(c: Ints, s: Ints, core: int, line: int) -> int:
-    """DIRTY and OWNED bits of a line in a core's private caches, or -1."""
+def _held(c: Ints, s: Ints, core: int, line: int, taken: int) -> int:
+    """DIRTY and OWNED bits of a line in a core's private caches, or -1; those in `taken` are taken away there."""
     bits = -1
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            bits = max(bits, 0) | (s[at] & 3)
+            bits = max(bits, 0) | (s[at] & (lay.DIRTY | lay.OWNED))
+            s[at] &= ~taken
     return bits
-
-
-@compiled
-def _make_shared(c: Ints, s: Ints, core: int, line: int) -> None:
-    for level in range(2):
-        at = find(c, s, level, line, first_way(c, s, level, core, line))
-        if at >= 0:
-            s[at] &= ~(lay.DIRTY | lay.OWNED)
 
 
 @compiled
@@ -54,15 +47,11 @@ def _others(s: Ints, core: int) -> int:
 @compiled
 def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
     """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
-    holders = 0
-    others = _others(s, core)
+    found, others = -1, _others(s, core)
     for other in range(c[lay.C_CORES]):
         if (others >> other) & 1:
-            upper = drop(c, s, 0, other, line)
-            lower = drop(c, s, 1, other, line)
-            if upper >= 0 or lower >= 0:
-                holders += 1
-    return c[lay.C_INVALIDATE_CYCLES] if holders else 0
+            found = max(found, drop(c, s, 0, other, line), drop(c, s, 1, other, line))
+    return c[lay.C_INVALIDATE_CYCLES] if found >= 0 else 0
 
 
 @compiled
@@ -75,7 +64,7 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
     for other in range(cores):
         if not (others >> other) & 1:
             continue
-        bits = _held(c, s, other, line)
+        bits = _held(c, s, other, line, 0 if writes else lay.DIRTY | lay.OWNED)
         if bits < 0:
             continue
         holders += 1
@@ -91,8 +80,6 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
             write_back(c, s, core, line, t)
             if cause == lay.DEMAND and not writes:
                 count(c, s, core, lay.E_LOADS_OF_MODIFIED, 1)
-        if not writes:
-            _make_shared(c, s, other, line)
     return (t + latency if latency >= 0 else -1), holders
 
 

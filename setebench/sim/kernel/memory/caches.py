@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, reserve
-from setebench.sim.kernel.compiler import Ints, compiled, equal_words, fetch, first_bit, inlined
+from setebench.sim.kernel.compiler import Ints, compiled, equal_words, first_bit, inlined
 from setebench.sim.kernel.memory.replacement import fill, touch, victim_way
 
 
@@ -44,20 +44,6 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     where = _far_set(c, v, where) if c[v + lay.L_INDEX] > lay.BY_BITS else where & (sets - 1)
     owner = core if level <= 1 else 0
     return c[v + lay.L_LINES] + (owner * sets + where) * c[v + lay.L_SET_WORDS]
-
-
-@compiled
-def fetch_sets(c: Ints, s: Ints, core: int, address: int) -> None:
-    """Have the host bring near what a coming access to the address will read, where it misses level 1: a simulated
-    miss is mostly the host's own misses, and these are then served meanwhile and all at once."""
-    page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
-    if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.MAPPED:
-        return
-    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    for level in range(c[lay.C_FAR_LEVEL], c[lay.C_LEVELS]):
-        first = first_way(c, s, level, core, line)
-        for word in range(0, c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
-            fetch(s, first + word)
 
 
 @inlined

@@ -34,8 +34,9 @@ def _cause(source: int) -> int:
 
 @compiled
 def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int) -> int:
-    """Show an access to every prefetcher of a level; returns how many lines they want, each with its fill level."""
-    n, core = 0, core_of(c, cpu)
+    """Show an access to every prefetcher of a level. Returns the end of the lines that they want, each with its fill
+    level; they begin at (level - 1) * MAX_OUT, as those of level 2 come to be while those of level 1 are fetched."""
+    n, core = (level - 1) * lay.MAX_OUT, core_of(c, cpu)
     s[lay.S_SEEN_ADDRESS] = address
     s[lay.S_SEEN_LINE] = address >> c[lay.C_LINE_BITS]
     s[lay.S_SEEN_IP] = ip
@@ -45,19 +46,22 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
         p = lay.C_PREFETCHER + i * lay.P_WORDS
         if c[p + lay.P_LEVEL] != level or (c[p + lay.P_OFF] >> core) & 1:
             continue
-        table = 0 if c[p + lay.P_SHARED_BY_CORES] else core
-        q = c[p + lay.P_STATE] + table * c[p + lay.P_STATE_WORDS]
-        if c[p + lay.P_THREAD_WORDS]:
-            q += cpu // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
+        q = c[p + lay.P_STATE] + (0 if c[p + lay.P_SHARED_BY_CORES] else core) * c[p + lay.P_STATE_WORDS]
+        q += cpu // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
-        if not (c[p + lay.P_TRAINED] >> source) & 1:
-            continue
-        before = n
-        n = train(c, s, p, q, n)
-        for k in range(before, n):
-            s[c[lay.C_OUT] + k] = s[c[lay.C_OUT] + k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
+        if (c[p + lay.P_TRAINED] >> source) & 1:
+            before = n
+            n = train(c, s, p, q, n)
+            for k in range(c[lay.C_OUT] + before, c[lay.C_OUT] + n):
+                s[k] = s[k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
     return n
+
+
+@compiled
+def _present(c: Ints, s: Ints, page: int) -> bool:
+    """Whether a page is one that was touched before."""
+    return page >= 0 and page < c[lay.C_PAGES] and s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT != 0
 
 
 @compiled
@@ -67,24 +71,19 @@ def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
     frame = physical >> bits
     if frame < 0 or frame >= c[lay.C_PAGES]:
         return -1
-    page = s[c[lay.C_FRAME_TABLE] + frame] - 1
-    if page < 0 or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
-        return -1
-    return (page << bits) | (physical & ((1 << bits) - 1))
+    return (s[c[lay.C_FRAME_TABLE] + frame] - 1 << bits) | (physical & ((1 << bits) - 1))
 
 
 @compiled
-def _no_entry(c: Ints, s: Ints, level: int, cpu: int, word: int, t: int) -> bool:
-    """Whether a wanted line is given up for want of a miss entry."""
-    return word & 1 != 0 and not entry_free(c, s, level, cpu, lay.HARDWARE, t)
-
-
-@compiled
-def _prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, word: int, t: int) -> None:
-    """A hardware prefetch that only level 3 gets."""
-    core = core_of(c, cpu)
-    if c[lay.C_LEVELS] > 2 and not holds(c, s, 2, core, line) and not _no_entry(c, s, 2, cpu, word, t):
-        fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, t, False, True)
+def _wanted(c: Ints, s: Ints, cpu: int, level: int, line: int, word: int, t: int) -> bool:
+    """Whether a prefetch at a level is done: its page is there, the level and the one it fills lack the line, and a
+    miss entry is free or waited for."""
+    core, fills = core_of(c, cpu), (word >> 1) & 3
+    if not _present(c, s, line >> c[lay.C_PAGE_LINES_BITS]) or holds(c, s, level - 1, core, line):
+        return False
+    if fills == 3 and holds(c, s, 2, core, line):
+        return False
+    return word & 1 == 0 or entry_free(c, s, fills - 1, cpu, lay.HARDWARE, t)
 
 
 @compiled
@@ -105,28 +104,20 @@ def _miss_l2(c: Ints, s: Ints, cpu: int, line: int, cause: int, t: int, writes: 
 
 
 @compiled
-def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
-    """Carry out what a level-2 prefetcher wants."""
-    core = core_of(c, cpu)
-    line = _virtual_line(c, s, word >> 3)
-    if line < 0 or holds(c, s, 1, core, line):
-        return
-    if (word >> 1) & 3 == 3:
-        _prefetch_l3(c, s, cpu, line, word, t)
-        return
-    above = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE and holds(c, s, 0, core, line)
-    if not above and not _no_entry(c, s, 1, cpu, word, t):
-        done = _miss_l2(c, s, cpu, line, lay.HARDWARE, t, False)
-        put(c, s, 1, core, line, s[lay.S_FOUND_META], done)
-
-
-@compiled
 def _train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, source: int, t: int) -> None:
     """Level-2 prefetchers see the access by its physical address; what they want is fetched after it."""
-    served, entry, found = s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
+    core, served, entry, found = core_of(c, cpu), s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
     n = _ask(c, s, cpu, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], ip, misses, source)
-    for k in range(n):
-        _prefetch_l2(c, s, cpu, s[c[lay.C_OUT] + k], t)
+    for k in range(lay.MAX_OUT, n):
+        word = s[c[lay.C_OUT] + k]
+        wanted = _virtual_line(c, s, word >> 3)
+        if not _wanted(c, s, cpu, 2, wanted, word, t):
+            continue
+        if (word >> 1) & 3 == 3:
+            fetch_below_l2(c, s, core, cpu, wanted, lay.HARDWARE, t, False, True)
+        elif c[L2 + lay.L_INCLUSION] != lay.EXCLUSIVE or not holds(c, s, 0, core, wanted):
+            done = _miss_l2(c, s, cpu, wanted, lay.HARDWARE, t, False)
+            put(c, s, 1, core, wanted, s[lay.S_FOUND_META], done)
     s[lay.S_SERVED] = served
     s[lay.S_ENTRY] = entry
     s[lay.S_FOUND_META] = found
@@ -205,40 +196,21 @@ def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
 
 
 @compiled
-def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None:
-    """Carry out what a level-1 prefetcher wants."""
-    core = core_of(c, cpu)
-    line, fills = word >> 3, (word >> 1) & 3
-    page = line >> c[lay.C_PAGE_LINES_BITS]
-    if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
-        return
-    if holds(c, s, 0, core, line):
-        return
-    if fills == 3:
-        _prefetch_l3(c, s, cpu, line, word, t)
-    elif _no_entry(c, s, fills - 1, cpu, word, t):
-        return
-    elif fills == 2:
-        fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, True)
-    else:
-        count(c, s, core, lay.E_L1_HARDWARE, 1)
-        fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False)
-
-
-@compiled
 def train_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, misses: bool, source: int, t: int) -> None:
     """Level-1 prefetchers see the access; the lines that they want are fetched after it."""
-    n = _ask(c, s, cpu, 1, address - lay.BASE_ADDRESS, ip, misses, source)
-    if n == 0:
-        return
-    served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
-    # level-2 prefetchers reuse the list while these are fetched, so it is copied
-    first = c[lay.C_OUT]
-    copied = first + lay.MAX_OUT
-    for k in range(n):
-        s[copied + k] = s[first + k]
-    for k in range(n):
-        _prefetch_l1(c, s, cpu, s[copied + k], ip, t)
+    core, served, entry = core_of(c, cpu), s[lay.S_SERVED], s[lay.S_ENTRY]
+    for k in range(_ask(c, s, cpu, 1, address - lay.BASE_ADDRESS, ip, misses, source)):
+        word = s[c[lay.C_OUT] + k]
+        line, fills = word >> 3, (word >> 1) & 3
+        if not _wanted(c, s, cpu, 1, line, word, t):
+            continue
+        if fills == 3:
+            fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, t, False, True)
+        elif fills == 2:
+            fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, True)
+        else:
+            count(c, s, core, lay.E_L1_HARDWARE, 1)
+            fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False)
     s[lay.S_SERVED] = served
     s[lay.S_ENTRY] = entry
 
