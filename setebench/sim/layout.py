@@ -212,7 +212,6 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_LOADS,
     E_STORES,
     E_FP_OPS,
-    E_L1_HITS,
     E_L1_MISSES,
     E_L1_STORE_MISSES,
     E_L1_PREFETCH_MISSES,
@@ -231,7 +230,6 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_MEMORY_READS_HARDWARE,
     E_MEMORY_WRITES,
     E_LOADS_OF_MODIFIED,
-    E_INTERRUPTS,
     E_IDLE_CYCLES,
     E_CHAIN_WAIT_CYCLES,
     E_LOAD_WAIT_CYCLES,
@@ -243,7 +241,7 @@ FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
     E_IN_FLIGHT_FOURS,  # whole fours of them
     E_IN_FLIGHT_CYCLES,
     EVENT_WORDS,
-) = range(36)
+) = range(34)
 EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
 """Words of a core's counts by name."""
 

@@ -27,8 +27,7 @@ from setebench.sim.compiled import prepare
 from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described
 from setebench.sim.memory_map import MemoryMap
 from setebench.sim.opened import Simulation, forget, opened, simulation
-from setebench.sim.pmu.counting import OpenEvents
-from setebench.sim.pmu.unit import SimulatedPmu
+from setebench.sim.pmu.unit import OpenEvents, SimulatedPmu
 from setebench.sim.spec.fields import PREFETCHERS, kind_of
 
 Ints = NDArray[np.int64]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
-
-import msgspec
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from setebench.errors import SetebenchError
-from setebench.sim import spec
-from setebench.sim.arrays import Arrays
-from setebench.sim.memory_map import MemoryMap
-from setebench.sim.pmu.unit import SimulatedPmu
+
+if TYPE_CHECKING:
+    from setebench.sim import spec
+    from setebench.sim.arrays import Arrays
+    from setebench.sim.memory_map import MemoryMap
+    from setebench.sim.pmu.unit import SimulatedPmu
 
 
-class Simulation(msgspec.Struct):
+@dataclass(frozen=True)
+class Simulation:
     """Everything of one open machine; never handed out."""
 
     machine: spec.Machine

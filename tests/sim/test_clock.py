@@ -42,7 +42,6 @@ def test_interrupts_come_at_their_rate_and_disturb_the_caches() -> None:
     ticks = machine.run(Probe().start(dither=False).add(100).stop(), 20_000)[:, 0]
     hit = ticks > 4000
     assert 10 < hit.sum() < 120  # about 20,000 x 120 / 50,000
-    assert counters(machine)["interrupts"] >= hit.sum()
     region = machine.allocate(32768, PAGE)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(512) * 64})
     before = counters(machine)["l1_misses"]

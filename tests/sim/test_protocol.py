@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -91,15 +89,3 @@ def test_variants_that_a_machine_lacks() -> None:
         machine.run(Probe().load(LINE_BASE), where, cpu=5)
     with pytest.raises(UnsupportedError):
         machine.allocate(1 << 30, 1 << 30)
-
-
-def test_the_kernel_loads_from_its_file() -> None:
-    """A second process compiles nothing, which it would say."""
-    quiet()
-    program = (
-        "from setebench.sim import spec; from setebench.sim.machine import open_machine_file;"
-        "l = [spec.Level(sets=n, ways=8, latency_cycles=n) for n in (64, 128)];"
-        "open_machine_file(spec.Machine(name='x', levels=tuple(l)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stderr == ""

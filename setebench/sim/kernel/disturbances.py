@@ -21,7 +21,6 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
     th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     core = core_of(c, cpu)
     if t >= s[th + lay.T_INTERRUPT]:
-        count(c, s, core, lay.E_INTERRUPTS, 1)
         t += c[lay.C_INTERRUPT_CYCLES]
         s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], t)  # the handler executes
         s[th + lay.T_INTERRUPT] = t + random_exponential(s, c[lay.C_INTERRUPT_INTERVAL_CYCLES])

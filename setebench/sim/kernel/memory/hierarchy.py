@@ -229,9 +229,7 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
     if at >= 0:
         touch(c, s, 0, first, at)
         ready = s[ready_at(c, 0, at)]
-        if ready <= start:
-            count(c, s, core, lay.E_L1_HITS, 1)
-        else:
+        if ready > start:
             count(c, s, core, lay.E_LOAD_IN_FLIGHT_HITS, 0 if writes else 1)
         done = max(start + c[L1 + lay.L_LATENCY_CYCLES], ready)
         if s[at] & lay.WAY_TAG_LOST:

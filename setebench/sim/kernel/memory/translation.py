@@ -79,13 +79,18 @@ def _insert(c: Ints, s: Ints, x: int, core: int, key: int) -> None:
     _use(c, s, x, at)
 
 
+@inlined
+def _first_table(c: Ints, s: Ints, page: int) -> tuple[int, int]:
+    """The first-level TLB for a page, and the number by which TLBs have it."""
+    if s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE_TLB:
+        return lay.C_TLB + lay.X_WORDS, page >> (lay.HUGE_BITS - lay.PAGE_BITS)
+    return lay.C_TLB, page
+
+
 @compiled
 def tlb_misses(c: Ints, s: Ints, core: int, address: int) -> int:
     """How many TLB levels a load of the address would miss, 0 to 2, without changing anything."""
-    page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
-    huge = (s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE_TLB) != 0
-    key = page >> (lay.HUGE_BITS - lay.PAGE_BITS) if huge else page
-    x = lay.C_TLB + (lay.X_WORDS if huge else 0)
+    x, key = _first_table(c, s, (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS)
     if _lookup(c, s, x, core, key) >= 0:
         return 0
     return 1 if _lookup(c, s, x + 2 * lay.X_WORDS, core, key) >= 0 else 2
@@ -104,9 +109,7 @@ def _walk(c: Ints, s: Ints, core: int, penalty: int, t: int) -> int:
 @compiled
 def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
     """Look the page up in both TLBs, walk where needed; returns when the translation is there."""
-    huge = (s[c[lay.C_PAGE_TABLE] + page] & lay.HUGE_TLB) != 0
-    key = page >> (lay.HUGE_BITS - lay.PAGE_BITS) if huge else page
-    x = lay.C_TLB + (lay.X_WORDS if huge else 0)
+    x, key = _first_table(c, s, page)
     penalty = 0
     for table in (x, x + 2 * lay.X_WORDS):
         at = _lookup(c, s, table, core, key)
