@@ -11,11 +11,36 @@ from numpy.typing import NDArray
 
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.frames import Frames
 from setebench.sim.spec.fields import literals, table_fields
 
 Ints = NDArray[np.int64]
 SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
+
+
+class Frames:
+    """Physical frames of one size, handed out in random order as they are needed: `count` of them, the first at number
+    `first`, one every `step` numbers. A bit says which were handed out, so a machine may offer as much memory as real
+    ones do."""
+
+    def __init__(self, first: int, count: int, step: int, rng: np.random.Generator) -> None:
+        self._first, self._step, self._rng = first, step, rng
+        self._used = np.zeros(count, dtype=np.bool_)
+
+    def take(self, count: int) -> Ints:
+        """So many free frames in random order; there must be as many. Shape (count,)."""
+        size, taken = len(self._used), np.zeros(0, dtype=np.int64)
+        if np.count_nonzero(self._used) + count >= size // 2:
+            taken = self._rng.permutation(np.flatnonzero(~self._used))[:count]
+        while len(taken) < count:  # of many free ones those drawn blindly are mostly free
+            drawn = self._rng.integers(0, size, 2 * (count - len(taken)) + 16)
+            both = np.concatenate([taken, drawn[~self._used[drawn]]])
+            taken = both[np.sort(np.unique(both, return_index=True)[1])][:count]
+        self._used[taken] = True
+        return self._first + self._step * taken
+
+    def give_back(self, frames: Ints) -> None:
+        """Make frames that were taken free again."""
+        self._used[(frames - self._first) // self._step] = False
 
 
 @dataclass(frozen=True)
@@ -62,13 +87,17 @@ def units(cycles: float) -> int:
 
 def fill(words: Any, prefix: str, table: msgspec.Struct, first: int = 0) -> None:
     """Copy a table's fields into the words that `layout` has of their names: cycles in fixed-point time, of a choice
-    the place of the value."""
+    the place of the value, of a list how many there are and the numbers (of each list in it, filled up with zeros)."""
     for name, field in table_fields(type(table)).items():
         word, value = vars(at).get(prefix + name.upper()), getattr(table, name)
         if isinstance(value, str):
             value = literals(field.type).index(value) if literals(field.type) else 0
         cycles = name.endswith("_cycles") or isinstance(table, spec.VectorExtra)
-        if word is not None and isinstance(value, int | float):
+        if word is not None and name in at.LISTS:
+            rows = value if name == "lines" else (value,)
+            numbers = [number for row in rows for number in ([*row] + [0] * at.MOST_NUMBERS)[: at.MOST_NUMBERS]]
+            words[first + word : first + word + 1 + len(numbers)] = [len(value), *numbers]
+        elif word is not None and isinstance(value, int | float):
             words[first + word] = units(value) if cycles else value
 
 

@@ -9,11 +9,22 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, fill, lines_of, units, virtual_pages
-from setebench.sim.frames import Frames
-from setebench.sim.prefetchers import KINDS, NUMBERS, own_words, simulated
+from setebench.sim.arrays import (
+    SYSTEM_PAGES,
+    Arrays,
+    Frames,
+    Ints,
+    Space,
+    aligned_zeros,
+    fill,
+    lines_of,
+    units,
+    virtual_pages,
+)
+from setebench.sim.prefetchers import KINDS, NUMBERS, simulated
 from setebench.sim.recordings import recording
 from setebench.sim.spec.checks import contradiction
+from setebench.sim.spec.fields import kind_of
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
@@ -142,16 +153,15 @@ def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
     for index, prefetcher in enumerate(map(simulated, machine.prefetchers)):
         p = at.C_PREFETCHER + index * at.P_WORDS
         number = NUMBERS[type(prefetcher)]
-        own, words = own_words(prefetcher), KINDS[number].words(prefetcher)
+        words = KINDS[number].words(prefetcher)
         threads = 1 if prefetcher.shared_by_smt else machine.core.threads_per_core
-        fill(c, "P_", prefetcher, p)
+        fill(c, f"{str(kind_of(type(prefetcher))).upper()}_", prefetcher, p)
         c[p + at.P_KIND] = number
         c[p + at.P_FILLS] = int(prefetcher.fills[1])
         c[p + at.P_TRAINED] = sum(1 << at.SOURCES.index(source) for source in set(prefetcher.trained_by))
         c[p + at.P_THREAD_WORDS] = words if threads > 1 else 0
         c[p + at.P_STATE_WORDS] = words * threads
         c[p + at.P_STATE] = space.take(words * threads * machine.core.cores)
-        c[p + at.P_OWN : p + at.P_OWN + len(own)] = own
         c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
 
 

@@ -8,7 +8,7 @@ port count up to 12. This module only names indices, those of a machine file's n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
@@ -19,12 +19,27 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> int: ...  # names that `_named` makes
 
 
-def _named(first: int, *tables: tuple[str, type[msgspec.Struct]]) -> int:
-    """Give words from `first` on the names of tables' fields behind these prefixes; returns the next word. Of a choice
+MOST_NUMBERS = 4
+"""In a list, and lists in a list of those."""
+LISTS = {"trigger_at_page_edge": MOST_NUMBERS, "ramp": MOST_NUMBERS, "lines": MOST_NUMBERS**2}
+"""Fields of prefetchers that are lists: a word says how many there are, their numbers follow."""
+
+
+def _named(word: int, *tables: tuple[str, type[msgspec.Struct]]) -> int:
+    """Give words from this one on the names of tables' fields behind these prefixes; returns the next word. Of a choice
     a word has the place of the value."""
-    names = [prefix + field.upper() for prefix, table in tables for field in table.__struct_fields__]
-    globals().update({name: first + number for number, name in enumerate(names)})
-    return first + len(names)
+    for prefix, table in tables:
+        for field in table.__struct_fields__:
+            globals()[prefix + field.upper()] = word
+            word += 1 + LISTS.get(field, 0)
+    return word
+
+
+def _named_kinds(first: int) -> int:
+    """Name the words of every kind of prefetcher alike, from `first` on: what all kinds have, then its own fields as
+    KIND_FIELD. Returns the next word behind the longest."""
+    kinds = [(f"{str(table.__struct_config__.tag).upper()}_", table) for table in get_args(spec.AnyPrefetcher)]
+    return max(_named(first, kind) for kind in kinds)
 
 
 UNIT = 27720
@@ -127,8 +142,8 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it
     P_OWN,
 ) = range(7)
-P_OWN = _named(P_OWN, ("P_", spec.Prefetcher))
-P_WORDS = P_OWN + 24  # a kind's own parameters start at P_OWN
+_named(P_OWN, ("P_", spec.Prefetcher))
+P_WORDS = _named_kinds(P_OWN)
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 

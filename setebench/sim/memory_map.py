@@ -9,8 +9,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, lines_of, virtual_pages
-from setebench.sim.frames import Frames
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Frames, lines_of, virtual_pages
 
 Ints = NDArray[np.int64]
 

@@ -4,9 +4,10 @@ Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its field
 union of its file; (2) a module here with a Numba function `train_...(c, s, p, q, n)`; (3) a row in `KINDS` below.
 
 `train_...` is shown one access, which the words `S_SEEN_...` describe. Its prefetcher's configuration begins at `p` of
-`c` (own words from `P_OWN` on), its state at `q` of `s`, zeros at first. It hands out lines with `common.hand_out`;
-`n` were handed out before, and it returns how many have been now. Lines are virtual at level 1 and physical at level 2;
-the caller filters lines that are there already, finds miss entries and does the fetching.
+`c` (`layout` has a word for each field, as `STREAM_DEGREE`), its state at `q` of `s`, zeros at first. It hands lines
+out with `common.hand_out`; `n` were handed out before, and it returns how many have been now. Lines are virtual at
+level 1 and physical at level 2; the caller filters lines that are there already, finds miss entries and does the
+fetching.
 """
 
 from __future__ import annotations
@@ -27,10 +28,8 @@ from setebench.sim.prefetchers.published import (
     stream_buffer,
 )
 from setebench.sim.prefetchers.streamer import silence_streamer
-from setebench.sim.spec.fields import literals, table_fields
 
 Train = Callable[[Ints, Ints, int, int, int], int]
-MOST_NUMBERS = 4  # in a list of a kind's own field
 
 
 @dataclass(frozen=True)
@@ -82,23 +81,6 @@ def simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
         return kind
     common: dict[str, Any] = {name: getattr(kind, name) for name in spec.Prefetcher.__struct_fields__}
     return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
-
-
-def own_words(kind: spec.AnyPrefetcher) -> list[int]:
-    """A kind's own configuration words, field by field: numbers and truths as they are, of several values the place of
-    this one, of a list how many there are and four numbers (of each of four lists), filled up with zeros."""
-    words: list[int] = []
-    for name, field in table_fields(type(kind)).items():
-        value = getattr(kind, name)
-        if name in spec.Prefetcher.__struct_fields__:
-            continue
-        if isinstance(value, tuple):
-            rows = value if name == "lines" else (value,)
-            filled = [number for row in rows for number in ([*row] + [0] * MOST_NUMBERS)[:MOST_NUMBERS]]
-            words += [len(value), *filled, *[0] * (name == "lines") * (MOST_NUMBERS**2 - len(filled))]
-        else:
-            words.append(literals(field.type).index(value) if literals(field.type) else int(value))
-    return words
 
 
 def _among(number: int, rest: Train | None) -> Train:

@@ -6,21 +6,8 @@ replaced first, when it was made; the rest is the kind's own.
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import (
-    C_FRAME_TABLE,
-    C_OUT,
-    C_PAGE_LINES_BITS,
-    C_PAGE_TABLE,
-    C_PAGES,
-    HUGE,
-    HUGE_BITS,
-    P_CROSSES_4K,
-    P_CROSSES_4K_IN_2M,
-    P_LEVEL,
-    PAGE_BITS,
-    S_STAMP,
-)
 
 LEAST_RECENT = 0  # the replacement of tables, the other one is of what was there longest
 
@@ -43,8 +30,8 @@ def find_record(s: Ints, table: int, records: int, words: int, key: int) -> int:
 @compiled
 def use(s: Ints, record: int) -> None:
     """Make a record the latest used."""
-    s[S_STAMP] += 1
-    s[record + 1] = s[S_STAMP]
+    s[lay.S_STAMP] += 1
+    s[record + 1] = s[lay.S_STAMP]
 
 
 @compiled
@@ -75,33 +62,44 @@ def record_for(s: Ints, table: int, records: int, words: int, key: int) -> int:
 @compiled
 def _page_word(c: Ints, s: Ints, p: int, page: int) -> int:
     """Page-table word of a virtual (level 1) or physical (level 2) page number, 0 for none."""
-    if page < 0 or page >= c[C_PAGES]:
+    if page < 0 or page >= c[lay.C_PAGES]:
         return 0
-    if c[p + P_LEVEL] == 2:
-        page = s[c[C_FRAME_TABLE] + page] - 1
+    if c[p + lay.P_LEVEL] == 2:
+        page = s[c[lay.C_FRAME_TABLE] + page] - 1
         if page < 0:
             return 0
-    return s[c[C_PAGE_TABLE] + page]
+    return s[c[lay.C_PAGE_TABLE] + page]
 
 
 @compiled
 def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
     """Whether the boundary rules of the prefetcher at `p` let it go from one line to another."""
-    bits = c[C_PAGE_LINES_BITS]
+    bits = c[lay.C_PAGE_LINES_BITS]
     if line >> bits == target >> bits:
         return True
     if target < 0:
         return False
-    if c[p + P_CROSSES_4K]:
+    if c[p + lay.P_CROSSES_4K]:
         return True
-    huge_bits = bits + HUGE_BITS - PAGE_BITS
-    if not c[p + P_CROSSES_4K_IN_2M] or line >> huge_bits != target >> huge_bits:
+    huge_bits = bits + lay.HUGE_BITS - lay.PAGE_BITS
+    if not c[p + lay.P_CROSSES_4K_IN_2M] or line >> huge_bits != target >> huge_bits:
         return False
-    return (_page_word(c, s, p, line >> bits) & HUGE) != 0
+    return (_page_word(c, s, p, line >> bits) & lay.HUGE) != 0
 
 
 @compiled
 def hand_out(c: Ints, s: Ints, n: int, line: int) -> int:
     """Request a line; returns the new number of lines requested."""
-    s[c[C_OUT] + n] = line
+    s[c[lay.C_OUT] + n] = line
     return n + 1
+
+
+@compiled
+def next_lines(c: Ints, s: Ints, p: int, step: int, degree: int, n: int) -> int:
+    """Request so many lines, a step apart, behind the access that is shown."""
+    line = s[lay.S_SEEN_LINE]
+    for k in range(1, degree + 1):
+        if not may_go(c, s, p, line, line + k * step):
+            break
+        n = hand_out(c, s, n, line + k * step)
+    return n

@@ -6,11 +6,10 @@ the region has a two-bit count of the latest generations in a row that touched i
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
 from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, record_for, use
 
-(G_BYTES, G_TRIGGER, G_ACTIVE, G_ENTRIES, G_INDEX, G_IP_BITS) = range(P_OWN, P_OWN + 6)
 BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
 (A_KEY, A_FIRST, A_LINES, A_WORDS) = range(2, 6)
 (F_LOW, F_HIGH, F_WORDS) = range(2, 5)  # low and high bit of the count of every line
@@ -21,8 +20,8 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
     """Add a finished generation to the footprint of its key: touched lines count up to three, the others fall to 0."""
     key = s[active + A_KEY]
     touched = s[active + A_LINES]
-    table = q + c[p + G_ACTIVE] * A_WORDS
-    record = record_for(s, table, c[p + G_ENTRIES], F_WORDS, key)
+    table = q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS
+    record = record_for(s, table, c[p + lay.REGION_ENTRIES], F_WORDS, key)
     low, high = s[record + F_LOW], s[record + F_HIGH]
     s[record + F_HIGH] = touched & (high | low)
     s[record + F_LOW] = touched & (~low | high)
@@ -31,13 +30,13 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
 @compiled
 def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
     """The lines of the region that enough generations of this key touched, counted from the first access."""
-    lines = c[p + G_BYTES] >> c[C_LINE_BITS]
-    record = find_record(s, q + c[p + G_ACTIVE] * A_WORDS, c[p + G_ENTRIES], F_WORDS, key)
+    lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
+    record = find_record(s, q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS, c[p + lay.REGION_ENTRIES], F_WORDS, key)
     if record < 0:
         return n
     use(s, record)
     low, high = s[record + F_LOW], s[record + F_HIGH]
-    trigger = c[p + G_TRIGGER]
+    trigger = c[p + lay.REGION_TRIGGER]
     wanted = low | high
     if trigger == 2:
         wanted = high
@@ -54,28 +53,28 @@ def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n
 @compiled
 def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Note the access in its active region, or open the region and fetch what earlier generations touched."""
-    lines = c[p + G_BYTES] >> c[C_LINE_BITS]
-    line = s[S_SEEN_LINE]
+    lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
+    line = s[lay.S_SEEN_LINE]
     region = line // lines
     offset = line & (lines - 1)
-    active = find_record(s, q, c[p + G_ACTIVE], A_WORDS, region)
+    active = find_record(s, q, c[p + lay.REGION_ACTIVE_REGIONS], A_WORDS, region)
     if active >= 0:
         use(s, active)
         s[active + A_LINES] |= 1 << ((offset - s[active + A_FIRST]) & (lines - 1))
         return n
     oldest = q
-    for i in range(1, c[p + G_ACTIVE]):
+    for i in range(1, c[p + lay.REGION_ACTIVE_REGIONS]):
         if s[q + i * A_WORDS + 1] < s[oldest + 1]:
             oldest = q + i * A_WORDS
     if s[oldest] > 0:
         _learn(c, s, p, q, oldest)
-    masked = s[S_SEEN_IP] & ((1 << c[p + G_IP_BITS]) - 1)
+    masked = s[lay.S_SEEN_IP] & ((1 << c[p + lay.REGION_IP_BITS]) - 1)
     key = offset
-    if c[p + G_INDEX] == BY_IP:
+    if c[p + lay.REGION_INDEXED_BY] == BY_IP:
         key = masked
-    elif c[p + G_INDEX] == BY_IP_OFFSET:
+    elif c[p + lay.REGION_INDEXED_BY] == BY_IP_OFFSET:
         key = (masked << 6) | offset
-    active = claim(s, q, c[p + G_ACTIVE], A_WORDS, region)
+    active = claim(s, q, c[p + lay.REGION_ACTIVE_REGIONS], A_WORDS, region)
     s[active + A_KEY] = key
     s[active + A_FIRST] = offset
     s[active + A_LINES] = 1

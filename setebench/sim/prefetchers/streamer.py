@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES, S_SEEN_SOURCE
 from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
 
-(M_TRIGGER, M_EDGES, M_EDGE) = range(P_OWN, P_OWN + 3)  # four edges: lines 0, 1, last but one, last
-(M_BY_PREFETCHER, M_DEGREE, M_RAMPS, M_RAMP) = range(M_EDGE + 4, M_EDGE + 8)
-(M_DISTANCE, M_DIRECTIONS, M_STREAMS, M_REPLACEMENT) = range(M_RAMP + 4, M_RAMP + 8)
-(M_PER_PAGE, M_LEADS_BY, M_COUNTS, M_SILENCED) = range(M_RAMP + 8, M_RAMP + 12)
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
@@ -25,9 +20,9 @@ def _needed(c: Ints, p: int, line: int) -> int:
     """Misses that a run starting at this line needs."""
     lines = 1 << c[lay.C_PAGE_LINES_BITS]
     at = line & (lines - 1)
-    if c[p + M_EDGES] == 0 or min(at, lines - 1 - at) > 1:
-        return c[p + M_TRIGGER]
-    return c[p + M_EDGE + (at if at < 2 else at + 4 - lines)]
+    if c[p + lay.STREAM_TRIGGER_AT_PAGE_EDGE] == 0 or min(at, lines - 1 - at) > 1:
+        return c[p + lay.STREAM_TRIGGER]
+    return c[p + lay.STREAM_TRIGGER_AT_PAGE_EDGE + 1 + (at if at < 2 else at + 4 - lines)]
 
 
 @compiled
@@ -52,15 +47,15 @@ def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
     access as far as they lie near enough."""
     step = s[record + R_DIRECTION]
     start = s[record + R_NEXT]
-    by_batch = c[p + M_LEADS_BY] == BY_BATCH
-    if by_batch and (start - line) * step >= c[p + M_DISTANCE]:
+    by_batch = c[p + lay.STREAM_LEADS_BY] == BY_BATCH
+    if by_batch and (start - line) * step >= c[p + lay.STREAM_MAX_DISTANCE]:
         return n
     batches = s[record + R_BATCHES]
-    size = c[p + M_RAMP + batches] if batches < c[p + M_RAMPS] else c[p + M_DEGREE]
+    size = c[p + lay.STREAM_RAMP + 1 + batches] if batches < c[p + lay.STREAM_RAMP] else c[p + lay.STREAM_DEGREE]
     s[record + R_BATCHES] += 1
     for _ in range(size):
         target = s[record + R_NEXT]
-        if not by_batch and (target - line) * step > c[p + M_DISTANCE]:
+        if not by_batch and (target - line) * step > c[p + lay.STREAM_MAX_DISTANCE]:
             break
         if not may_go(c, s, p, target - step, target):
             break
@@ -73,7 +68,7 @@ def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
 def _activate(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
     """The run is long enough: the stream begins at the next line."""
     step = s[record + R_DIRECTION]
-    if not goes(c, p + M_DIRECTIONS, step):
+    if not goes(c, p + lay.STREAM_DIRECTIONS, step):
         return n
     s[record + R_ACTIVE] = 1
     s[record + R_FIRST] = line + step
@@ -101,7 +96,7 @@ def _extend(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
             s[record + R_COUNT] += 1
         else:
             s[record + R_COUNT] = 2
-            s[record + R_NEEDED] = c[p + M_TRIGGER]
+            s[record + R_NEEDED] = c[p + lay.STREAM_TRIGGER]
         s[record + R_DIRECTION] = step
         s[record + R_LAST] = line
     if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:
@@ -118,14 +113,14 @@ def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: b
         s[record + R_DIRECTION] = 1 if line > s[record + R_LAST] else -1
         s[record + R_COUNT] += 1
     s[record + R_LAST] = line
-    if s[record + R_COUNT] >= c[p + M_BY_PREFETCHER]:
+    if s[record + R_COUNT] >= c[p + lay.STREAM_TRIGGER_BY_L1_PREFETCHER]:
         n = _activate(c, s, p, record, line, n)
     return n
 
 
 @compiled
 def _note_use(c: Ints, s: Ints, p: int, record: int) -> None:
-    if c[p + M_REPLACEMENT] == LEAST_RECENT:
+    if c[p + lay.STREAM_REPLACEMENT] == LEAST_RECENT:
         use(s, record)
 
 
@@ -135,8 +130,9 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
     own = 0
     fits = -1
     other = -1
-    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 0 else lay.NEVER  # two streams of a page differ by nearness
-    for i in range(c[p + M_STREAMS]):
+    # two streams of a page differ by nearness
+    nearest = c[p + lay.STREAM_MAX_DISTANCE] if c[p + lay.STREAM_STREAMS_PER_PAGE] > 1 else lay.NEVER
+    for i in range(c[p + lay.STREAM_STREAMS]):
         record = q + i * R_WORDS
         if s[record] != key + 1:
             continue
@@ -149,9 +145,9 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
             fits = record
     if fits >= 0:
         return fits, False
-    if other >= 0 and own > c[p + M_PER_PAGE]:
+    if other >= 0 and own >= c[p + lay.STREAM_STREAMS_PER_PAGE]:
         return other, False
-    record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
+    record = claim(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
     _begin(c, s, p, record, line)
     return record, True
 
@@ -160,11 +156,11 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
 def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
     """A software prefetch ends every stream whose lines it wants: those fetched, and the next ones up to the stream's
     distance ahead (Fang et al. 2014, 5.3.1)."""
-    if not c[p + M_SILENCED]:
+    if not c[p + lay.STREAM_SILENCED_BY_SOFTWARE]:
         return
-    for i in range(c[p + M_STREAMS]):
+    for i in range(c[p + lay.STREAM_STREAMS]):
         record = q + i * R_WORDS
-        if _owns(s, record, s[S_SEEN_LINE], c[p + M_DISTANCE]):
+        if _owns(s, record, s[lay.S_SEEN_LINE], c[p + lay.STREAM_MAX_DISTANCE]):
             for k in range(R_WORDS):
                 s[record + k] = 0
 
@@ -173,14 +169,14 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
 def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Distinct lines of a page count: of its record R_FIRST and R_LAST are the lowest and the highest, R_BATCHES has a
     bit of each."""
-    line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
+    line, misses = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES]
     key = line >> c[lay.C_PAGE_LINES_BITS]
     bit = 1 << (line & ((1 << c[lay.C_PAGE_LINES_BITS]) - 1))
-    record = find_record(s, q, c[p + M_STREAMS], R_WORDS, key)
+    record = find_record(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
     if record < 0:
         if not misses:
             return n
-        record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
+        record = claim(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
         s[record + R_FIRST] = line
         s[record + R_LAST] = line
     _note_use(c, s, p, record)
@@ -190,11 +186,11 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     s[record + R_COUNT] += 1
     s[record + R_FIRST] = min(s[record + R_FIRST], line)
     s[record + R_LAST] = max(s[record + R_LAST], line)
-    if s[record + R_COUNT] < c[p + M_TRIGGER]:
+    if s[record + R_COUNT] < c[p + lay.STREAM_TRIGGER]:
         return n
     if not s[record + R_ACTIVE]:
         step = 1 if line == s[record + R_LAST] or line != s[record + R_FIRST] else -1
-        if not goes(c, p + M_DIRECTIONS, step):
+        if not goes(c, p + lay.STREAM_DIRECTIONS, step):
             return n
         s[record + R_ACTIVE] = 1
         s[record + R_DIRECTION] = step
@@ -204,9 +200,9 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_NEXT] = max(s[record + R_NEXT], s[record + R_LAST] + 1)
     else:
         s[record + R_NEXT] = min(s[record + R_NEXT], s[record + R_FIRST] - 1)
-    for _ in range(c[p + M_DEGREE]):
+    for _ in range(c[p + lay.STREAM_DEGREE]):
         target = s[record + R_NEXT]
-        if (target - line) * step > c[p + M_DISTANCE] or not may_go(c, s, p, line, target):
+        if (target - line) * step > c[p + lay.STREAM_MAX_DISTANCE] or not may_go(c, s, p, line, target):
             break
         n = hand_out(c, s, n, target)
         s[record + R_NEXT] = target + step
@@ -216,9 +212,9 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 @compiled
 def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines that an access has a streamer request that counts misses in one direction."""
-    line, misses = s[S_SEEN_LINE], s[S_SEEN_MISSES]
+    line, misses = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES]
     key = line >> c[lay.C_PAGE_LINES_BITS]
-    for i in range(c[p + M_STREAMS]):
+    for i in range(c[p + lay.STREAM_STREAMS]):
         record = q + i * R_WORDS
         if _owns(s, record, line, 0):
             ahead = (line - s[record + R_LAST]) * s[record + R_DIRECTION] > 0
@@ -228,14 +224,18 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
                 s[record + R_LAST] = line
             s[record] = key + 1
             _note_use(c, s, p, record)
-            if c[p + M_LEADS_BY] == BY_NEW_LINE and not ahead:
+            if c[p + lay.STREAM_LEADS_BY] == BY_NEW_LINE and not ahead:
                 return n
             return _batch(c, s, p, record, line, n)
     if not misses:
         return n
     record, first = _record_for(c, s, p, q, key, line)
     _note_use(c, s, p, record)
-    if s[S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
+    if (
+        s[lay.S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER
+        and c[p + lay.STREAM_TRIGGER_BY_L1_PREFETCHER] > 0
+        and not s[record + R_ACTIVE]
+    ):
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
     return _extend(c, s, p, record, line, n)
 
@@ -243,4 +243,4 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 @compiled
 def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines that an access has the streamer request; see the module's text."""
-    return _any_order(c, s, p, q, n) if c[p + M_COUNTS] == ANY_ORDER else _one_way(c, s, p, q, n)
+    return _any_order(c, s, p, q, n) if c[p + lay.STREAM_COUNTS] == ANY_ORDER else _one_way(c, s, p, q, n)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_PAGE_LINES_BITS, P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import hand_out, may_go, record_for
 
-(N_TRIGGER, N_ROWS, N_LINES) = range(P_OWN, P_OWN + 3)
-(N_PAGES, N_ONLY_MISSES) = range(N_LINES + 16, N_LINES + 18)
 (R_LAST, R_STEP, R_RUN, R_WORDS) = range(2, 6)
-IN_ROW = 4
 
 
 @compiled
 def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """The lines of the row that the run of accesses to the page has come to."""
-    line = s[S_SEEN_LINE]
-    record = record_for(s, q, c[p + N_PAGES], R_WORDS, line >> c[C_PAGE_LINES_BITS])
+    line = s[lay.S_SEEN_LINE]
+    record = record_for(s, q, c[p + lay.TABLE_PAGES], R_WORDS, line >> c[lay.C_PAGE_LINES_BITS])
     if s[record + R_RUN] == 0:
         s[record + R_STEP] = 1
-    elif line == s[record + R_LAST] and not c[p + N_ONLY_MISSES]:
+    elif line == s[record + R_LAST] and not c[p + lay.TABLE_ONLY_MISSES]:
         return n
     elif line != s[record + R_LAST]:
         step = 1 if line > s[record + R_LAST] else -1
@@ -28,11 +25,11 @@ def train_table(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_STEP] = step
     s[record + R_RUN] += 1
     s[record + R_LAST] = line
-    row = min(s[record + R_RUN] - c[p + N_TRIGGER], c[p + N_ROWS] - 1)
-    if row < 0 or (c[p + N_ONLY_MISSES] and not s[S_SEEN_MISSES]):
+    row = min(s[record + R_RUN] - c[p + lay.TABLE_TRIGGER], c[p + lay.TABLE_LINES] - 1)
+    if row < 0 or (c[p + lay.TABLE_ONLY_MISSES] and not s[lay.S_SEEN_MISSES]):
         return n
-    for k in range(IN_ROW):
-        ahead = c[p + N_LINES + row * IN_ROW + k] * s[record + R_STEP]
+    for k in range(lay.MOST_NUMBERS):
+        ahead = c[p + lay.TABLE_LINES + 1 + row * lay.MOST_NUMBERS + k] * s[record + R_STEP]
         if ahead != 0 and may_go(c, s, p, line, line + ahead):
             n = hand_out(c, s, n, line + ahead)
     return n

@@ -6,11 +6,10 @@ offsets and in which round learning is, scores by offset, recent addresses.
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE
 from setebench.sim.prefetchers.common import hand_out, may_go
 
-(O_MAX, O_ROUNDS, O_RECENT) = range(P_OWN, P_OWN + 3)
 MOST_SCORE, BAD_SCORE = 31, 1  # of an offset that ends learning; of the best that is not used (Michaud)
 MOST_OFFSET = 63
 (R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_SCORES) = range(5)
@@ -37,19 +36,19 @@ def _after(offset: int, most: int) -> int:
 @compiled
 def _recent(c: Ints, p: int, q: int, line: int) -> int:
     """Where a line stands if it was accessed not long ago."""
-    return q + R_RECENT + ((line ^ (line >> 8)) & (c[p + O_RECENT] - 1))
+    return q + R_RECENT + ((line ^ (line >> 8)) & (c[p + lay.BEST_OFFSET_RECENT_ENTRIES] - 1))
 
 
 @compiled
 def _choose(c: Ints, s: Ints, p: int, q: int) -> None:
     """Use the offset with the best score, the smallest of several, and learn anew."""
     best = 1
-    for offset in range(1, c[p + O_MAX] + 1):
+    for offset in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
         if s[q + R_SCORES + offset] > s[q + R_SCORES + best]:
             best = offset
     s[q + R_OFFSET] = best - 1
     s[q + R_OFF] = 1 if s[q + R_SCORES + best] <= BAD_SCORE else 0
-    for offset in range(1, c[p + O_MAX] + 1):
+    for offset in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
         s[q + R_SCORES + offset] = 0
     s[q + R_ROUND] = 0
 
@@ -57,16 +56,16 @@ def _choose(c: Ints, s: Ints, p: int, q: int) -> None:
 @compiled
 def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
     """Test the next offset of the list; a round's end may be that of learning."""
-    offset = _after(s[q + R_TESTED], c[p + O_MAX])
+    offset = _after(s[q + R_TESTED], c[p + lay.BEST_OFFSET_MAX_OFFSET])
     if s[_recent(c, p, q, line - offset)] == line - offset + 1:
         s[q + R_SCORES + offset] += 1
     s[q + R_TESTED] = offset
-    if _after(offset, c[p + O_MAX]) <= c[p + O_MAX]:
+    if _after(offset, c[p + lay.BEST_OFFSET_MAX_OFFSET]) <= c[p + lay.BEST_OFFSET_MAX_OFFSET]:
         return
     s[q + R_TESTED] = 0
     s[q + R_ROUND] += 1
-    ends = s[q + R_ROUND] >= c[p + O_ROUNDS]
-    for tried in range(1, c[p + O_MAX] + 1):
+    ends = s[q + R_ROUND] >= c[p + lay.BEST_OFFSET_ROUND_MAX]
+    for tried in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
         ends = ends or s[q + R_SCORES + tried] >= MOST_SCORE
     if ends:
         _choose(c, s, p, q)
@@ -75,7 +74,7 @@ def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
 @compiled
 def train_best_offset(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Learn from the access, then fetch the line at the offset in use."""
-    line = s[S_SEEN_LINE]
+    line = s[lay.S_SEEN_LINE]
     _learn(c, s, p, q, line)
     s[_recent(c, p, q, line)] = line + 1
     target = line + s[q + R_OFFSET] + 1

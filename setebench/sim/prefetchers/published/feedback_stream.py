@@ -6,11 +6,10 @@ streams. Prefetches count as used when an access of their stream comes to them.
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
 from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 
-(F_STREAMS, F_TRIGGER, F_LEVEL, F_INTERVAL) = range(P_OWN, P_OWN + 4)
 LOW, HIGH = 40, 75  # per cent of lines used in time, below and above which the level changes, as in the paper
 (R_RAISED, R_FETCHED, R_USED, R_STREAMS) = range(4)
 (M_STEP, M_COUNT, M_LAST, M_NEXT, M_WORDS) = range(2, 7)  # M_COUNT 0: no longer in training
@@ -21,13 +20,13 @@ LEVELS = 5
 
 @compiled
 def _level(c: Ints, s: Ints, p: int, q: int) -> int:
-    return c[p + F_LEVEL] + s[q + R_RAISED]
+    return c[p + lay.FEEDBACK_STREAM_START_LEVEL] + s[q + R_RAISED]
 
 
 @compiled
 def _decide(c: Ints, s: Ints, p: int, q: int) -> None:
     """Raise or lower the level by what became of the latest prefetches."""
-    if s[q + R_FETCHED] < c[p + F_INTERVAL]:
+    if s[q + R_FETCHED] < c[p + lay.FEEDBACK_STREAM_INTERVAL]:
         return
     if s[q + R_USED] * 100 > HIGH * s[q + R_FETCHED] and _level(c, s, p, q) < LEVELS:
         s[q + R_RAISED] += 1
@@ -40,7 +39,7 @@ def _decide(c: Ints, s: Ints, p: int, q: int) -> None:
 @compiled
 def _go_on(c: Ints, s: Ints, p: int, q: int, stream: int, n: int) -> int:
     """Fetch the stream's next lines, as many and as far ahead as the level says."""
-    level, step, line = _level(c, s, p, q), s[stream + M_STEP], s[S_SEEN_LINE]
+    level, step, line = _level(c, s, p, q), s[stream + M_STEP], s[lay.S_SEEN_LINE]
     distance = 4 << (level - 1)
     degree = 1 if level < 3 else 2 if level == 3 else 4
     for _ in range(degree):
@@ -62,7 +61,7 @@ def _extend(c: Ints, s: Ints, p: int, stream: int, line: int) -> bool:
     s[stream + M_COUNT] = s[stream + M_COUNT] + 1 if s[stream + M_STEP] in (0, step) else 2
     s[stream + M_STEP] = step
     s[stream + M_LAST] = line
-    if s[stream + M_COUNT] < c[p + F_TRIGGER]:
+    if s[stream + M_COUNT] < c[p + lay.FEEDBACK_STREAM_TRIGGER]:
         return False
     s[stream + M_COUNT] = 0
     s[stream + M_NEXT] = line + step
@@ -72,7 +71,7 @@ def _extend(c: Ints, s: Ints, p: int, stream: int, line: int) -> bool:
 @compiled
 def train_feedback_stream(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines of the stream that the access belongs to, after a decision on how far to go."""
-    line, streams = s[S_SEEN_LINE], c[p + F_STREAMS]
+    line, streams = s[lay.S_SEEN_LINE], c[p + lay.FEEDBACK_STREAM_STREAMS]
     _decide(c, s, p, q)
     near = -1
     for i in range(streams):
@@ -88,7 +87,7 @@ def train_feedback_stream(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
                 return _go_on(c, s, p, q, stream, n)
         elif abs(line - s[stream + M_LAST]) <= WINDOW:
             near = stream
-    if not s[S_SEEN_MISSES]:
+    if not s[lay.S_SEEN_MISSES]:
         return n
     if near < 0:
         stream = claim(s, q + R_STREAMS, streams, M_WORDS, 0)

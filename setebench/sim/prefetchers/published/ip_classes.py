@@ -6,12 +6,11 @@ instruction (its signature).
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
-from setebench.sim.prefetchers.common import hand_out, may_go, record_for
+from setebench.sim.prefetchers.common import hand_out, may_go, next_lines, record_for
 
-(I_INSTRUCTIONS, I_STREAM, I_STRIDE, I_COMPLEX) = range(P_OWN, P_OWN + 4)
 (R_TAG, R_LAST, R_DELTA, R_SURE, R_SIGNATURE, R_WORDS) = range(6)
 (D_TOUCHED, D_LAST, D_UPWARDS, D_WORDS) = range(2, 6)
 SIGNATURES, P_WORDS = 128, 2
@@ -29,8 +28,8 @@ def state_words(kind: spec.InstructionClasses) -> int:
 @compiled
 def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
     """Note the access in its region; 1 or -1 where the region is dense, by the way that it is gone through, else 0."""
-    line, bits = s[S_SEEN_LINE], REGION_BITS - c[C_LINE_BITS]
-    table = q + c[p + I_INSTRUCTIONS] * R_WORDS
+    line, bits = s[lay.S_SEEN_LINE], REGION_BITS - c[lay.C_LINE_BITS]
+    table = q + c[p + lay.IP_CLASSES_INSTRUCTIONS] * R_WORDS
     region = record_for(s, table, REGIONS, D_WORDS, line >> bits)
     if not s[region + D_TOUCHED]:
         s[region + D_LAST] = line
@@ -58,26 +57,16 @@ def _surer(s: Ints, at: int, delta: int) -> None:
 
 
 @compiled
-def _steps(c: Ints, s: Ints, p: int, step: int, degree: int, n: int) -> int:
-    line = s[S_SEEN_LINE]
-    for k in range(1, degree + 1):
-        if not may_go(c, s, p, line, line + k * step):
-            break
-        n = hand_out(c, s, n, line + k * step)
-    return n
-
-
-@compiled
 def _pattern(c: Ints, p: int, q: int, signature: int) -> int:
     """Where the distance after a signature lies."""
-    return q + c[p + I_INSTRUCTIONS] * R_WORDS + REGIONS * D_WORDS + signature * P_WORDS
+    return q + c[p + lay.IP_CLASSES_INSTRUCTIONS] * R_WORDS + REGIONS * D_WORDS + signature * P_WORDS
 
 
 @compiled
 def _complex(c: Ints, s: Ints, p: int, q: int, signature: int, n: int) -> int:
     """The predicted distances one after the other, as far as they are sure."""
-    target = s[S_SEEN_LINE]
-    for _ in range(c[p + I_COMPLEX]):
+    target = s[lay.S_SEEN_LINE]
+    for _ in range(c[p + lay.IP_CLASSES_COMPLEX_DEGREE]):
         pattern = _pattern(c, p, q, signature)
         delta = s[pattern]
         if delta == 0 or s[pattern + 1] == 0 or not may_go(c, s, p, target, target + delta):
@@ -91,9 +80,9 @@ def _complex(c: Ints, s: Ints, p: int, q: int, signature: int, n: int) -> int:
 @compiled
 def train_ip_classes(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Class of the access's instruction, and what that class fetches."""
-    line, ip = s[S_SEEN_LINE], s[S_SEEN_IP]
+    line, ip = s[lay.S_SEEN_LINE], s[lay.S_SEEN_IP]
     dense = _direction_of_dense(c, s, p, q)
-    entry = q + ((ip ^ (ip >> 10)) & (c[p + I_INSTRUCTIONS] - 1)) * R_WORDS
+    entry = q + ((ip ^ (ip >> 10)) & (c[p + lay.IP_CLASSES_INSTRUCTIONS] - 1)) * R_WORDS
     if s[entry + R_TAG] != ip + 1:
         for k in range(R_WORDS):
             s[entry + k] = 0
@@ -108,7 +97,7 @@ def train_ip_classes(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     _surer(s, _pattern(c, p, q, s[entry + R_SIGNATURE]), delta)
     s[entry + R_SIGNATURE] = ((s[entry + R_SIGNATURE] << 1) ^ delta) & (SIGNATURES - 1)
     if dense != 0:
-        return _steps(c, s, p, dense, c[p + I_STREAM], n)
+        return next_lines(c, s, p, dense, c[p + lay.IP_CLASSES_STREAM_DEGREE], n)
     if s[entry + R_SURE] >= SURE:
-        return _steps(c, s, p, s[entry + R_DELTA], c[p + I_STRIDE], n)
+        return next_lines(c, s, p, s[entry + R_DELTA], c[p + lay.IP_CLASSES_STRIDE_DEGREE], n)
     return _complex(c, s, p, q, s[entry + R_SIGNATURE], n)

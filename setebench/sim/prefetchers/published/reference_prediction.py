@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_ADDRESS, S_SEEN_IP
 from setebench.sim.prefetchers.common import hand_out, may_go
 
-(T_ENTRIES, T_LOOKAHEAD, T_STARTS) = range(P_OWN, P_OWN + 3)
 (R_TAG, R_LAST, R_STRIDE, R_STATE, R_WORDS) = range(5)
 NO_PREDICTION, INITIAL, TRANSIENT, STEADY = range(4)
 
@@ -23,8 +22,8 @@ def _next_state(state: int, correct: bool) -> int:
 @compiled
 def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Compare the access with what its instruction's entry predicts, and fetch what it predicts then."""
-    address, ip = s[S_SEEN_ADDRESS], s[S_SEEN_IP]
-    entry = q + ((ip ^ (ip >> 10)) & (c[p + T_ENTRIES] - 1)) * R_WORDS
+    address, ip = s[lay.S_SEEN_ADDRESS], s[lay.S_SEEN_IP]
+    entry = q + ((ip ^ (ip >> 10)) & (c[p + lay.REFERENCE_PREDICTION_ENTRIES] - 1)) * R_WORDS
     if s[entry + R_TAG] != ip + 1:
         s[entry + R_TAG] = ip + 1
         s[entry + R_LAST] = address
@@ -39,10 +38,10 @@ def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     state = _next_state(state, correct)
     s[entry + R_STATE] = state
     s[entry + R_LAST] = address
-    if state < TRANSIENT + c[p + T_STARTS] or s[entry + R_STRIDE] == 0:
+    if state < TRANSIENT + c[p + lay.REFERENCE_PREDICTION_STARTS] or s[entry + R_STRIDE] == 0:
         return n
-    line = address >> c[C_LINE_BITS]
-    target = (address + c[p + T_LOOKAHEAD] * s[entry + R_STRIDE]) >> c[C_LINE_BITS]
+    line = address >> c[lay.C_LINE_BITS]
+    target = (address + c[p + lay.REFERENCE_PREDICTION_LOOKAHEAD] * s[entry + R_STRIDE]) >> c[lay.C_LINE_BITS]
     if target != line and may_go(c, s, p, line, target):
         n = hand_out(c, s, n, target)
     return n
