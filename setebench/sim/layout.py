@@ -138,10 +138,9 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_TRAINED,
     P_STATE,
     P_STATE_WORDS,
-    P_OFF,
     P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it
     P_OWN,
-) = range(7)
+) = range(6)
 _named(P_OWN, ("P_", spec.Prefetcher))
 P_WORDS = _named_kinds(P_OWN)
 C_PREFETCHER = C_BRACKET + 5

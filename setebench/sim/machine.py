@@ -8,15 +8,15 @@ by way of `setebench.sim.inspect`.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
-from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
+from setebench.machine import Facts, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.probe.kernels import KERNELS, NAMES, array_spacing
 from setebench.sim import layout as at
@@ -28,7 +28,6 @@ from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described
 from setebench.sim.memory_map import MemoryMap
 from setebench.sim.opened import Simulation, forget, opened, simulation
 from setebench.sim.pmu.unit import OpenEvents, SimulatedPmu
-from setebench.sim.spec.fields import PREFETCHERS, kind_of
 
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
@@ -39,11 +38,6 @@ FENCES = ("m", "l", "s", "serialize")
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
 the same answer."""
-
-
-SWITCHES = {f"L{n} {str(kind_of(table)).replace('_', ' ')}": (n, table) for n in (1, 2) for table in PREFETCHERS}
-"""Switches of every machine that has any, by name: one for each kind and level, whether the machine has such a
-prefetcher or not, so that a list of them reveals nothing."""
 
 
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
@@ -117,42 +111,12 @@ class SimulatedMachine:
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `setebench.machine.Machine.run_together`; threads are interleaved by simulated time."""
         sim = simulation(self._number)
-        self._known(probes)
+        for cpu in set(probes) - set(self._facts.cpus):
+            raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
         for probe in probes.values():
             _check(probe, self._facts)
         with sim.pmu.watching(probes):
             return _run(sim, self._facts, probes, placements, warmup)
-
-    def _known(self, cpus: Collection[int]) -> None:
-        for cpu in set(cpus) - set(self._facts.cpus):
-            raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
-
-    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
-        """See `setebench.machine.SwitchesPrefetchers`."""
-        if not simulation(self._number).machine.core.prefetcher_switches:
-            return ()
-        return tuple(PrefetcherSwitch(name=name, level=level) for name, (level, _) in SWITCHES.items())
-
-    @contextmanager
-    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
-        """See `setebench.machine.SwitchesPrefetchers`."""
-        missing = sorted(set(names) - {switch.name for switch in self.prefetcher_switches()})
-        if missing:
-            raise UnsupportedError(f"{self._facts.name} has no prefetcher switch {missing[0]!r}")
-        self._known(cpus)
-        sim, chosen = simulation(self._number), [SWITCHES[name] for name in names]
-        words = [
-            at.C_PREFETCHER + index * at.P_WORDS + at.P_OFF
-            for index, prefetcher in enumerate(sim.machine.prefetchers)
-            if (prefetcher.level, type(prefetcher)) in chosen
-        ]
-        before = sim.arrays.c[words]
-        bits = sum(1 << core for core in {cpu % sim.machine.core.cores for cpu in cpus})  # threads share switches
-        sim.arrays.c[words] |= np.uint64(bits).astype(np.int64)
-        try:
-            yield
-        finally:
-            sim.arrays.c[words] = before
 
     def event_roles(self) -> dict[str, str]:
         """See `setebench.counters.protocol.CountsEvents`."""

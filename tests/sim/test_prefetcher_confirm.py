@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import closing, nullcontext
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from quiet_machines import PAGE_BASE, fetched, quiet
+from quiet_machines import quiet
 from setebench.scenarios.prefetcher_map import SCENARIO
 from setebench.scenarios.prefetcher_map.findings import CURVES
 from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
-from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
-from setebench.probe import Probe
+from setebench.machine import PrefetcherSwitch, Region
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine
 
 pytestmark = pytest.mark.long(22)
 
-SWITCHED = spec.Core(cores=2, prefetcher_switches=True)
+SWITCHES = {"L1 stride": L1_STRIDE, "L2 stream": L2_STREAM, "L2 pair": PAIR}
 
 
-class Altered:
-    """A machine whose switches are not what they seem; everything else is the simulated machine's."""
+class Switched:
+    """A machine with prefetchers and switches for three. While some are off, one that lacks them runs; both lie in
+    the same memory, as equal machines hand out equal addresses. Switches that don't work are those of a guest whose
+    hypervisor keeps what is written to the register, and does nothing."""
 
-    def __init__(self, machine: Any) -> None:
-        self._machine = machine
+    def __init__(self, *prefetchers: spec.AnyPrefetcher, works: bool = True) -> None:
+        self._works = works
+        self._machines = {
+            off: quiet(
+                prefetchers=tuple(each for each in prefetchers if each not in map(SWITCHES.get, off)),
+                core=spec.Core(cores=2),
+                **SHAPE,
+            )
+            for off in ((), *((name,) for name in SWITCHES), tuple(SWITCHES))
+        }
+        self._now = self._machines[()]
+        self._regions: dict[int, list[tuple[SimulatedMachine, Region]]] = {}
         self.asked: list[tuple[str, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
+        return getattr(self._now, name)
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        regions = [(each, each.allocate(size, page_size, populate=populate)) for each in self._machines.values()]
+        self._regions[regions[0][1].address] = regions
+        return regions[0][1]
+
+    def release(self, region: Region) -> None:
+        for machine, own in self._regions.pop(region.address):
+            machine.release(own)
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
-        switches: tuple[PrefetcherSwitch, ...] = self._machine.prefetcher_switches()
-        return switches
+        return tuple(PrefetcherSwitch(name=name, level=int(name[1])) for name in SWITCHES)
 
-    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
         self.asked.append(tuple(names))
-        return self._machine.prefetchers_off(names, cpus)
-
-
-class WithoutEffect(Altered):
-    """A guest whose hypervisor keeps what is written to the register, and does nothing."""
-
-    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
-        self.asked.append(tuple(names))
-        return nullcontext()
+        self._now = self._machines[tuple(names) if self._works else ()]
+        yield
+        self._now = self._machines[()]
 
 
 def surveyed(machine: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
@@ -55,28 +70,8 @@ def surveyed(machine: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
     return {finding.parameter: finding for finding in SCENARIO.answer(context)}, context.evidence
 
 
-def test_a_switch_turns_off_what_it_names_and_nothing_after_it() -> None:
-    run = Probe()
-    for line in (10, 17, 24, 31):
-        run = run.load(PAGE_BASE + line * 64).fence().wait(1500).fence()
-    with closing(quiet(prefetchers=(L2_STREAM, PAIR), core=SWITCHED, **SHAPE)) as machine:
-        assert isinstance(machine, SwitchesPrefetchers)
-        lines = set(range(64)) - {10, 17, 24, 31}
-        both = fetched(machine, run, lines)
-        with machine.prefetchers_off(["L2 stream"], [0]):
-            pairs = fetched(machine, run, lines)
-        with machine.prefetchers_off(["L2 pair"], [0]):
-            stream = fetched(machine, run, lines)
-        with machine.prefetchers_off(["L2 pair", "L2 stream"], [1]):
-            of_the_other_core = fetched(machine, run, lines)
-        assert pairs == {11, 16, 25, 30}
-        assert stream == {32, 33}
-        assert both == of_the_other_core == fetched(machine, run, lines) == pairs | stream
-
-
 def test_every_prefetcher_is_confirmed_by_its_own_switch() -> None:
-    with closing(quiet(prefetchers=(L1_STRIDE, L2_STREAM, PAIR), core=SWITCHED, **SHAPE)) as machine:
-        found, evidence = surveyed(machine)
+    found, evidence = surveyed(Switched(*SWITCHES.values()))
     for identity, name in (("l1.stride", "L1 stride"), ("l2.stream", "L2 stream"), ("l2.pair", "L2 pair")):
         finding = found[f"prefetcher.{identity}.present"]
         assert finding.outcome is Outcome.MEASURED
@@ -86,10 +81,8 @@ def test_every_prefetcher_is_confirmed_by_its_own_switch() -> None:
 
 
 def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() -> None:
-    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
-        lying = WithoutEffect(machine)
-        found, evidence = surveyed(lying)
-        switches = len(machine.prefetcher_switches())
+    lying = Switched(PAIR, works=False)
+    found, evidence = surveyed(lying)
     assert evidence["prefetcher_switches"]["effective"] is False
-    assert len(lying.asked) == switches + 1
+    assert len(lying.asked) == len(SWITCHES) + 1
     assert found["prefetcher.l2.pair.present"].method == CURVES

@@ -80,6 +80,7 @@ BY_LEVEL_ONE = spec.Streamer(
 """Sandy Bridge's: five misses of loads, or one that a level-1 prefetcher sent."""
 
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3)
+NEXT_FOUR = spec.NextLine(level=2, degree=4)
 PAIR, UP_DOWN = spec.LinePair(level=2), spec.UpDown(level=2)
 STRIDE = spec.Stride(level=1, fills="l1", trigger=3, max_stride_bytes=2048, entries=8, ip_bits=8)
 FAR_STRIDE = spec.Stride(level=1, fills="l1", trigger=3, degree=2, max_distance=4, max_stride_bytes=128)
@@ -95,6 +96,7 @@ BROUGHT: list[tuple[tuple[spec.AnyPrefetcher, ...], list[int], set[int]]] = [
     ((BOTH_WAYS,), [10, 40, 11, 39, 12, 38], {13, 14, 36, 37}),
     ((BY_LEVEL_ONE,), [20, 21, 22, 23, 24], {25, 26}),
     ((NEXT_LINE,), [30, 30, 30], {31}),
+    ((NEXT_FOUR,), [61], {62, 63}),
     ((BY_LEVEL_ONE, NEXT_LINE), [30, 30, 30], {31, 32, 33}),
     ((PAIR,), [30], {31}),
     ((STRIDE,), [10, 15, 20], {25}),

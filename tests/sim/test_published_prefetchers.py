@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from setebench.sim import spec
 from setebench.sim.truth.described import Watched
 
@@ -28,13 +26,6 @@ def streamer(**changes: Any) -> Watched:
 
 def reference_prediction(**changes: Any) -> Watched:
     return alone(spec.ReferencePrediction(level=1, fills="l1", **changes))
-
-
-@pytest.mark.parametrize(("level", "degree"), [(1, 2), (1, 4), (2, 3)])
-def test_next_lines_up_to_the_pages_end(level: int, degree: int) -> None:
-    watched = alone(spec.NextLine(level=level, fills=f"l{level}", degree=degree))
-    assert came(watched, [30]) == [[*range(31, 31 + degree)]]
-    assert came(watched, [62, 63]) == [[63], []]
 
 
 def test_a_stream_that_leads_by_new_lines() -> None:

@@ -97,7 +97,6 @@ class Core(Table, frozen=True, kw_only=True):
     access_sizes: Annotated[tuple[Literal[8, 16, 32, 64], ...], several(1, 4, "bytes per access")] = (8, 16, 32, 64)
     flush_cycles: Annotated[Duration, says("a flush takes this long")] = 40.0
     smt_extra_cycles: Annotated[Cycles, says("what a load takes longer beside a sibling thread")] = 0.0
-    prefetcher_switches: Annotated[bool, says("true: hardware prefetchers can be switched off")] = False
 
 
 class Level(Table, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
     s[lay.S_SEEN_SOURCE] = source
     for i in range(c[lay.C_PREFETCHERS]):
         p = lay.C_PREFETCHER + i * lay.P_WORDS
-        if c[p + lay.P_LEVEL] != level or (c[p + lay.P_OFF] >> core) & 1:
+        if c[p + lay.P_LEVEL] != level:
             continue
         q = c[p + lay.P_STATE] + (0 if c[p + lay.P_SHARED_BY_CORES] else core) * c[p + lay.P_STATE_WORDS]
         q += cpu // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
