@@ -45,10 +45,4 @@ def show_asm(probe: str, bracket: str) -> None:
     from setebench.native.disassemble import disassemble
     from setebench.probe import notation
 
-    parts = []
-    for part in disassemble(notation.parse(probe), bracket=bracket):
-        width = max((len(line.code) for line in part.lines), default=0)
-        lines = [f"{part.title} ({part.code_bytes} bytes)"]
-        lines += [f"  {line.offset:6x}  {line.code.hex(' '):<{3 * width - 1}}  {line.text}" for line in part.lines]
-        parts.append("\n".join(lines) + "\n")
-    print_text("\n".join(parts).encode())
+    print_text("\n".join(disassemble(notation.parse(probe), bracket)).encode())

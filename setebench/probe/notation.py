@@ -12,14 +12,14 @@ import json
 from collections.abc import Iterable
 
 from setebench.probe import InstructionAddress, Kind, Operand, Operation, Probe
-from setebench.probe.notation_reader import PLAIN_BASE, PLAIN_NAME, Reader
+from setebench.probe.notation_reader import PLAIN_BASE, PLAIN_NAME, read
 
 
 def parse(text: str) -> Probe:
     """The probe that `text` describes.
 
     Raises `ProbeError`: one line with the statement's number, its place, and what is allowed there."""
-    return Reader(text).probe()
+    return read(text)
 
 
 def render(probe: Probe) -> str:
