@@ -16,7 +16,6 @@ from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
 from setebench.loops.advice import START, Advisor, loop_of
-from setebench.loops.code import c_code
 from setebench.loops.traces import loops_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -31,9 +30,9 @@ MOST_BYTES = 1 << 16
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the advice and the proof of every loop that is wanted; for a described one there is only evidence."""
-    described = context.options.get("describe")
-    if described:
-        _described(context, read_loop(Path(described)))
+    if described := context.options.get("describe"):  # nothing is timed, so there is no finding in it
+        advisor = _advisor(context, loop := read_loop(Path(described)))
+        context.evidence["described"] = {"advice": advisor.advice(advisor.choice(), START), "loop": loop}
         return
     params = Params().faster() if context.fast else Params()
     stored: dict[str, Any] = {}
@@ -60,14 +59,6 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
     yield from findings(name, advice, by_table, proof)
 
 
-def _described(context: Context, loop: Loop) -> None:
-    """The advice for a described loop, from the table alone. Nothing was timed, so there is no finding in it: it is
-    evidence, and words."""
-    advisor = _advisor(context, loop)
-    advice = advisor.advice(advisor.choice(), START)
-    context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}
-
-
 def _advisor(context: Context, loop: Loop) -> Advisor:
     """Of a loop, on the findings that the session hands over."""
     return Advisor(loop, {finding.parameter: finding for finding in context.foundations})
@@ -84,16 +75,13 @@ def read_loop(path: Path) -> Loop:
 
 
 def words(evidence_of: dict[str, Any]) -> str:
-    """The advice in sentences, for people: for a described loop C to paste, for others what is advised and why."""
-    if "described" in evidence_of:
-        return str(evidence_of["described"]["code"])
-    return "\n".join(
-        line for name, own in evidence_of.get("advice", {}).items() for line in _sentences(name, own["advice"])
-    )
+    """What is advised and why, in sentences for people."""
+    found = [*evidence_of.get("advice", {}).values(), *filter(None, [evidence_of.get("described")])]
+    return "\n".join(line for own in found for line in _sentences(own["advice"]))
 
 
-def _sentences(name: str, advice: dict[str, Any]) -> Iterator[str]:
-    yield f"{name}: {advice['strategy']}"
+def _sentences(advice: dict[str, Any]) -> Iterator[str]:
+    yield f"{advice['loop']}: {advice['strategy']}"
     yield from (f"  {sentence}" for sentence in advice["why"])
     for parameter, reason in advice["needs"].items():
         yield f"  It would be surer with {parameter}: {reason}."
@@ -119,7 +107,7 @@ SCENARIO = Scenario(
             multiple=True,
         ),
         Option(name="result", help="Result file with the measured table; without, the machine is measured first."),
-        Option(name="describe", help="Advise for the loop that this TOML file describes, and print C to paste."),
+        Option(name="describe", help="Advise for the loop that this TOML file describes."),
     ),
     order=110,
     on_request=True,

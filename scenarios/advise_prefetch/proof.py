@@ -1,5 +1,5 @@
 """Policies timed: those that the formulas begin with and those around the fastest, then, of all that were tried, which
-one is advised and how it stands against none, fixed distances and a sweep.
+one is advised and how it stands against none and a sweep.
 
 Rounds are interleaved: each runs every policy once. The best of a sweep is chosen on one half of the rounds and timed
 on the other, and so is the advised policy. Chosen and timed on the same rounds either would be the luckiest of many.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from setebench.experiments.calibrate import cycles_per_tick
-from setebench.loops import LINE_BYTES, Loop, Policy, RunsLoops
+from setebench.loops import Loop, Policy, RunsLoops
 from setebench.loops.advice import Advisor
 from setebench.loops.shapes import RESIDENT, shape
 from setebench.scenario import Context
@@ -41,7 +41,6 @@ class Params:
     trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
-    folklore_lines: tuple[int, ...] = (8, 16, 64)  # fixed distances that code has without a reason; 64 is a page
     rounds: tuple[int, int] = (12, 64)  # of the proof; half choose, half time: 6 give an interval, 32 a third of it
     part: int = 4  # rounds after which the proof may end
     width: float = (
@@ -100,18 +99,16 @@ def tried(bench: Bench, advisor: Advisor) -> tuple[Policy, ...]:
 @dataclass(frozen=True, kw_only=True)
 class Proof:
     """All rounds of one loop: `ticks`, shape (rounds, policies), of which every second row chooses and the others time.
-    `tried` may be advised, `sweep` is what that is held against, `folklore` are fixed distances."""
+    `tried` may be advised, `sweep`, which is all of them, is what that is held against."""
 
     loop: Loop
-    policies: tuple[Policy, ...]
+    sweep: tuple[Policy, ...]
     ticks: Rows
     tried: tuple[Policy, ...]
-    sweep: tuple[Policy, ...]
-    folklore: tuple[Policy, ...]
 
     def _times(self, policies: Sequence[Policy], chooses: bool) -> Rows:
         """Ticks of these policies in the rounds that choose, or in those that time; shape (rounds, policies)."""
-        return self.ticks[0 if chooses else 1 :: 2, [self.policies.index(policy) for policy in policies]]
+        return self.ticks[0 if chooses else 1 :: 2, [self.sweep.index(policy) for policy in policies]]
 
     def best_of(self, policies: Sequence[Policy]) -> Policy:
         """The policy with the least median time, over that without prefetches, in the rounds that choose."""
@@ -158,17 +155,11 @@ def prove(bench: Bench, advisor: Advisor) -> Proof:
     loop, params = advisor.loop, bench.params
     found = tried(bench, advisor)
     sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
-    # of lines of each stream, straight to level 1
-    streams = [stream for stream in loop.prefetched if stream.pattern == "sequential"]
-    lines = max([1.0, *(stream.bytes_per_iteration / LINE_BYTES for stream in streams)])
-    hint = advisor.hints.get("l1", "t0")
-    folklore = tuple(Policy(l1_distance=max(1, round(each / lines)), l1_hint=hint) for each in params.folklore_lines)
-    policies = tuple(dict.fromkeys([*sweep, *folklore]))
-    bench.context.progress(f"{loop.name}: proof with {len(policies)} policies")
-    ticks = np.empty((0, len(policies)))
+    bench.context.progress(f"{loop.name}: proof with {len(sweep)} policies")
+    ticks = np.empty((0, len(sweep)))
     least, most = params.rounds
     while True:
-        ticks = np.concatenate([ticks, bench.run(loop, policies, params.part, 200 + len(ticks))])
-        proof = Proof(loop=loop, policies=policies, ticks=ticks, tried=found, sweep=sweep, folklore=folklore)
+        ticks = np.concatenate([ticks, bench.run(loop, sweep, params.part, 200 + len(ticks))])
+        proof = Proof(loop=loop, sweep=sweep, ticks=ticks, tried=found)
         if len(ticks) >= most or (len(ticks) >= least and proof.precise(params)):
             return proof

@@ -20,6 +20,7 @@ import msgspec
 from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Strategy
 from setebench.results import Document, Finding, Outcome
+from setebench.text import visible
 
 START = (
     "This is a start from the table alone: nothing was timed. Time half and twice the distance, and the loop without "
@@ -39,6 +40,9 @@ PLAUSIBLE = {
 
 MEANT_HINTS = {"l1": "t0", "l2": "t1"}
 """What the plainest hint of a level is meant to fill (x86 manuals), where nobody found it out."""
+
+BUILTINS = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"}
+"""The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
 
 PAGE_BYTES = 4096
 
@@ -99,14 +103,17 @@ class Advisor:
         finding = self.findings.get(parameter)
         return None if finding is None else finding.value
 
+    def _missing(self, parameter: str) -> None:
+        """Note that a parameter is not known, and why."""
+        finding = self.findings.get(parameter)
+        self.missing[parameter] = (finding and finding.reason) or "not in the result"
+
     def _number(self, parameter: str) -> float:
         """A number that the advice needs; what wasn't measured is plausible, and noted as missing."""
-        finding, value = self.findings.get(parameter), self._value(parameter)
+        value = self._value(parameter)
         if isinstance(value, int | float) and value:
-            if finding is not None and finding.outcome is Outcome.AT_LEAST:
-                self.missing[parameter] = f"known to be at least {value:g} {finding.unit}"
             return float(value)
-        self.missing[parameter] = finding.reason if finding is not None and finding.reason else "not in the result"
+        self._missing(parameter)
         return PLAUSIBLE[parameter]
 
     def _entries(self, level: str) -> float:
@@ -123,29 +130,20 @@ class Advisor:
         hint of a level is taken for what it is meant to do: trials show the rest."""
         found: dict[str, str] = {}
         for hint in ("t0", "t1", "t2", "nta"):
-            level = self._value(f"software_prefetch.fills.{hint}")
-            if level in ("l1", "l2", "l3"):
+            if (level := self._value(f"software_prefetch.fills.{hint}")) in ("l1", "l2", "l3"):
                 found.setdefault(level, hint)
         for level, hint in MEANT_HINTS.items():
-            finding = self.findings.get(f"software_prefetch.fills.{hint}")
+            finding = self.findings.get(parameter := f"software_prefetch.fills.{hint}")
             if level not in found and (finding is None or finding.outcome is Outcome.UNRESOLVED):
-                reason = finding.reason if finding is not None else None
-                self.missing[f"software_prefetch.fills.{hint}"] = reason or "not in the result"
+                self._missing(parameter)
                 found[level] = hint
         return found
 
-    @cached_property
-    def _regular(self) -> bool:
-        return bool(self.loop.prefetched) and all(stream.regular for stream in self.loop.prefetched)
-
-    def _follows(self, level: str, trained: bool) -> bool:
-        """Whether a prefetcher of a level goes on with the loop's streams, one that prefetches train if so wanted."""
-        own = (f"prefetcher.{level}.{kind}" for kind in ("stream", "stride"))
-        return self._regular and any(
-            self._value(f"{name}.present") is True
-            and (not trained or "prefetch" in (self._value(f"{name}.trained_by") or ()))
-            for name in own
-        )
+    def _follows(self, level: str, accesses: str) -> bool:
+        """Whether a prefetcher of a level that these accesses train goes on with the loop's streams, all regular."""
+        regular = bool(self.loop.prefetched) and all(stream.regular for stream in self.loop.prefetched)
+        own = (f"prefetcher.{level}.{kind}.trained_by" for kind in ("stream", "stride"))
+        return regular and any(accesses in (self._value(name) or ()) for name in own)
 
     # -- what of it matters for the loop -----------------------------------------------------------------------------
 
@@ -201,22 +199,22 @@ class Advisor:
     def expected(self, policy: Policy) -> float:
         """Cycles per iteration: the work, or the lines through the entries that they hold; what is dropped takes what
         it takes without prefetches."""
+        near, far = self._number("latency.l2"), self.lines * self.latency / self._entries("l2")
+        alone = self.loop.dependent or self._value("blocking.load") == "blocking"
+        overlapped = 1 if alone else min(self._entries("l1"), self.params.window)
+        if not policy.stages:
+            away = 0.0 if self._follows("l1", "load") else near if self._follows("l2", "load") else self.latency
+            return self.loop.measured_cycles or max(
+                self.loop.cycles_per_iteration + self.lines * away / overlapped, far
+            )
         each = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self.loop.prefetched)
-        cycles = self.loop.cycles_per_iteration + policy.stages * each / 2  # half of a two-wide core's issue slots
-        near = self._number("latency.l2")
-        if not policy.stages and self.loop.measured_cycles:
-            return self.loop.measured_cycles
-        if not policy.stages and not self._follows("l1", trained=False):  # loads wait, of some iterations together
-            alone = self.loop.dependent or self._value("blocking.load") == "blocking"
-            away = near if self._follows("l2", trained=False) else self.latency
-            cycles += self.lines * away / (1 if alone else max(1.0, min(self._entries("l1"), self.params.window)))
-        cycles = max(cycles, self.lines * self.latency / self._entries("l2"))
+        cycles = max(self.loop.cycles_per_iteration + policy.stages * each / 2, far)  # half of a core's issue slots
         if policy.l1_distance:
-            away = near if policy.l2_distance or self._follows("l2", trained=True) else self.latency
+            away = near if policy.l2_distance or self._follows("l2", "prefetch") else self.latency
             cycles = max(cycles, self.lines * away / self._entries("l1"))
-        elif policy.stages:  # every line is still fetched from level 2
-            cycles += self.lines * near / max(1.0, min(self._entries("l1"), self.params.window))
-        return self.dropped * self.without + (1 - self.dropped) * cycles if policy.stages else cycles
+        else:  # every line is still fetched from level 2
+            cycles += self.lines * near / overlapped
+        return self.dropped * self.without + (1 - self.dropped) * cycles
 
     @cached_property
     def without(self) -> float:
@@ -282,21 +280,22 @@ class Advisor:
             return "hardware"
         if policy.l2_distance:
             return "two_stage_sw" if policy.l1_distance else "l2_sw"
-        return "two_stage_hw_sw" if self._follows("l2", trained=True) else "l1_sw"
+        return "two_stage_hw_sw" if self._follows("l2", "prefetch") else "l1_sw"
 
     def advice(self, policy: Policy, *remarks: str) -> Advice:
-        """A policy as advice, with reasons, before them `remarks`."""
+        """A policy as advice, with reasons, before them `remarks`. Texts of others' files stay on their lines."""
         return Advice(
-            loop=self.loop.name,
-            unit=self.loop.unit,
+            loop=visible(self.loop.name),
+            unit=visible(self.loop.unit),
             strategy=self.strategy(policy),
             policy=policy,
-            why=(*remarks, *self._why(policy)),
-            needs=dict(self.missing),
+            why=(*remarks, *map(visible, self._why(policy))),
+            needs={parameter: visible(reason) for parameter, reason in self.missing.items()},
         )
 
     def _why(self, policy: Policy) -> Iterator[str]:
         """Sentences, each with the findings that it rests on."""
+        entries = [self._said(f"mshr.{level}.prefetch", self._entries(level)) for level in ("l1", "l2")]
         yield (
             f"An iteration works {self.loop.cycles_per_iteration:.1f} cycles on data in level 1 and takes "
             f"{self.without:.1f} without software prefetches; the lines to prefetch ({self.lines:.3g} an iteration) "
@@ -310,20 +309,17 @@ class Advisor:
             yield f"Don't prefetch: it gains less than {self.params.least_gain:.0%}, or no prefetch gets through."
             return
         cycles = self.expected(policy)
-        entries = " and ".join(
-            f"level {level[1]} has {self._said(f'mshr.{level}.prefetch', self._entries(level))} (mshr.{level}.prefetch)"
-            for level in ("l1", "l2")
-        )
         yield (
-            f"At {cycles:.1f} cycles an iteration {self.lines * self.latency / cycles:.1f} lines are in flight "
-            f"(Little's law); of entries for a thread {entries}."
+            f"At {cycles:.1f} cycles an iteration {self.lines * self.latency / cycles:.1f} lines are in flight; of "
+            f"entries for a thread level 1 has {entries[0]} and level 2 {entries[1]} (Little's law; mshr.*.prefetch)."
         )
         for level, distance, hint in policy.parts:
             away = self._number("latency.l2") if policy.stages == 2 and level == "l1" else self.latency
             yield (
-                f"{level.upper()} stage, {hint}: {away:.0f} cycles over {cycles:.1f} an iteration need "
-                f"{int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); advised are {distance}, and at most "
-                f"{self.most(level, policy.stages == 1)} fit (cache.{level}.size, software_prefetch.fills.{hint})."
+                f"{level.upper()} stage, __builtin_prefetch(address, {BUILTINS[hint]}): {away:.0f} cycles over "
+                f"{cycles:.1f} an iteration need {int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); "
+                f"advised are {distance}, and at most {self.most(level, policy.stages == 1)} fit (cache.{level}.size, "
+                f"software_prefetch.fills.{hint})."
             )
 
     def _said(self, parameter: str, value: float) -> str:
