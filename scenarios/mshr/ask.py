@@ -51,7 +51,15 @@ class Evidence:
     def counts(self) -> list[int]:
         """The entries that each kind of request finds."""
         found = [entries(self.loads, LOADS), *(entries(each.set_out, each.burst.hint) for each in self.prefetching)]
-        return [*found, entries(self.hits, HITS)] if self.hits is not None else found
+        return [*found, entries(self.hits, HITS)] if self.hits is not None and not self.alike else found
+
+    @property
+    def alike(self) -> bool:
+        """Whether rounds of hits, too, say the number behind which loads have to wait. Behind just as many a hit waits
+        but for the first of many to leave, which is soon, so other rounds say one more."""
+        if self.hits is None or self.hits.last is None or not self.loads.certain:
+            return False
+        return self.loads.last in range(self.hits.low + 1, self.hits.last + 2)
 
     def plain(self) -> dict[str, Any]:
         """Curves in cycles and the rest, for the result file and the plot."""

@@ -82,9 +82,10 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
     if entries < min(passed, loads.low or passed) and loads.certain:
         why = f"a hit in level 2 waits behind {entries} loads, but {loads.last} are in flight at once; {QUIETER}"
         return _at_least(name, passed, why, "blocked")
-    return _measured(
-        name, hits, "a hit in level 2 behind loads that miss has to wait, a hit in level 1 has not", "blocked", 1
-    )
+    how = "a hit in level 2 behind loads that miss has to wait, a hit in level 1 has not"
+    if evidence.alike:
+        return _measured(name, loads, f"{how}, and loads have to wait behind as many", "blocked")
+    return _measured(name, hits, how, "blocked", 1)
 
 
 def l2_demand(evidence: Evidence, params: Params) -> Finding:
