@@ -20,7 +20,7 @@ from setebench.errors import UsageError
 from setebench.loops import Loop, Policy, Stream
 from setebench.loops.advice import loop_of, prefetch_advice
 from setebench.loops.shapes import shape
-from setebench.results import Document, Outcome
+from setebench.results import Document
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import truth
 from setebench.text import visible
@@ -56,12 +56,6 @@ def test_a_list_gains_from_two_stages(answered: Document) -> None:
     speedup, regret = answered["advice.list.speedup"], answered["advice.list.regret"]
     assert isinstance(speedup.value, float) and speedup.low is not None and speedup.low > 5
     assert isinstance(regret.value, float) and regret.value < 15
-
-
-def test_a_table_in_level_1_is_not_prefetched(answered: Document) -> None:
-    assert answered["advice.hash_join@8K.strategy"].value == "hardware"
-    assert answered["advice.hash_join@8K.distance.l1"].outcome is Outcome.ABSENT
-    assert answered["advice.hash_join@8K.speedup"].value == 1.0
 
 
 def test_the_figure_has_curves_for_each_loop(answered: Document) -> None:

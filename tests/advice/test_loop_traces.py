@@ -42,16 +42,6 @@ def test_prefetches_are_of_what_later_iterations_access(name: str, policy: Polic
         assert plain[i] <= accessed[i]
 
 
-def test_every_step_of_a_search_needs_the_one_before() -> None:
-    """Without prefetches in the same iteration; pipelined, that of the search as many distances ago."""
-    rows = _trace("tree_search", NONE).rows
-    chained = rows[(rows[:, 0] == Kind.LOAD) & (rows[:, 7] >= 0)]
-    assert len(chained) == (SPAN.lead + SPAN.timed) * shape("tree_search").streams[1].steps
-    rows = _trace("tree_search", Policy(l1_distance=2)).rows
-    for row in np.flatnonzero((rows[:, 0] == Kind.LOAD) & (rows[:, 7] >= 0)):
-        assert rows[rows[row, 7], 0] == Kind.LOAD and rows[row, 7] < row
-
-
 def test_traces_run_on_a_machine_without_loops_of_its_own() -> None:
     loops = TracedLoops(open_machine("sim:plain"))
     ticks = loops.run_loop("list", (NONE, Policy(l1_distance=16)), 3)

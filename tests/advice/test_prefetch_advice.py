@@ -53,12 +53,6 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     assert [max(policy.furthest for policy in own) for own in singles] == [4, 64]
 
 
-def test_no_distance_needs_more_lines_than_there_are_entries_for() -> None:
-    for name in ("spmv", "strided", "hash_join", "list"):
-        advisor = Advisor(shape(name), _table("sandybridge"))
-        assert advisor.choice().furthest * advisor.lines <= 10 + advisor.lines
-
-
 def test_reasons_name_the_findings_they_rest_on() -> None:
     advice = setebench.prefetch_advice(make_document(list(truth(load("knc")))), shape("triad"))
     text = " ".join(advice.why)

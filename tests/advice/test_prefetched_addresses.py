@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import setebench.native.loops
 from setebench.loops import LINE_BYTES, Policy
-from setebench.loops.shapes import FAN_OUT, shape
+from setebench.loops.shapes import shape
 from setebench.native.loops.data import Data, Memory, Prepared, prepare
 
 NEAR, FAR, MOST = 3, 16, 1 << 20
@@ -48,14 +48,8 @@ def _triad(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([_begin(data, array) + LINE_BYTES * i for array in (1, 2, 0)], axis=1).ravel()
 
 
-def _matmul(data: Data, i: NDArray[np.int64]) -> NDArray[np.int64]:
-    rows, row = data.sizes
-    return _begin(data, 2) + i % rows * row * 8 + i // rows * LINE_BYTES
-
-
 USED: dict[str, Used] = {
     "triad": _triad,
-    "matmul": _matmul,
     "spmv": lambda data, i: _begin(data, 4) + 8 * data.arrays[2][i].astype(np.int64),
 }
 
@@ -90,18 +84,4 @@ def test_a_prefetch_is_of_what_the_iteration_a_distance_later_uses(library: ctyp
     for found, distance in zip(_prefetched(library, name, prepared, count), (NEAR, FAR), strict=True):
         used = USED[name](prepared.data, np.arange(count - FAR, dtype=np.int64) + distance)
         assert (found[: len(used)] == used).all()
-    memory.release()
-
-
-def test_every_node_of_a_search_is_prefetched(library: ctypes.CDLL) -> None:
-    memory = Memory()
-    loop = shape("tree_search@256K")
-    prepared = prepare(loop, memory)
-    wanted, tree = prepared.data.arrays[:2]
-    (levels,) = prepared.data.sizes
-    first = (FAN_OUT ** (levels - 1) - 1) // (FAN_OUT - 1)
-    ranks = np.searchsorted(np.sort(tree), wanted[:2048])
-    leaves = set((_begin(prepared.data, 1) + LINE_BYTES * (first + ranks // FAN_OUT)).tolist())
-    for found in _prefetched(library, "tree_search", prepared, 2048):
-        assert len(leaves - set(found.tolist())) <= FAR and (found % LINE_BYTES == 0).all()
     memory.release()

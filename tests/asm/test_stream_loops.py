@@ -89,17 +89,6 @@ def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int, r
 
 
 @every_loop
-def test_a_round_computes_what_is_declared(kernel: Kernel, width: int, rolled: bool) -> None:
-    _, loop, _ = parts(kernel, width, rolled)
-    names = [_MNEMONICS[one.mnemonic].removeprefix("V") for one in loop]
-    vectors = sum(name[:3] in ARITHMETIC and name[3:] in ("PD", "SD") for name in names)
-    assert vectors * (width // 8) * (BLOCK_BYTES // round_bytes(width, rolled)) == kernel.block_flops
-    assert all(
-        name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD"
-    )
-
-
-@every_loop
 def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(kernel: Kernel, width: int, rolled: bool) -> None:
     stitch(Probe())  # indexes the snippets
     if not _engine.available(name_of(kernel, width, rolled)):

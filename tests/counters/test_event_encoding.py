@@ -36,10 +36,8 @@ L3_TERMS = "event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3"
         ("haswell_ep", "cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
         ("haswell_ep", "cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
         ("haswell_ep", "mem-loads", 0x1CD, 3),
-        ("haswell_ep", "r1b1", 0x1B1, 0),
         # the event's upper four bits are bits 32 to 35, as AMD's manuals of the processors have them
         ("zen5", "cpu/event=0x165,umask=0x1F/", 0x100001F65, 0),
-        ("zen5", "amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF, 0),
         ("zen5", f"amd_l3/{L3_TERMS}/", 0x0303C00000003FAC, 0),
     ],
 )
@@ -58,7 +56,7 @@ def test_an_event_is_that_of_every_box_of_its_kind() -> None:
     [
         ("cpu/event=0xc0/u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
         ("cpu/mem-loads/k", Flag.EXCLUDE_USER | Flag.EXCLUDE_HV),
-        ("r1b1:u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
+        ("cpu-cycles:u", Flag.EXCLUDE_KERNEL | Flag.EXCLUDE_HV),
     ],
 )
 def test_modifiers_choose_whose_part_is_counted(text: str, flags: int) -> None:
@@ -72,12 +70,9 @@ def test_modifiers_choose_whose_part_is_counted(text: str, flags: int) -> None:
     ("machine", "text", "says"),
     [
         ("haswell_ep", "cpu/event=0x48,umask=0x1ff/", "more than the bits"),
-        ("haswell_ep", "cpu/event=0x48,colour=1/", "'colour'"),
         ("haswell_ep", "cpu/event=4x8/", "not a number"),
         ("haswell_ep", "cpu/event=1/x", "no event 'cpu/event=1/x'"),
-        ("haswell_ep", "cpu//", "no term"),
         ("haswell_ep", "nosuch", "no event 'nosuch'"),
-        ("haswell_ep", "amd_umc/event=1/", "no PMU 'amd_umc'"),
         ("guest", "cpu/event=0x3c/", "no PMU 'cpu'"),
     ],
 )

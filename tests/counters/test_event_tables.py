@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from setebench.cli.main import setebench
 from setebench.counters.roles import ROLES, Quantity
@@ -36,7 +36,6 @@ def cpu(vendor: str, family: int, model: int, stepping: int | None = 0) -> Proce
     [
         (cpu("GenuineIntel", 6, 0x55, 4), "skylake-sp"),
         (cpu("GenuineIntel", 6, 0x55, 7), "cascade-lake-sp"),
-        (cpu("GenuineIntel", 6, 0x8F, 8), "sapphire-rapids"),
         (cpu("AuthenticAMD", 25, 0x11, 1), "zen4"),
     ],
 )
@@ -75,7 +74,6 @@ def test_what_the_papers_say_of_events_stands_in_the_tables() -> None:
     haswell, broadwell = TABLES["haswell-ep"].roles, TABLES["broadwell-ep"].roles
     assert haswell["offcore_mem_read"].includes_prefetch == "contradicted"
     assert haswell["fb_full"].cmask == broadwell["fb_full"].cmask == 1
-    assert {TABLES[name].roles["fb_full"].cmask for name in ("skylake-sp", "ice-lake-sp", "sapphire-rapids")} == {0}
     assert "HSM30" in haswell["load_l1_miss"].errata and "HSD29" in haswell["hitm_local"].errata
     for name in ("zen3", "zen4"):
         assert "floor per cycle of 4" in TABLES[name].roles["l1d_inflight_sum"].notes
@@ -90,9 +88,7 @@ def test_what_the_papers_say_of_events_stands_in_the_tables() -> None:
     [
         ("[roles.cycles]", "[roles.cycle]", "no role 'cycle'"),
         ("event = 0x44", "event = 0x44\ncolour = 1", "colour"),
-        ("event = 0x44", "", "roles.l1d_fill: needs one event"),
         ("[absent]", "[absent]\ncycles = 'x'", "'cycles'"),
-        ("sources = { load_store", "sources = { elsewhere", "'elsewhere'"),
         ("[roles.cycles]", "[roles.cycles", ""),
     ],
 )
@@ -105,25 +101,11 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path: Path, old: str,
     assert "\n" not in said and said.startswith(f"{tmp_path / 'zen5.toml'}: ") and says in said
 
 
-# -- `setebench counters tables` -------------------------------------------------------------------------------------
-
-
-def tables(*arguments: str) -> Result:
-    return CliRunner().invoke(setebench, ["counters", "tables", *arguments])
-
-
-def test_every_table_is_listed_and_that_nothing_was_validated() -> None:
-    result = tables()
-    assert result.exit_code == 0 and "No event was ever counted on hardware" in result.stdout
-    for name, table in load_tables().items():
-        assert f"\n{name} " in result.stdout and table.title in result.stdout
-
-
-def test_a_table_is_printed_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "zen5.toml").write_text(tables("zen5").stdout)
-    assert read_table(tmp_path / "zen5.toml") == load_tables()["zen5"]
-
-
-def test_a_name_that_there_is_not_costs_one_line() -> None:
-    result = tables("nosuch")
-    assert result.exit_code == 2 and result.output.count("\n") == 1 and "zen5" in result.output
+def test_tables_are_listed_printed_and_missed_in_one_line(tmp_path: Path) -> None:
+    listed, printed, missed = (
+        CliRunner().invoke(setebench, ["counters", "tables", *name]) for name in ((), ("zen5",), ("nosuch",))
+    )
+    assert "No event was ever counted on hardware" in listed.stdout and all(name in listed.stdout for name in TABLES)
+    (tmp_path / "zen5.toml").write_text(printed.stdout)
+    assert read_table(tmp_path / "zen5.toml") == TABLES["zen5"]
+    assert missed.exit_code == 2 and missed.output.count("\n") == 1 and "zen5" in missed.output

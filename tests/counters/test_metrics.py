@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from setebench.counters.counted import Counted, Event, Interval, Region, Run
 from setebench.counters.metrics import (
-    DEFINITIONS,
     PARTS,
     PARTS_ROLES,
     Measurement,
@@ -23,7 +22,7 @@ from setebench.counters.metrics import (
     cycles_by_cause,
 )
 from setebench.counters.protocol import Count
-from setebench.counters.roles import ROLES, Scope
+from setebench.counters.roles import Scope
 from setebench.counters.verdicts import Key, Kind, Verdicts
 from setebench.report.counted import COLUMNS, as_csv, as_json, table
 from setebench.results import Finding
@@ -42,13 +41,6 @@ def measured(seconds: float = 1.0, **values: int) -> Measurement:
 def judged(**kinds: Kind) -> Verdicts:
     findings = [Finding(parameter=f"counter.{r}.verdict", value=[k.value], unit="list") for r, k in kinds.items()]
     return Verdicts(key=KEY, machine="any", date="", findings={each.parameter: each for each in findings})
-
-
-def test_every_definition_reads_roles_that_there_are_and_says_where_it_is_from() -> None:
-    for definition in DEFINITIONS:
-        made = definition.of(lambda _: measured())
-        assert set(made.roles) <= set(ROLES) and definition.source in made.method and made.reason and made.unit
-    assert set(PARTS_ROLES) <= set(ROLES)
 
 
 def test_latencies_are_those_of_helm_and_taura() -> None:
@@ -105,13 +97,6 @@ def test_parts_follow_the_rules_of_the_tenth_figure() -> None:
     assert [loads[name] for name in PARTS] == pytest.approx([40, 10, 25, 25, 5])
     stores = parts(**counts | {"stall_l1d_miss": 100}, stall_store_buffer=550)
     assert (stores["memory_bandwidth"], stores["memory_latency"]) == pytest.approx((55, 0))
-
-
-def test_counts_that_contradict_each_other_are_not_decomposed() -> None:
-    none = dict.fromkeys(PARTS_ROLES, 0)
-    assert "1.10" in str(cycles_by_cause(lambda _: measured(**none | {"no_execute": 110}, cycles=100)))
-    assert cycles_by_cause(lambda _: measured(**none, cycles=0)) == "cycles is 0"
-    assert "no_execute" in str(cycles_by_cause(lambda _: measured(cycles=5)))
 
 
 # -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------

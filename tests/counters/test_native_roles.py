@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from recorded_pmus import pmus, tree
+from recorded_pmus import tree
 
 from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver
 from setebench.native.perf.native_counters import NativeCounters
-from setebench.native.perf.sysfs import Bits, core_pmus
 from setebench.native.perf.tables import CYCLES_COUNTER, EventSpec, fits, grouped, load_tables
 
 
@@ -25,15 +24,6 @@ def test_a_guest_without_a_pmu_has_the_systems_roles() -> None:
 
 
 # -- what the kernel lists --------------------------------------------------------------------------------------------
-
-
-def test_pmus_as_listed() -> None:
-    found = pmus("zen5")
-    assert [pmu.name for pmu in core_pmus(found)] == ["cpu"]
-    assert found["cpu"].formats["event"] == (Bits("config", 0, 7), Bits("config", 32, 35))
-    assert found["cpu"].cpus is None and found["amd_umc_0"].cpus
-    assert core_pmus(pmus("guest")) == []
-    assert pmus("nowhere") == {}
 
 
 # -- what recorded machines offer ------------------------------------------------------------------------------------

@@ -55,12 +55,6 @@ def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
     assert missing == set(), "package-data of pyproject.toml lacks these"
 
 
-def test_every_scenario_is_in_it_files_and_folders(built: Path) -> None:
-    scenarios = files(ROOT / "scenarios", "*.py", "*.toml")
-    assert any("/" in name for name in scenarios) and any("/" not in name for name in scenarios)
-    assert files(built / "setebench/scenarios", "*.py", "*.toml") == scenarios
-
-
 def test_the_built_package_finds_its_tables_and_scenarios(built: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(built)}
     command = [sys.executable, "-c", USE]

@@ -68,17 +68,6 @@ def test_without_its_fault_an_event_is_trusted(role: str) -> None:
     assert _found(False)[f"{role}.verdict"].value == ["trusted"]
 
 
-def test_scales_and_levels_say_what_one_count_stands_for() -> None:
-    assert _found(True)["store.scale"].value == pytest.approx(1 / 16, rel=0.01)
-    assert _found(True)["mem_read.scale"].value == pytest.approx(2, rel=0.02)
-    assert _found(True)["mem_read.level"].value == "l3"
-    assert {_found(False)[f"{role}.level"].value for role in ("l1d_fill", "l2_fill", "mem_read")} == {
-        "l2",
-        "l3",
-        "memory",
-    }
-
-
 @pytest.mark.parametrize("replacement", ["lru", "random"])
 def test_events_of_lines_from_beyond_the_second_of_two_caches_are_memorys(replacement: str) -> None:
     """Stores to working sets leave modified lines, which a random replacement keeps for long."""

@@ -17,7 +17,6 @@ from setebench.diagnose.document import diagnosed
 from setebench.diagnose.figures import Basis, findings, measured_on
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
-from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
@@ -109,23 +108,6 @@ def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several
     assert "a nearer cache" in stream and "fewer threads" in stream and "triad (stream.c:12)" in stream
     chase = " ".join(str(each["text"]) for each in advice(timeline(CHASE), CALIBRATED))
     assert "several chains" in chase and "fewer threads" not in chase
-
-
-@pytest.mark.parametrize("values", [BANDWIDTH_BOUND, CHASE, without(CHASE, "fb_full"), without(CHASE, "cycles")])
-def test_advice_rests_on_figures_that_were_made(values: dict[str, int]) -> None:
-    made = document(timeline(values), CALIBRATED)
-    for entry in made.evidence["diagnose"]["advice"]:
-        for name in entry["rests_on"]:
-            assert not name.startswith("diagnose.") or made[name].value is not None
-
-
-def test_the_document_is_a_result_file_and_its_report_names_what_is_not_known() -> None:
-    made = document(timeline(without(BANDWIDTH_BOUND, "mem_write")), CALIBRATED)
-    assert store.dumps(made)
-    text = report(made)
-    assert "productive" in text and "20.0 %" in text and "triad" in text
-    assert text.index("Not known") < text.index("memory_write")
-    assert all(len(line) < 250 for line in text.splitlines())
 
 
 def test_the_threshold_comes_from_result_files(tmp_path: Path) -> None:

@@ -48,13 +48,6 @@ def test_functions_and_lines_are_those_of_the_source(program: Path) -> None:
     assert places(wanted, program.stat().st_ctime - 1) == {}  # it changed since then: names of other code
 
 
-def test_a_damaged_file_names_nothing(program: Path, tmp_path: Path) -> None:
-    raw = program.read_bytes()
-    for content in (raw[:100], raw[:-200], b"", b"\x7fELF" + b"\xff" * 200):
-        (tmp_path / "damaged").write_bytes(content)
-        assert len(places([(str(tmp_path / "damaged"), starts(program)["main"])])) <= 1
-
-
 def sample(ip: int, time: int, pid: int = 5, tid: int = 5) -> Record:
     return Record(Kind.SAMPLE, time, pid, tid, ip)
 

@@ -90,31 +90,6 @@ def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     assert killed.returncode == 137 and "killed by signal 9" in killed.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (("--", "/nonexistent/program"), 1, "there is no such file"),
-        ((), 2, "name a program"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
-    done = diagnose(*arguments)
-    assert done.returncode == status and words in done.stderr and "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 4
-
-
-def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp_path: Path) -> None:
-    result, plot = str(tmp_path / "d.json"), tmp_path / "d.svg"
-    assert diagnose("-o", result, "--plot", str(plot), "--", built("stream_triad", folder), "10", "8").returncode == 0
-    assert b"page fault" in plot.read_bytes()
-    for command in (("show", result), ("compare", result, result), ("report", result, "--format", "html")):
-        done = subprocess.run(
-            [sys.executable, "-m", "setebench", *command], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0 and "diagnose.cpu_time" in done.stdout, done.stderr
-    assert "data:image/svg+xml" in done.stdout and "What limits the program" in done.stdout
-
-
 GENERATED = """
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from bare_machine import BareMachine, facts_of
+from bare_machine import facts_of
 from trees import write_tree
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.streams.choice import nodes_for
-from setebench.experiments.streams.team import Team
 from setebench.host.tree import Tree
-from setebench.machine import BindsMemory, Facts, MemoryNode, Region
-from setebench.native import memory
+from setebench.machine import Facts
 from setebench.native.memory import (
     HUGE_PAGE,
     SMALL_PAGE,
@@ -30,7 +26,6 @@ from setebench.native.memory import (
     memory_nodes,
     node_of,
 )
-from setebench.scenario import Context
 
 SMAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00
@@ -56,12 +51,9 @@ AnonHugePages:         0 kB
     ("address", "expected"),
     [
         (0x400000, 0),
-        (0x7F2A40000000, 6144 << 10),
         (0x7F2A407FFFFF, 6144 << 10),
         (0x7F2A40800000, 2048 << 10),
         (0x7F2A40A00000, 0),
-        (0x1000, 0),
-        (0xFFFFFFFFFF600000, 0),
     ],
 )
 def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int, expected: int) -> None:
@@ -120,17 +112,6 @@ def test_more_than_there_is(page_size: int) -> None:
         map_region(1 << 60, page_size, True)
 
 
-def test_a_refused_mapping_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object, **_named: object) -> mmap.mmap:
-        raise OSError(12, "Cannot allocate memory")
-
-    monkeypatch.setattr(memory.mmap, "mmap", refuse)
-    for page_size in (SMALL_PAGE, HUGE_PAGE):
-        with pytest.raises(UnsupportedError) as caught:
-            map_region(1 << 20, page_size, True)
-        assert "\n" not in str(caught.value)
-
-
 def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
     region = map_region(SMALL_PAGE, SMALL_PAGE, populate=False)
 
@@ -145,18 +126,6 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
         finally:
             region.release()
     region.release()
-
-
-def test_pages_are_there_before_use() -> None:
-    region = map_region(64 * SMALL_PAGE, SMALL_PAGE, True)
-    try:
-        pagemap = Path("/proc/self/pagemap").open("rb", buffering=0)  # noqa: SIM115
-        with pagemap:
-            pagemap.seek(region.address // SMALL_PAGE * 8)
-            entries = np.frombuffer(pagemap.read(8 * region.pages), dtype=np.uint64)
-        assert (entries >> np.uint64(63) == 1).all()
-    finally:
-        region.release()
 
 
 # -- memory nodes from recorded topologies, and binding memory to one, with the system calls replaced ----------------
@@ -225,38 +194,3 @@ def test_memory_is_bound_by_mbind() -> None:
 def test_where_a_page_lies_is_asked() -> None:
     assert node_of(0x10000, call=Calls(node=3)) == 3
     assert node_of(0x10000, call=Calls(errno.EPERM)) is None
-
-
-class Bound(BareMachine):
-    """A machine of several nodes, whose regions are where they were bound."""
-
-    def __init__(self, known: Facts) -> None:
-        super().__init__()
-        self.facts = known
-        self.places: dict[int, int] = {}
-
-    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
-        region = Region((len(self.places) + 1) << 32, size, page_size)
-        self.places[region.address] = node
-        return region
-
-    def node_of(self, region: Region, offset: int) -> int | None:
-        return self.places[region.address]
-
-    def release(self, region: Region) -> None:
-        del self.places[region.address]
-
-
-def test_every_thread_has_memory_on_the_node_farthest_from_it(tmp_path: Path) -> None:
-    machine = Bound(facts(tmp_path))
-    assert isinstance(machine, BindsMemory)
-    team = Team(Context(machine=machine), dict.fromkeys((9, 5), 1 << 20), remote=True)
-    assert {cpu: machine.places[region.address] for cpu, region in team.regions.items()} == {9: 1, 5: 2}
-    team.close()
-    assert machine.places == {}
-
-
-def test_a_machine_of_one_node_has_no_remote_team() -> None:
-    one = facts_of("small", cpus=(0,), siblings=((0,),), nodes=(MemoryNode(number=0, cpus=(0,)),))
-    with pytest.raises(UnsupportedError, match="no memory further from CPU 0"):
-        Team(Context(machine=Bound(one)), {0: 1 << 20}, remote=True)

@@ -16,7 +16,6 @@ from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
 from setebench.native.registers import prefetchers
 from setebench.native.registers.prefetch_registers import (
-    AMD_REGISTER,
     GOLDEN_COVE,
     GRACEMONT,
     INTEL_REGISTER,
@@ -72,19 +71,6 @@ def switches_below(root: Path) -> NativeSwitches:
 )
 def test_switches_of_intel_processors_go_by_the_model(model: int, bits: Any) -> None:
     assert layout_of("GenuineIntel", 6, model) == Layout(0x1A4, bits)
-
-
-def test_the_bits_are_those_of_the_vendors() -> None:
-    assert [(bit.bit, bit.level) for bit in SINCE_NEHALEM] == [(0, 2), (1, 2), (2, 1), (3, 1)]
-    amd = layout_of("AuthenticAMD", 0x19, 0x11, announced=True)
-    assert amd is not None and amd.register == AMD_REGISTER == 0xC0000108
-    assert {bit.bit: bit.name for bit in amd.bits} == {
-        0: "L1 stream",
-        1: "L1 stride",
-        2: "L1 region",
-        3: "L2 stream",
-        5: "up/down",
-    }
 
 
 @pytest.mark.parametrize(

@@ -39,30 +39,12 @@ def rng() -> np.random.Generator:
 # ---- interleaving -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", [1, 7, 64, 1000])
-@pytest.mark.parametrize("warmup", [0, 2, 150])
+@pytest.mark.parametrize(("block", "warmup"), [(1, 2), (7, 150), (1000, 0)])
 def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) -> None:
     placed: Placements = {A: np.arange(100), B: np.arange(100) * 1000}
     one, two = run_interleaved(ReportingMachine(), [ONE, TWO], placed, rng(), block=block, warmup=warmup)
     assert one.tolist() == [[10 * n] for n in range(100)]
     assert two.tolist() == [[10 * 1001 * n, 10 * 1001 * n + 1] for n in range(100)]
-
-
-def test_blocks_of_all_probes_alternate_in_random_order() -> None:
-    machine = ReportingMachine()
-    run_interleaved(machine, [ONE, TWO], {A: range(640), B: 0}, rng(), block=64)
-    order = [call[0] for call in machine.calls]
-    pairs = [order[n : n + 2] for n in range(0, 20, 2)]
-    assert all(set(pair) == {ONE, TWO} for pair in pairs)
-    assert len({pair[0] for pair in pairs}) == 2
-
-
-def test_a_probe_without_bases_is_run_by_number() -> None:
-    machine = ReportingMachine()
-    (ticks,) = run_interleaved(machine, [NONE], 10, rng(), cpu=3, block=4)
-    assert ticks.shape == (10, 1)
-    assert [len(call[1]) for call in machine.calls] == [6, 6, 4]
-    assert {call[3] for call in machine.calls} == {3}
 
 
 # ---- names --------------------------------------------------------------------------------------------------------
@@ -87,10 +69,8 @@ def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
     ("name", "message"),
     [
         ("nonsense", "unknown machine 'nonsense'; use native"),
-        ("", "unknown machine ''"),
         ("no_such_module:factory", "'no_such_module:factory' can't be opened: No module named"),
         ("foreign_machine:missing", r"can't be opened: .* has no attribute 'missing'"),
-        (":factory", "can't be opened"),
         ("foreign_machine:", "can't be opened"),
     ],
 )

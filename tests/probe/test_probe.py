@@ -16,9 +16,7 @@ from setebench.probe import (
     COLUMNS,
     IP_SPAN_BITS,
     Base,
-    InstructionAddress,
     Kind,
-    Operand,
     Probe,
     placement_table,
 )
@@ -31,14 +29,6 @@ def columns(probe: Probe, row: int = -1) -> dict[str, int]:
     return dict(zip(COLUMNS, (int(value) for value in probe.rows[row]), strict=True))
 
 
-def test_operations_carry_names() -> None:
-    probe = Probe().load(A, ip="x", ip_bits=64).prefetch(B + 1, "nta", after=-1).start(dither=False).stop()
-    load, prefetch, start, _ = probe.operations
-    assert (load.kind, load.operand, load.ip) == (Kind.LOAD, Operand(A, 0), InstructionAddress("x", 64))
-    assert (prefetch.variant, prefetch.operand, prefetch.after) == ("nta", Operand(B, 1), 0)
-    assert (start.interval, start.dither, start.variant, start.operand) == (0, False, "", None)
-
-
 # ---- after= -------------------------------------------------------------------------------------------------------
 
 
@@ -46,13 +36,6 @@ def test_operations_carry_names() -> None:
 def test_after_counts_loads_and_chases(after: int, row: int) -> None:
     probe = Probe().load(A).chase(A, 4).flush(A).load(B).fence()
     assert columns(probe.load(A, after=after))["after"] == row
-
-
-@pytest.mark.parametrize("after", [-4, 3])
-def test_after_a_load_that_is_not_there(after: int) -> None:
-    probe = Probe().load(A).chase(A, 4).flush(A).load(B)
-    with pytest.raises(ProbeError, match=f"after={after}: the probe has 3 loads"):
-        probe.load(A, after=after)
 
 
 # ---- joins --------------------------------------------------------------------------------------------------------
@@ -99,20 +82,6 @@ def test_a_repeat_brackets_its_body() -> None:
     assert list(probe.operations)[1].advance == -128
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        Probe().repeat(2, Probe().load(A)),
-        Probe().start().stop(),
-        Probe().barrier(),
-        Probe().load(A).start(),
-    ],
-)
-def test_what_a_repeat_cannot_hold(body: Probe) -> None:
-    with pytest.raises(ProbeError, match="can't hold another repeat, a start, a stop or a barrier"):
-        Probe().repeat(2, body)
-
-
 # ---- intervals ----------------------------------------------------------------------------------------------------
 
 
@@ -122,7 +91,6 @@ def test_what_a_repeat_cannot_hold(body: Probe) -> None:
         (Probe().start(), "every started interval needs a stop"),
         (Probe().start(1).stop(1), "numbered 0, 1, 2"),
         (Probe().stop(), "interval 0 is stopped without a start"),
-        (Probe().start().stop().stop(), "interval 0 is stopped without a start"),
         (Probe().start().start().stop(), "interval 0 is started twice"),
         (Probe().start(bracket="rdtscp").stop(), "different brackets"),
     ],
@@ -140,13 +108,12 @@ def test_intervals_that_make_no_sense(probe: Probe, message: str) -> None:
     [
         (lambda: Probe().load(A, 4), "8, 16, 32 or 64 bytes, not 4"),
         (lambda: Probe().prefetch(A, "t3"), "unknown prefetch hint 't3'; one of t0, t1, t2, nta, w"),
-        (lambda: Probe().start(bracket="hpet"), "unknown bracket 'hpet'"),
         (lambda: Probe().start(-1), "numbered 0 to 63, not -1"),
         (lambda: Probe().wait(0), "wait takes a count from 1 to 1000000000, not 0"),
-        (lambda: Probe().nop(65537), "nop takes a count from 1 to 65536, not 65537"),
         (lambda: Probe().chase(A, 3, work="divide"), "unknown work of a chase 'divide'"),
         (lambda: Probe().chase(A, 3, 16, work="free"), "a chase with work loads 8 bytes, not 16"),
-        (lambda: Probe().repeat(0, Probe().load(A)), "repeat takes a count"),
+        (lambda: Probe().repeat(2, Probe().barrier()), "can't hold another repeat, a start, a stop or a barrier"),
+        (lambda: Probe().load(A).load(A, after=-2), "after=-2: the probe has 1 loads"),
         (lambda: Probe().load(A + 2**31), "offset 2147483648 of a does not fit 32 bits"),
         (lambda: Probe().load(A, ip="x", ip_bits=2**IP_SPAN_BITS), "ip_bits must lie in 0 to"),
         (lambda: Probe().load(A, ip="x", ip_bits=0).load(A, ip="x", ip_bits=64), "placed twice"),
@@ -179,9 +146,7 @@ def test_columns_follow_the_probe_not_the_mapping() -> None:
         (BOTH, 3, "no placement for a, b"),
         (BOTH, {A: [1]}, "no placement for b"),
         (BOTH, {A: [1, 2], B: [1]}, r"placements differ in length: \[1, 2\]"),
-        (NONE, -1, "repetitions"),
         (Probe().load(A), {A: [[1, 2], [3, 4]]}, "one address per repetition"),
-        (Probe().load(A), {A: [2**63]}, "address"),
         (Probe().load(A), {A: [1.5]}, "address"),
     ],
 )
