@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,16 @@ from setebench.probe.table import (
 )
 
 
-def _operand(where: Base | Operand) -> Operand:
-    return Operand(where) if isinstance(where, Base) else where
+class Place(TypedDict, total=False):
+    """Where the instruction of an access lies, and what it waits for.
+
+    `ip` names an instruction address that all accesses with that name share; `ip_bits` places it (its low 26 bits).
+    `after` makes the address depend on an earlier load's value, so this access cannot start before that one is done: -1
+    is the latest load of the probe, -2 the one before, 0 the first."""
+
+    ip: str | None
+    ip_bits: int | None
+    after: int | None
 
 
 @dataclass(frozen=True)
@@ -45,54 +54,23 @@ class Probe:
 
     # -- accesses ---------------------------------------------------------------------------------------------------
 
-    def load(
-        self,
-        where: Base | Operand,
-        size: int = 8,
-        *,
-        ip: str | None = None,
-        ip_bits: int | None = None,
-        after: int | None = None,
-    ) -> Probe:
-        """Load `size` bytes (8, 16, 32 or 64).
+    def load(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
+        """Load `size` bytes (8, 16, 32 or 64)."""
+        return self._access(Kind.LOAD, where, place, size=access_size(size))
 
-        `ip` names an instruction address that all accesses with that name share; `ip_bits` places it (its low 26
-        bits). `after` makes the address depend on an earlier load's value, so this access cannot start before that one
-        is done: -1 is the latest load of the probe, -2 the one before, 0 the first.
-        """
-        return self._access(Kind.LOAD, where, size=access_size(size), ip=ip, ip_bits=ip_bits, after=after)
+    def store(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
+        """Store `size` zero bytes (8, 16, 32 or 64)."""
+        return self._access(Kind.STORE, where, place, size=access_size(size))
 
-    def store(
-        self,
-        where: Base | Operand,
-        size: int = 8,
-        *,
-        ip: str | None = None,
-        ip_bits: int | None = None,
-        after: int | None = None,
-    ) -> Probe:
-        """Store `size` zero bytes (8, 16, 32 or 64); see `load` for the rest."""
-        return self._access(Kind.STORE, where, size=access_size(size), ip=ip, ip_bits=ip_bits, after=after)
-
-    def prefetch(
-        self,
-        where: Base | Operand,
-        hint: str = "t0",
-        *,
-        ip: str | None = None,
-        ip_bits: int | None = None,
-        after: int | None = None,
-    ) -> Probe:
-        """Software prefetch with `hint` t0, t1, t2, nta or w; see `load` for the rest."""
-        return self._access(
-            Kind.PREFETCH, where, variant=choice("prefetch hint", hint, HINTS), ip=ip, ip_bits=ip_bits, after=after
-        )
+    def prefetch(self, where: Base | Operand, hint: str = "t0", **place: Unpack[Place]) -> Probe:
+        """Software prefetch with `hint` t0, t1, t2, nta or w."""
+        return self._access(Kind.PREFETCH, where, place, variant=choice("prefetch hint", hint, HINTS))
 
     def flush(self, where: Base | Operand, how: str = "clflush", *, after: int | None = None) -> Probe:
         """Write the line back and, but for `clwb`, throw it out of every cache.
 
         `how` is clflush, clflushopt or clwb."""
-        return self._access(Kind.FLUSH, where, variant=choice("flush", how, FLUSHES), after=after)
+        return self._access(Kind.FLUSH, where, {"after": after}, variant=choice("flush", how, FLUSHES))
 
     def chase(
         self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None, work: str = ""
@@ -110,7 +88,7 @@ class Probe:
         if work and size != 8:
             raise ProbeError(f"a chase with work loads 8 bytes, not {size}")
         count = positive("chase", steps)
-        return self._access(Kind.CHASE, start, size=access_size(size), variant=variant, count=count, after=after)
+        return self._access(Kind.CHASE, start, {"after": after}, size=access_size(size), variant=variant, count=count)
 
     def stream(
         self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False
@@ -127,7 +105,7 @@ class Probe:
             raise ProbeError(f"the streaming kernel {kernel} has no rolled loop")
         size = access_size(width) if chosen.accesses else 0
         count = stream_bytes(chosen, array_bytes)
-        return self._access(Kind.STREAM, where, size=size, variant=variant, count=count, dither=int(rolled))
+        return self._access(Kind.STREAM, where, {}, size=size, variant=variant, count=count, dither=int(rolled))
 
     # -- order and time ---------------------------------------------------------------------------------------------
 
@@ -250,39 +228,22 @@ class Probe:
     def _append(self, kind: Kind, **columns: int) -> Probe:
         return Probe(self.packed + pack(kind, **columns), self.bases, self.instruction_addresses)
 
-    def _access(
-        self,
-        kind: Kind,
-        where: Base | Operand,
-        *,
-        ip: str | None = None,
-        ip_bits: int | None = None,
-        after: int | None = None,
-        **columns: int,
-    ) -> Probe:
-        operand = _operand(where)
+    def _access(self, kind: Kind, where: Base | Operand, place: Place, **columns: int) -> Probe:
+        operand = Operand(where) if isinstance(where, Base) else where
         if not -(2**31) <= operand.offset < 2**31:
             raise ProbeError(f"offset {operand.offset} of {operand.base.name} does not fit 32 bits; use another base")
         bases = self.bases if operand.base in self.bases else (*self.bases, operand.base)
-        addresses, ip_index = self._address(ip, ip_bits)
-        row = pack(
-            kind,
-            base=bases.index(operand.base),
-            offset=operand.offset,
-            ip=ip_index,
-            after=-1 if after is None else load_row(self.rows, after),
-            **columns,
-        )
-        return Probe(self.packed + row, bases, addresses)
-
-    def _address(self, label: str | None, bits: int | None) -> tuple[tuple[InstructionAddress, ...], int]:
-        if label is None and bits is None:
-            return self.instruction_addresses, -1
+        addresses, ip, after = self.instruction_addresses, -1, place.get("after")
+        label, bits = place.get("ip"), place.get("ip_bits")
         if bits is not None and not 0 <= bits < 2**IP_SPAN_BITS:
             raise ProbeError(f"ip_bits must lie in 0 to 2**{IP_SPAN_BITS} - 1, not {bits}")
-        addresses = list(self.instruction_addresses)
-        index = merge_address(addresses, InstructionAddress(label if label is not None else f"@{bits:#x}", bits))
-        return tuple(addresses), index
+        if label is not None or bits is not None:
+            merged = list(addresses)
+            ip = merge_address(merged, InstructionAddress(f"@{bits:#x}" if label is None else label, bits))
+            addresses = tuple(merged)
+        columns |= {"base": bases.index(operand.base), "offset": operand.offset, "ip": ip}
+        columns |= {} if after is None else {"after": load_row(self.rows, after)}
+        return Probe(self.packed + pack(kind, **columns), bases, addresses)
 
 
 def _renumber(column: NDArray[np.int64], numbers: list[int]) -> None:

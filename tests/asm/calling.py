@@ -7,7 +7,6 @@ direction flag is clear.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import subprocess
 import tempfile
 from functools import cache
@@ -51,9 +50,6 @@ thunk:                           # calls code(rows, results, repetitions, dither
 .section .note.GNU-stack, "", @progbits
 """
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
 
 @cache
 def _library() -> ctypes.CDLL:
@@ -62,15 +58,6 @@ def _library() -> ctypes.CDLL:
         source.write_text(_THUNK)
         subprocess.run(["gcc", "-shared", "-o", target, source], check=True, timeout=60)
         return ctypes.CDLL(str(target))
-
-
-def executable(code: bytes) -> tuple[mmap.mmap, int]:
-    """A page that holds `code` and may be run, and its address."""
-    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    page[: len(code)] = code
-    address = np.frombuffer(page, dtype=np.uint8).ctypes.data
-    assert _libc.mprotect(address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) == 0
-    return page, address
 
 
 class Caller:

@@ -28,10 +28,8 @@ CASES = {
 }
 every_loop = for_all(CASES)
 
-ARITHMETIC = {"ADD": 1, "SUB": 1, "MUL": 1}
 NON_TEMPORAL = {Mnemonic.MOVNTI, Mnemonic.MOVNTPS, Mnemonic.VMOVNTPS}
 _factory = InstructionInfoFactory()
-_MNEMONICS = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
 
 
 def name_of(kernel: Kernel, width: int, rolled: bool) -> str:

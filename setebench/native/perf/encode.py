@@ -4,7 +4,6 @@
     page-faults  branch-misses        an event that the kernel counts itself, or names for the core's PMU
     cpu/event=0x48,umask=0x1,cmask=1/ terms of a PMU's format, in every box of it (amd_umc is amd_umc_0, amd_umc_1, ...)
     uncore_imc/cas_count_read/        an event that the kernel names
-    r1b1                              a number for the core's PMU
 
 Behind the last slash, or a colon, `u` counts the user's part only, `k` the kernel's. Where a value goes says the
 kernel's format, which may split it: AMD's event 0x165 is 0x65 and bit 32.
@@ -27,7 +26,7 @@ from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, Situation, explain, no_pmu, read_situation, user_only
-from setebench.native.perf.sysfs import CORE_PMUS, Pmu, core_pmus
+from setebench.native.perf.sysfs import Pmu, core_pmus
 from setebench.native.perf.tables import EventSpec, events_for, why_none
 
 FIELDS = ("config", "config1", "config2")
@@ -46,7 +45,6 @@ INSIDE = (Software.CONTEXT_SWITCHES, Software.CPU_MIGRATIONS)
 """What happens in the kernel only."""
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|\d{1,19}", re.ASCII)
 _TEXT = re.compile(r"(?:(?P<pmu>[\w.-]+)/(?P<terms>[^/]*)/|(?P<name>[\w.-]+)(?::(?=\w))?)(?P<part>\w*)", re.ASCII)
-_RAW = re.compile(r"r([0-9a-fA-F]{1,16})", re.ASCII)
 _LISTED = re.compile(r"(?:[^,/]|/[^/]*/)+")
 _PARTS = {"": 0, "u": USER_ONLY, "k": Flag.EXCLUDE_USER | Flag.EXCLUDE_HV}
 
@@ -206,8 +204,6 @@ def encode(text: str, pmus: Mapping[str, Pmu]) -> tuple[Term, ...]:
             for own in (name or match["terms"],)
             for pmu in having or boxes(pmus, match["pmu"])
         ]
-    elif raw := _RAW.fullmatch(name):
-        terms = [Term(attributes=Attributes(type=Type.RAW, config=int(raw[1], 16)), pmu=CORE_PMUS[0])]
     elif name in OWN_WORDS:
         terms = [Term(attributes=Attributes(type=Type.SOFTWARE, config=OWN_WORDS[name]), pmu="software")]
     else:
