@@ -1,5 +1,5 @@
-"""What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), and of working sets of
-growing size (Molka et al. 2017, 4.1 and 4.3).
+"""What is counted for the figures: of the throttled reader of Helm and Taura 2019 (4.3.1), of a triad whose volume is
+known (5.3), and of working sets of growing size (Molka et al. 2017, 4.1 and 4.3).
 
 Every experiment yields points: what was set, and under each other name the values of its repeats, of which those are
 missing that could not be counted."""
@@ -18,17 +18,22 @@ import numpy as np
 from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
-from setebench.machine import Region, run_on
+from setebench.errors import UnsupportedError
+from setebench.experiments.calibrate import quick_cycles_per_tick
+from setebench.experiments.lines.layout import lay, span_bytes
+from setebench.machine import Region, SwitchesPrefetchers, run_on
 from setebench.probe import Base, Probe
-from setebench.probe.kernels import BLOCK_BYTES, array_spacing
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, array_spacing, stream_bytes
 from setebench.scenario import Context
 from setebench.stats.bandwidth.saturation import Load, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 
 READER_ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any")
+MEMORY_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
+CHASE_ROLES = ("no_execute", "stall_l1d_miss", "stall_load_any")
 STREAM_ROLES = (
-    *("l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "l1d_writeback", "l2_writeback"),
-    *("mem_read", "offcore_mem_read", "mem_write"),
+    *("load", "load_l1_miss", "load_fb_hit", "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill"),
+    *("l1d_writeback", "l2_writeback", *MEMORY_ROLES),
     *("no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
 )
 ARRAY = Base("array")
@@ -143,6 +148,47 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
     if not full or not free or max(free) >= min(full):
         return None, "load-miss latencies with and without saturation overlap on this machine"
     return float(np.sqrt(max(free) * min(full))), ""
+
+
+def unaided(context: Context, params: Params) -> Iterator[Point]:
+    """The throttled reader without prefetchers. Raises `UnsupportedError` where they can't be switched off."""
+    machine = context.machine
+    switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
+    if not isinstance(machine, SwitchesPrefetchers) or not switches:
+        raise UnsupportedError(f"prefetchers of {machine.facts.name} can't be switched off")
+    with machine.prefetchers_off([switch.name for switch in switches], machine.facts.cpus):
+        yield from reader(context, params)
+
+
+def volumes(context: Context, params: Params) -> Iterator[Point]:
+    """What a triad over flushed arrays moves by each role that counts lines of memory, and by the code (Helm and Taura
+    2019, 5.3): it reads two arrays and, to write it, the third."""
+    machine, line, array = context.machine, context.line_size, params.lines * context.line_size // 16
+    roles = countable(machine, MEMORY_ROLES)
+    with context.memory(stream_bytes(KERNELS["triad"], array)) as region:
+        away = Probe().repeat(region.size // line, Probe().flush(ARRAY), advance=line).fence()
+        probe = away.stream(ARRAY, "triad", array, max(machine.facts.access_sizes)).fence() + away
+        run = partial(machine.run, probe, {ARRAY: np.full(1, region.address)}, cpu=context.cpu)
+        found = _per(counted(machine, roles, run)[0], 1e6 / line)
+    found |= {"read by the code": [3e-6 * array], "written by the code": [1e-6 * array]}
+    yield from ({"role": role, "mbytes": each} for role, each in found.items())
+
+
+def chases(context: Context, params: Params) -> Iterator[Point]:
+    """Cycles of each stall role per step of a chase, alone and with 24 multiplications a step, by working set."""
+    machine, roles = context.machine, countable(context.machine, CHASE_ROLES)
+    with context.memory(span_bytes(params.largest_bytes, context.line_size)) as region:
+        for size, work in itertools.product(_sizes(params), ("", "free", "chained")):
+            context.progress(f"chase over {size >> 10} KiB")
+            order = lay(region, size, context.rng(size)).order
+            machine.link(region, order)
+            steps = max(len(order), params.rounds)  # all of it at least once, so that each run finds what one leaves
+            probe = Probe().start(0, dither=False).chase(ARRAY, steps, work=work).stop(0)
+            run = partial(machine.run, probe, {ARRAY: order[:1]}, cpu=context.cpu)
+            run()
+            counts, ticks = counted(machine, roles, run)
+            elapsed = float(np.median(np.concatenate(ticks))) * quick_cycles_per_tick(context) / steps
+            yield {"work": work, "bytes": size, "time of a step": [elapsed], **_per(counts, steps)}
 
 
 def _sizes(params: Params) -> list[int]:

@@ -12,7 +12,7 @@ from setebench.errors import SetebenchError
 from setebench.report.plots.plot import new_figure, size_axis, style
 from setebench.scenario import Context
 
-from .experiments import LATENCIES, Params, Point, reader, streams
+from .experiments import CHASE_ROLES, LATENCIES, Params, Point, chases, reader, streams, unaided, volumes
 
 if TYPE_CHECKING:  # only loaded for a plot
     from matplotlib.figure import Figure as Picture
@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only loaded for a plot
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure: means of the values `y` of those points that are `only`, over `x`, a curve for each value `y` and
-    each setting of `by`."""
+    """One figure: the statistic of the values `y` of those points that are `only`, over `x`, a curve for each value `y`
+    and each setting of `by`."""
 
     title: str
     experiment: Callable[[Context, Params], Iterator[Point]]
@@ -30,27 +30,61 @@ class Figure:
     labels: tuple[str, str]
     by: str = ""
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    statistic: Callable[[list[float]], Any] = np.mean
 
 
-def _over_load(title: str, y: Sequence[str], by: str = "") -> Figure:
-    labels = ("lines read (GB/s)", "latency (cycles)")
-    return Figure(title=title, experiment=reader, x="gb_per_s", y=tuple(y), labels=labels, by=by)
+_RATE, _BYTES = "lines read (GB/s)", "working set (bytes, log scale)"
+
+
+def variation(values: list[float]) -> float:
+    """The coefficient of variation, percent."""
+    return float(100 * np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else 0.0
+
+
+def _throttled(title: str, experiment: Callable[[Context, Params], Iterator[Point]]) -> Figure:
+    labels = ("no-operations behind four lines", _RATE)
+    return Figure(title=title, experiment=experiment, x="delay", y=("gb_per_s",), labels=labels, by="threads")
+
+
+def _over_load(title: str, y: Sequence[str], by: str = "", **how: Any) -> Figure:
+    labels = (_RATE, how.pop("label", "latency (cycles)"))
+    return Figure(title=title, experiment=reader, x="gb_per_s", y=tuple(y), labels=labels, by=by, **how)
 
 
 def _streamed(title: str, *roles: str, kernels: Sequence[str] = ("load", "store")) -> Figure:
-    labels, only = ("working set (bytes, log scale)", "events per line used"), {"kernel": kernels}
+    labels, only = (_BYTES, "events per line used"), {"kernel": kernels}
     return Figure(title=title, experiment=streams, x="bytes", y=roles, labels=labels, by="kernel", only=only)
 
 
+def _chased(title: str, *works: str) -> Figure:
+    y, labels, only = ("time of a step", *CHASE_ROLES), (_BYTES, "cycles per step"), {"work": works}
+    return Figure(title=title, experiment=chases, x="bytes", y=y, labels=labels, by="work", only=only)
+
+
 FIGURES = {
+    "helm-3": _throttled("Bandwidth of a throttled reader, prefetchers off", unaided),
+    "helm-4": _throttled("Bandwidth of a throttled reader", reader),
+    "helm-6": Figure(
+        title="Volume of a triad, by role", experiment=volumes, x="role", y=("mbytes",), labels=("role", "10^6 bytes")
+    ),
     "helm-8": _over_load("Latencies by counters over load", LATENCIES),
     "helm-9": _over_load("Load-miss latency over load", LATENCIES[1:], by="delay"),
+    "helm-10": _over_load("L1-miss latency over load", LATENCIES[:1], by="delay"),
+    "helm-11": _over_load(
+        "Repeatability of latencies", LATENCIES, statistic=variation, label="coefficient of variation (%)"
+    ),
+    "molka-3": _streamed(
+        "Loads by what the first level says of them", "load_l1_miss", "load_fb_hit", "load", kernels=("load",)
+    ),
     "molka-4": _streamed(
         "Lines that come from each level", "l1d_fill", "l2_rfo", "l2_rfo_miss", "l2_fill", "offcore_mem_read"
     ),
     "molka-5": _streamed(
         "Lines that are written back", "l1d_writeback", "l2_writeback", "mem_write", kernels=("store",)
     ),
+    "molka-6": _streamed("Lines of memory, by its controllers", "mem_read", "home_read", "mem_write", "home_write"),
+    "molka-7": _chased("Stalls of a chase", ""),
+    "molka-8": _chased("Stalls of a chase with 24 multiplications a step", "free", "chained"),
     "molka-9": _streamed(
         "Stalls of streams (cycles)", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"
     ),
@@ -75,7 +109,7 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
     for setting in dict.fromkeys(point.get(known.by) for point in points):
         for y in known.y:
             own = [point for point in points if point.get(known.by) == setting and point.get(y)]
-            curve = [(_mean(point[known.x]), _mean(point[y])) for point in own]
+            curve = [(_value(point[known.x]), _value(point[y], known.statistic)) for point in own]
             if known.x == "gb_per_s":
                 curve.sort()
             if curve:
@@ -91,6 +125,6 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
     return picture
 
 
-def _mean(values: Any) -> Any:
-    """A setting as it is, of repeats the mean."""
-    return float(np.mean(values)) if isinstance(values, list) else values
+def _value(values: Any, statistic: Callable[[list[float]], Any] = np.mean) -> Any:
+    """A setting as it is, of repeats the statistic."""
+    return float(statistic(values)) if isinstance(values, list) else values

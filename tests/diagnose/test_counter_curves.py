@@ -37,8 +37,11 @@ def points(counted: str) -> dict[str, list[Point]]:
     """What each figure's experiment counts, in small."""
     found: dict[str, list[Point]] = {}
     with closing(open_machine(counted)) as machine:
-        for name in ("helm-9", "molka-4"):
+        for name in ("helm-6", "helm-9", "molka-4", "molka-7"):
             found[name] = list(FIGURES[name].experiment(Context(machine=machine), SMALL))
+        with pytest.raises(UnsupportedError, match="can't be switched off"):
+            next(FIGURES["helm-3"].experiment(Context(machine=machine), SMALL))
+    found["helm-3"] = found["helm-9"]  # by the same reader
     same = {
         name: next(known for known in found if FIGURES[known].experiment is FIGURES[name].experiment)
         for name in FIGURES
@@ -50,7 +53,7 @@ def test_every_figure_is_drawn_in_grey_with_units(points: dict[str, list[Point]]
     for name in FIGURES:
         figure = draw({"counter_curves": {"figure": name, "points": points[name]}})
         (axes,) = figure.axes
-        assert axes.get_xlabel() and axes.get_ylabel() and figure.legends
+        assert axes.get_xlabel() and axes.get_ylabel() and figure.legends and axes.lines
         assert ("Helm" if name.startswith("helm") else "Molka") in axes.get_title()
         for line in axes.lines:
             red, green, blue, _ = colors.to_rgba(line.get_color())
@@ -64,6 +67,20 @@ def test_saturation_is_found_where_more_threads_read_no_more(points: dict[str, l
     assert threshold(alone, SMALL)[0] is None
     lacking = [point | {"load_miss_latency": []} for point in points["helm-9"]]
     assert "can't be counted" in threshold(lacking, SMALL)[1]
+
+
+def test_a_triad_moves_the_volume_of_its_code(points: dict[str, list[Point]]) -> None:
+    moved = {point["role"]: point["mbytes"][0] for point in points["helm-6"]}
+    assert moved["mem_read"] == pytest.approx(moved["read by the code"], rel=0.02)
+    assert moved["mem_write"] == pytest.approx(moved["written by the code"], rel=0.02)
+
+
+def test_a_chase_stalls_for_what_its_steps_take_and_multiplications_hide_none_of_it(
+    points: dict[str, list[Point]],
+) -> None:
+    largest = {point["work"]: point for point in points["molka-7"]}
+    assert largest[""]["stall_l1d_miss"][0] == pytest.approx(largest[""]["time of a step"][0], rel=0.15)
+    assert largest["chained"]["no_execute"][0] > largest["chained"]["stall_l1d_miss"][0] + 24
 
 
 def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, list[Point]]) -> None:
