@@ -105,6 +105,8 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
     if known.x == "bytes":
         axes.set_xscale("log", base=2)
         size_axis(axes, sorted({point["bytes"] for point in points}))
+    elif known.x == "role":
+        axes.tick_params("x", labelrotation=25)
     index = 0
     for setting in dict.fromkeys(point.get(known.by) for point in points):
         for y in known.y:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 import msgspec
 
@@ -88,30 +89,20 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 def difference(later: Count, earlier: Count | None) -> Count:
     """What was counted between two reads."""
-    if earlier is None or later.value is None:
-        return later
-    if earlier.value is None:
-        return Count(role=later.role, reason=earlier.reason)
-    return Count(
-        role=later.role,
-        value=later.value - earlier.value,
-        enabled=later.enabled - earlier.enabled,
-        running=later.running - earlier.running,
-    )
+    return later if earlier is None else _combined(later, earlier, -1)
 
 
 def total(counts: Iterable[Count]) -> Count:
     """The sum of counts of one name; None with its reason where one of them is missing."""
-    each = list(counts)
-    missing = next((count for count in each if count.value is None), None)
-    if missing is not None:
-        return missing
-    return Count(
-        role=each[0].role,
-        value=sum(count.value or 0 for count in each),
-        enabled=sum(count.enabled for count in each),
-        running=sum(count.running for count in each),
-    )
+    return reduce(_combined, counts)
+
+
+def _combined(one: Count, other: Count, sign: int = 1) -> Count:
+    """One count plus (or less) another; the first of them that is missing, if one is."""
+    if one.value is None or other.value is None:
+        return one if one.value is None else other
+    enabled, running = one.enabled + sign * other.enabled, one.running + sign * other.running
+    return Count(role=one.role, value=one.value + sign * other.value, enabled=enabled, running=running)
 
 
 def regions(found: Sequence[Region]) -> list[Region]:
