@@ -18,7 +18,7 @@ COLUMNS = 4
 def advice_figure(evidence: dict[str, Any]) -> Figure:
     """A small plot of time over distance for each loop.
 
-    Raises `SetebenchError` where the evidence holds no advice."""
+    Raises `SetebenchError` where the evidence holds no advice, or damaged one."""
     from matplotlib.figure import Figure
 
     loops = evidence.get("advice")
@@ -26,30 +26,26 @@ def advice_figure(evidence: dict[str, Any]) -> Figure:
         raise SetebenchError("there is nothing to plot: the evidence holds no prefetch advice")
     rows, columns = -(-len(loops) // COLUMNS), min(COLUMNS, len(loops))
     figure = Figure(figsize=(2.4 * columns + 1, 2.6 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
     try:
-        for axes, (name, own) in zip(grid, loops.items(), strict=False):
-            _curves(axes, name, own)
+        for number, (name, own) in enumerate(loops.items(), 1):
+            _curves(figure.add_subplot(rows, columns, number), name, own)
     except (KeyError, TypeError, ValueError) as error:
         raise SetebenchError("the prefetch advice in the evidence is damaged") from error
-    for axes in grid[len(loops) :]:
-        axes.remove()
     return figure
 
 
 def _curves(axes: Axes, name: str, own: dict[str, Any]) -> None:
-    cycles = {str(each["policy"]): each["cycles"] for each in own["policies"]}
+    """Cycles of the policies of one stage over their distance, a curve for each hint, and the advised one."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    for policy in (each["policy"] for each in own["policies"]):
-        for stage, other in (("l1", "l2"), ("l2", "l1")):
-            if policy[f"{stage}_distance"] and not policy[f"{other}_distance"]:
-                point = (policy[f"{stage}_distance"], cycles[str(policy)])
-                curves.setdefault(policy[f"{stage}_hint"], []).append(point)
+    for policy, cycles in ((each["policy"], each["cycles"]) for each in own["policies"]):
+        stages = [stage for stage in ("l1", "l2") if policy[f"{stage}_distance"]]
+        if len(stages) == 1:
+            curves.setdefault(policy[f"{stages[0]}_hint"], []).append((policy[f"{stages[0]}_distance"], cycles))
+        if policy == (advised := own["advice"]["policy"]):
+            at = max(advised["l1_distance"], advised["l2_distance"]) or 1
+            axes.plot([at], [cycles], marker="*", markersize=13, color="0.0", linestyle="none", label="advised")
     for index, (hint, points) in enumerate(sorted(curves.items())):
         axes.plot(*zip(*sorted(points), strict=True), label=hint, **style(index))
-    advised = own["advice"]["policy"]
-    at = max(advised["l1_distance"], advised["l2_distance"]) or 1
-    axes.plot([at], [cycles[str(advised)]], marker="*", markersize=13, color="0.0", linestyle="none", label="advised")
     axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
     axes.set_title(literal(name), fontsize=8)

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 from documents import make_document
 from setebench.scenarios.advise_prefetch import words
-from setebench.scenarios.advise_prefetch.figure import advice_figure
 from setebench.scenarios.advise_prefetch.proof import Proof
 
 from setebench import store
@@ -56,12 +55,6 @@ def test_a_list_gains_from_two_stages(answered: Document) -> None:
     speedup, regret = answered["advice.list.speedup"], answered["advice.list.regret"]
     assert isinstance(speedup.value, float) and speedup.low is not None and speedup.low > 5
     assert isinstance(regret.value, float) and regret.value < 15
-
-
-def test_the_figure_has_curves_for_each_loop(answered: Document) -> None:
-    figure = advice_figure(answered.evidence)
-    assert len(figure.axes) == 2
-    assert any(line.get_label() == "advised" for line in figure.axes[0].lines)
 
 
 def test_a_described_loop_prints_what_to_issue(table: Path, tmp_path: Path) -> None:

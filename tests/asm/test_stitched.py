@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
 from asm_decoding import READS, WRITES, decode, memory, registers, stitch, stub_code, trace
-from calling import Caller
 from for_all import for_all
 from hypothesis import assume, given, settings
 from iced_x86 import FlowControl, Instruction, Mnemonic, Register
@@ -17,7 +14,6 @@ from probe_strategies import Choices, timed_probes
 
 from setebench.errors import ProbeError
 from setebench.native import _engine
-from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
 from setebench.probe.notation import parse
 
@@ -173,64 +169,3 @@ def test_several_values_are_kept_apart() -> None:
         assert [access_depends(probe, source, 8 + use) for use in range(8)] == [use == source for use in range(8)]
     with pytest.raises(ProbeError, match="more than 8 loads at once"):
         stitch(parse("; ".join(["load a"] * 9 + ["fence"] + [f"load b after={number}" for number in range(9)])))
-
-
-# -- what is stored ----------------------------------------------------------------------------------------------------
-
-BASES = "abcdefgh"
-ROOM = SMALL_PAGE
-
-
-@cache
-def memory_of_bases() -> NativeRegion:
-    return map_region(len(BASES) * ROOM, SMALL_PAGE, True)
-
-
-@cache
-def caller() -> Caller:
-    return Caller(dirty_vectors=False)
-
-
-def stored(probe: Probe) -> set[int]:
-    """Bytes that running the probe once over a memory of ones turns to zero; base number i lies i pages up, in its
-    middle."""
-    region = memory_of_bases()
-    view = region._own()[: region.size]
-    view[:] = 0xFF
-    places = [region.address + BASES.index(base.name) * ROOM + ROOM // 2 for base in probe.bases]
-    caller().run(stitched_or_refused(probe), np.array([places], dtype=np.int64).reshape(1, -1))
-    assert set(np.unique(view)) <= {0, 0xFF}
-    return set(np.flatnonzero(view == 0).tolist())
-
-
-def expected(probe: Probe) -> set[int]:
-    """The same from the table of operations."""
-    found: set[int] = set()
-    operations = list(probe.operations)
-    rounds, advance = 1, 0
-    for operation in operations:
-        if operation.kind == Kind.REPEAT:
-            rounds, advance = operation.count, operation.advance
-        elif operation.kind == Kind.END:
-            rounds, advance = 1, 0
-        elif operation.kind == Kind.STORE:
-            assert operation.operand is not None
-            begin = BASES.index(operation.operand.base.name) * ROOM + ROOM // 2 + operation.operand.offset
-            for number in range(rounds):
-                found |= set(range(begin + number * advance, begin + number * advance + operation.size))
-    return found
-
-
-STORING = choices(
-    extra=("transfer", "barrier"),
-    verbs=("load", "store", "store", "prefetch", "flush", "fence", "wait"),
-    offsets=(-1000, 1000),
-    advances=(-200, 200),
-    most=8,
-)
-
-
-@settings(max_examples=120, deadline=None)
-@given(timed_probes(STORING))
-def test_any_probe_stores_where_it_should(probe: Probe) -> None:
-    assert stored(probe) == expected(probe)

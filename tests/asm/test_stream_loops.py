@@ -66,10 +66,6 @@ def touched(loop: list[Instruction], kinds: set[int]) -> dict[int, list[tuple[in
     return dict(found)
 
 
-def test_every_kernel_is_there_in_every_width_and_form_and_no_other() -> None:
-    assert {name_of(*case) for case in CASES.values()} == set(SNIPPETS)
-
-
 @every_loop
 def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int, rolled: bool) -> None:
     if kernel.random or not kernel.accesses:
@@ -91,7 +87,7 @@ def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(kernel: Kernel, 
     stitch(Probe())  # indexes the snippets
     if not _engine.available(name_of(kernel, width, rolled)):
         return
-    for nops in (0, 7, 21, 63):
+    for nops in (0, 21):
         before = Probe().nop(nops) if nops else Probe()
         stitched = stitch(before.stream(Base("a"), kernel.name, BLOCK_BYTES, width or 8, rolled=rolled))
         code = decode(stitched.code_at(), stitched.address)

@@ -3,8 +3,6 @@ figures; and counts of programs as table, JSON and CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.counters.counted import Counted, Event, Interval, Region, Run
+from setebench.counters.counted import Counted, Event, Region, Run
 from setebench.counters.metrics import (
     PARTS,
     PARTS_ROLES,
@@ -24,7 +22,7 @@ from setebench.counters.metrics import (
 from setebench.counters.protocol import Count
 from setebench.counters.roles import Scope
 from setebench.counters.verdicts import Key, Kind, Verdicts
-from setebench.report.counted import COLUMNS, as_csv, as_json, table
+from setebench.report.counted import as_json, table
 from setebench.results import Finding
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
@@ -148,15 +146,3 @@ def test_regions_are_summed_over_threads_that_stay_apart() -> None:
     assert [thread["counts"]["load"]["value"] for thread in solve["threads"]] == [100, 23]
     assert other["counts"]["load"]["value"] == 1 and solve["counts"]["mem_read"]["value"] is None
     assert "region solve: 1 begins without an end, not counted" in table(counted)
-
-
-def test_every_count_is_a_row_of_the_csv() -> None:
-    half = {name: Count(role=name, value=1, enabled=1, running=1) for name in COUNTS}
-    intervals = [Interval(begin=0.0, end=0.75, counts=half), Interval(begin=0.75, end=1.5, counts=half)]
-    rows = list(csv.DictReader(io.StringIO(as_csv(_counted(_run(intervals=intervals, regions=[_region(5, 100)]))))))
-    assert tuple(rows[0]) == COLUMNS
-    assert [row["kind"] for row in rows[::3]] == ["total", "interval", "interval", "region", "thread"]
-    assert (rows[2]["value"], rows[2]["reason"]) == ("", MISSING.reason)
-    assert (rows[1]["multiplexed"], rows[0]["multiplexed"]) == ("yes", "no")
-    assert (rows[3]["begin_seconds"], rows[6]["end_seconds"]) == ("0.000000", "1.500000")
-    assert (rows[9]["region"], rows[12]["thread"], rows[12]["calls"]) == ("solve", "5", "2")

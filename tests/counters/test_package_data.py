@@ -52,6 +52,7 @@ def files(folder: Path, *patterns: str) -> set[str]:
 def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
     kinds = ("*.py", "*.pyi", "*.toml", "*.j2", "*.npz", "py.typed", "include/*.h")
     missing = files(ROOT / "setebench", *kinds) - files(built / "setebench", *kinds)
+    missing |= files(ROOT / "scenarios", *kinds) - files(built / "setebench/scenarios", *kinds)
     assert missing == set(), "package-data of pyproject.toml lacks these"
 
 

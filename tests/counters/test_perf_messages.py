@@ -9,9 +9,7 @@ import msgspec
 import pytest
 from trees import write_tree
 
-from setebench.host.doctor import checks
-from setebench.host.doctor.reports import Check, CounterReport
-from setebench.host.environment import Environment, Hypervisor, read_environment
+from setebench.host.environment import Hypervisor
 from setebench.native.perf.attributes import Attributes, Flag, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
@@ -78,24 +76,3 @@ def test_the_situation_is_read_from_the_system(tmp_path: Path, capabilities: str
     found = read_situation(write_tree(tmp_path, files))
     assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog) == (4, privileged, True, True)
     assert list(found.pmus) == ["cpu"]
-
-
-# -- what the doctor says of counted events --------------------------------------------------------------------------
-
-
-MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
-RECORDED = "a recorded machine can't be measured"
-NAMES = ["PMU", "counting rights", "free counters", "NMI watchdog"]
-
-
-def found(environment: Environment, counters: CounterReport | str = RECORDED) -> dict[str, Check]:
-    every = {check.name: check for check in checks(environment, counters=counters)}
-    return {name: every[name] for name in NAMES}
-
-
-def test_a_desktop_with_a_pmu() -> None:
-    desktop = found(read_environment(MACHINES / "intel_desktop"))
-    assert [check.status.value for check in desktop.values()] == ["good", "note", "unknown", "note"]
-    assert desktop["PMU"].found == "cpu, msr, software, uncore_imc (2)"
-    assert "perf_event_paranoid 4" in desktop["counting rights"].found
-    assert "nmi_watchdog=0" in desktop["NMI watchdog"].advice

@@ -22,7 +22,6 @@ def record(kind: int, body: bytes, misc: int = 2) -> bytes:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (record(9, struct.pack("=QIIQ", 0x401000, 7, 8, 99)), Record(Kind.SAMPLE, 99, 7, 8, 0x401000)),
         (record(9, struct.pack("=QIIQ", 0x401000, 7, 8, 99), 1), Record(Kind.SAMPLE, 99, 7, 8, 0x401000, flag=True)),
         (record(2, struct.pack("=QQ", 5, 17) + WHO), Record(Kind.LOST, 1234, 0, 0, 17)),
         (record(7, struct.pack("=IIIIQ", 20, 10, 21, 12, 77) + WHO), Record(Kind.BEGAN, 1234, 20, 21, 10, 12)),

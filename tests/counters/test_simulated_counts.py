@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE_BASE, quiet
 
-from setebench.errors import UsageError
 from setebench.machine import Region
 from setebench.probe import CHASE_WORK, Base, Probe
 from setebench.probe.kernels import KERNELS, stream_bytes
@@ -75,19 +74,6 @@ def test_a_chase_through_memory(work: str) -> None:
         assert found["stall_l1d_miss"] == STEPS * (MEMORY - 1)
 
 
-def test_misses_at_once_add_up_in_each_cycle() -> None:
-    ports = {name: {"ports": 12} for name in ("l1", "l2", "l3")}
-    machine = perfect(core=spec.Core(issue_width=12), **ports)
-    region, _ = chain_of_lines(machine)
-    probe = Probe()
-    for line in range(6):
-        probe = probe.load(PAGE_BASE + (line * 41 + 8) * LINE)
-    found = counted(machine, probe, {PAGE_BASE: [region.address]})
-    only(found, l1d_inflight_sum=6 * MEMORY, load_l1_miss=6)
-    assert found["l1d_inflight_cycles"] == pytest.approx(MEMORY, abs=1)
-    assert found["stall_l1d_miss"] == pytest.approx(MEMORY - 1, abs=1)
-
-
 def far_apart(machine: SimulatedMachine, count: int, how: str) -> dict[str, int]:
     region, _ = chain_of_lines(machine)
     probe = Probe()
@@ -145,19 +131,6 @@ def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
 
 
 # -- the capability ----------------------------------------------------------------------------------------------------
-
-
-def test_a_machine_without_a_pmu_says_so_of_every_role() -> None:
-    machine = quiet()
-    reasons = machine.event_roles()
-    assert set(reasons) == set(SIMULATED_ROLES)
-    assert set(reasons.values()) == {"this machine has no performance monitoring unit"}
-    with machine.count_events(("cycles",)) as counting:
-        machine.run(Probe().nop(4), 1)
-        (count,) = counting.read().values()
-    assert count.value is None and "no performance monitoring unit" in count.reason
-    with pytest.raises(UsageError, match="no event for 'page_fault'"):
-        machine.count_events(("page_fault",))
 
 
 def test_groups_fit_the_registers_and_more_take_turns() -> None:

@@ -7,15 +7,10 @@ from collections import Counter
 from typing import Any, get_args
 
 import pytest
-from quiet_machines import HUGE, LINE_BASE, levels, quiet
+from quiet_machines import levels
 
-from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Kind
-from setebench.errors import UsageError
-from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.files import loader
-from setebench.sim.files.dump import dump
 from setebench.sim.pmu.faults import shown_faults
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.pmu import SIMULATED_ROLES, FaultKind
@@ -24,8 +19,6 @@ from setebench.sim.truth.parameters import truth
 
 SEEDS = range(300)
 NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")
-BUSY = Probe().stream(LINE_BASE, "update", 1 << 14, 32).fence().multiply(500)
-"""Loads, stores, misses in flight beside each other, lines that a prefetcher brings, and chains."""
 
 
 def fault(kind: Any, amount: float = 0.0, role: Any = "") -> spec.Fault:
@@ -38,39 +31,6 @@ def machine_with(**events: tuple[spec.Fault, ...]) -> spec.Machine:
     everything = {**dict.fromkeys(SIMULATED_ROLES, ()), **events}
     pmu = spec.Pmu(registers=64, events=everything)
     return spec.Machine(name="faulty", core=core, levels=levels(), prefetchers=(NEXT_LINE,), pmu=pmu)
-
-
-def readings(faults: dict[str, tuple[spec.Fault, ...]], *, together: bool = False) -> dict[str, Count]:
-    """Counts of the same work by events with these faults."""
-    described = machine_with(**faults)
-    machine = quiet(**{name: getattr(described, name) for name in ("core", "levels", "prefetchers", "pmu")})
-    region = machine.allocate(HUGE, HUGE)
-    with machine.count_events(SIMULATED_ROLES) as counting:
-        cpus = (0, 1) if together else (0,)
-        machine.run_together(dict.fromkeys(cpus, BUSY), {LINE_BASE: [region.address]})
-        return counting.read()
-
-
-def one(role: str, *faults: spec.Fault, together: bool = False) -> Count:
-    return readings({role: faults}, together=together)[role]
-
-
-@pytest.fixture(scope="module")
-def true() -> dict[str, int]:
-    return {role: count.value or 0 for role, count in readings({}).items()}
-
-
-@pytest.mark.parametrize("role", ["mem_read", "stall_l1d_miss"])
-def test_faults_of_every_event(true: dict[str, int], role: str) -> None:
-    assert one(role, fault("zero")).value == 0
-    assert one(role, fault("scaled", 2.5)).value == int(2.5 * true[role] + 0.5)
-    missing = one(role, fault("no_counter"))
-    assert missing.value is None and "0 bytes" in missing.reason
-    extra = one(role, fault("background", 0.1)).value
-    assert extra == pytest.approx(true[role] + 0.1 * true["cycles"], abs=1)
-    turns = one(role, fault("multiplexed", 0.4))
-    assert turns.shared and turns.running == pytest.approx(0.4 * turns.enabled, abs=1)
-    assert turns.value == pytest.approx(0.4 * true[role], rel=0.11)
 
 
 # -- the truth ---------------------------------------------------------------------------------------------------------
@@ -108,20 +68,6 @@ def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expect
 
 
 # -- machine files and random machines ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        ('mem_read = [{kind = "other_level"}]', 'is what "other_level" counts'),
-        ("page_fault = []", "page_fault: the simulator counts no such event"),
-    ],
-)
-def test_a_mistake_in_a_machine_file_gets_one_line(events: str, said: str) -> None:
-    text = dump(spec.Machine(name="plain", levels=levels())) + f"\n[pmu.events]\n{events}\n"
-    with pytest.raises(UsageError, match=r"^mine\.toml: pmu\.events") as raised:
-        loader.parse(text, "mine.toml")
-    assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
 @pytest.fixture(scope="module")

@@ -68,23 +68,6 @@ def test_without_its_fault_an_event_is_trusted(role: str) -> None:
     assert _found(False)[f"{role}.verdict"].value == ["trusted"]
 
 
-@pytest.mark.parametrize("replacement", ["lru", "random"])
-def test_events_of_lines_from_beyond_the_second_of_two_caches_are_memorys(replacement: str) -> None:
-    """Stores to working sets leave modified lines, which a random replacement keeps for long."""
-    plain = load("plain")
-    first, second = plain.levels[:2]
-    two = (first, msgspec.structs.replace(second, replacement=replacement))
-    events = ("l2_writeback", "l2_fill", "l2_rfo_miss", "mem_read")
-    machine = open_machine_file(
-        msgspec.structs.replace(plain, levels=two, pmu=spec.Pmu(events=dict.fromkeys(events, ()))), 3
-    )
-    with closing(machine):
-        found = _validated(machine)
-    assert {role: (found[f"{role}.verdict"].value, found[f"{role}.level"].value) for role in events} == dict.fromkeys(
-        events, (["trusted"], "memory")
-    )
-
-
 def test_an_event_that_loses_some_beside_a_busy_sibling_undercounts() -> None:
     core = msgspec.structs.replace(load("plain").core, threads_per_core=2, smt_extra_cycles=10.0)
     faults = {"load_l1_miss": (Fault(kind="undercounts_smt", amount=0.2),), "load_fb_hit": (), "load": ()}

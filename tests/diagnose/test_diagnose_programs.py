@@ -66,20 +66,6 @@ def test_a_chase_spends_its_time_in_its_function_and_its_output_is_its_own(folde
     assert seconds == pytest.approx(store.load(folder / "chase.json")["diagnose.cpu_time"].value, rel=0.25)
 
 
-def test_the_threads_of_a_triangle_work_three_to_one(folder: Path) -> None:
-    done = diagnose("--samples", "997", "-o", str(folder / "tri.json"), "--", built("triangle", folder), "4096", "60")
-    assert done.returncode == 0, done.stderr
-    found = evidence(folder / "tri.json")
-    sampled(found)
-    document = store.load(folder / "tri.json")
-    assert document["diagnose.imbalance"].value is None or document["diagnose.imbalance"].value == pytest.approx(
-        1.5, rel=0.2
-    )
-    first, second = sorted((thread["cpu_seconds"] for thread in found["threads"]), reverse=True)
-    assert 1.8 < first / second < 6  # the first one also makes the matrix
-    assert any("busiest thread" in each["text"] or "useful work" in each["text"] for each in found["advice"])
-
-
 def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
     script = "cat; echo problem >&2; exit 3"
     done = diagnose("-o", str(tmp_path / "d.json"), "--", "sh", "-c", script, input="typed\n")
@@ -96,14 +82,13 @@ GENERATED = """
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-int main(int count, char **words)
+int main(void)
 {
     const unsigned char loop[] = {0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3};
-    int file = count > 2 ? memfd_create("generated", 0) : -1;
-    int share = file < 0 ? MAP_ANONYMOUS | MAP_PRIVATE : MAP_SHARED;
-    if (file >= 0 && ftruncate(file, 8192))
+    int file = memfd_create("generated", 0);
+    if (ftruncate(file, 8192))
         return 1;
-    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, share, file, 0);
+    void *code = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     memcpy(code, loop, sizeof loop);
     if (mprotect(code, 8192, PROT_READ | PROT_EXEC))
         return 1;
@@ -111,7 +96,7 @@ int main(int count, char **words)
     sprintf(name, "/tmp/perf-%d.map", getpid());
     FILE *map = fopen(name, "w");
     fprintf(map, "a line that is no entry\\n\\n%lx 10 an_earlier_loop\\n", (long)code);
-    fprintf(map, words[1], (long)code, 16);
+    fprintf(map, "%#lx %#x a loop", (long)code, 16);
     fclose(map);
     printf("%d\\n", getpid());
     fflush(stdout);
@@ -122,11 +107,10 @@ int main(int count, char **words)
 """
 
 
-@pytest.mark.parametrize("arguments", [("%lx %x a loop\n",), ("%#lx %#x a loop\n",), ("%lx %x a loop", "memfd")])
-def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path) -> None:
     (tmp_path / "generated.c").write_text(GENERATED)
     subprocess.run(["gcc", "-o", tmp_path / "generated", tmp_path / "generated.c"], check=True)
-    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"), *arguments)
+    done = diagnose("-o", str(tmp_path / "d.json"), "--", str(tmp_path / "generated"))
     Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
     sampled(evidence(tmp_path / "d.json"))
     assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"

@@ -13,7 +13,6 @@ from setebench import store
 from setebench.cli.main import setebench as command_line
 from setebench.diagnose.demonstration import INTERVALS, demonstrate
 from setebench.diagnose.figures import Basis, Figures
-from setebench.errors import UnsupportedError
 from setebench.machine import open_machine
 
 PRESETS = Path(setebench.sim.__file__).parent / "presets"
@@ -51,10 +50,3 @@ def test_the_command_says_that_counts_are_simulated_and_names_the_phase_that_wai
     file = tmp_path / "d.json"
     assert CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "-o", str(file)]).exit_code == 0
     assert store.load(file).machine.kind == "sim"
-
-
-def test_a_demonstration_takes_no_program_and_needs_a_pmu(counted: str) -> None:
-    both = CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "--", "true"])
-    assert both.exit_code == 2 and "demonstration" in both.stderr
-    with closing(open_machine("sim:plain")) as machine, pytest.raises(UnsupportedError, match="count"):
-        demonstrate(machine)

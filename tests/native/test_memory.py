@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_machine import facts_of
 from trees import write_tree
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.streams.choice import nodes_for
 from setebench.host.tree import Tree
-from setebench.machine import Facts
 from setebench.native.memory import (
     HUGE_PAGE,
     SMALL_PAGE,
@@ -152,20 +149,6 @@ def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     nodes = memory_nodes(recorded(tmp_path, TWO_SOCKETS))
     assert [(node.number, node.cpus) for node in nodes] == [(0, (0, 1, 2, 3, 8, 9, 10, 11)), (1, (4, 5, 6, 7)), (2, ())]
     assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
-
-
-def facts(tmp_path: Path, **changed: str) -> Facts:
-    nodes = memory_nodes(recorded(tmp_path, {**TWO_SOCKETS, **changed}))
-    cpus = tuple(range(12))
-    siblings = tuple((cpu,) for cpu in cpus)
-    return facts_of("big", cpus=cpus, siblings=siblings, nodes=nodes, kernels=("store", "load"))
-
-
-def test_the_farthest_node_is_remote(tmp_path: Path) -> None:
-    known = facts(tmp_path)
-    assert nodes_for(known, 9) == (0, 1)
-    assert nodes_for(known, 5) == (1, 2)
-    assert nodes_for(known, 99) is None
 
 
 class Calls:

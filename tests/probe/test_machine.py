@@ -19,30 +19,22 @@ TWO = Probe().load(B).load(A).start().stop().start(1).stop(1)
 NONE = Probe().start().stop()
 
 
-class ReportingMachine(BareMachine):
-    """Interval i of a repetition takes 10 * (sum of its bases) + i ticks; without bases, its number since the start."""
+# ---- interleaving -------------------------------------------------------------------------------------------------
 
-    def __init__(self, cpu: int | None = None, seed: int = 1) -> None:
-        super().__init__(cpu, seed)
-        self.calls: list[tuple[Probe, list[list[int]], int, int | None]] = []
+
+class Interleaved(BareMachine):
+    """Interval i of a repetition takes 10 * (sum of its bases) + i ticks."""
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         table = placement_table(probe, placements)
-        self.calls.append((probe, table.tolist(), warmup, cpu))
         return (10 * table.sum(axis=1)[:, None] + np.arange(probe.intervals))[warmup:]
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(3)
-
-
-# ---- interleaving -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("block", "warmup"), [(1, 2), (7, 150), (1000, 0)])
 def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) -> None:
     placed: Placements = {A: np.arange(100), B: np.arange(100) * 1000}
-    one, two = run_interleaved(ReportingMachine(), [ONE, TWO], placed, rng(), block=block, warmup=warmup)
+    rng = np.random.default_rng(3)
+    one, two = run_interleaved(Interleaved(), [ONE, TWO], placed, rng, block=block, warmup=warmup)
     assert one.tolist() == [[10 * n] for n in range(100)]
     assert two.tolist() == [[10 * 1001 * n, 10 * 1001 * n + 1] for n in range(100)]
 
@@ -53,14 +45,14 @@ def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("foreign_machine")
-    vars(module).update(telling=ReportingMachine, torn=lambda cpu, seed: "no machine", number=3)
+    vars(module).update(telling=BareMachine, torn=lambda cpu, seed: "no machine", number=3)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module
 
 
 def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
     machine = open_machine("foreign_machine:telling", cpu=5, seed=9)
-    assert isinstance(machine, ReportingMachine)
+    assert isinstance(machine, BareMachine)
     assert isinstance(machine, Machine)
     assert machine.arguments == {"cpu": 5, "seed": 9}
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,13 +130,6 @@ def test_requests_that_make_no_sense(build: Callable[[], Probe], message: str) -
 
 BOTH = Probe().load(A).load(B)
 NONE = Probe().start().stop()
-
-
-def test_columns_follow_the_probe_not_the_mapping() -> None:
-    table = placement_table(BOTH, {B: [20, 21], A: [10, 11]})
-    assert table.tolist() == [[10, 20], [11, 21]]
-    assert table.dtype == np.int64
-    assert table.flags.c_contiguous
 
 
 @pytest.mark.parametrize(
