@@ -143,20 +143,6 @@ class Machine(Protocol):
         ...
 
 
-@runtime_checkable
-class HoldsNumbers(Protocol):
-    """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
-    a model of timing alone need not, and says so by not having this method."""
-
-    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
-        """A copy of `count` numbers of 8 bytes of the region (by default all the rest) from number `first` on."""
-        ...
-
-    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
-        """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
-        ...
-
-
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The first number that is not as expected: how many numbers behind the first compared one it is, and its value."""
 
@@ -166,44 +152,17 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class ComparesNumbers(Protocol):
-    """A machine that compares numbers itself, so that its answer is small enough to be recorded. None need be one:
-    `numbers_of` compares what a machine that `HoldsNumbers` reads."""
-
-    @property
-    def holds_numbers(self) -> bool:
-        """Whether its memory holds any."""
-        ...
+    """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
+    a model of timing alone need not, and says so by not having these methods."""
 
     def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
-        """As `HoldsNumbers.write_numbers`."""
+        """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
         ...
 
     def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
         """The first of the region's numbers from number `first` on that is not the expected one, shape (n,), bit by
         bit but for the sign of zero; None where there is none."""
         ...
-
-
-class _Read:
-    """Compares what a machine reads."""
-
-    holds_numbers = True
-
-    def __init__(self, machine: HoldsNumbers) -> None:
-        self._machine = machine
-        self.write_numbers = machine.write_numbers
-
-    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
-        found = self._machine.read_numbers(region, first, len(expected))
-        wrong = np.flatnonzero(found != expected)
-        return Difference(at=int(wrong[0]), value=float(found[wrong[0]])) if len(wrong) else None
-
-
-def numbers_of(machine: Machine) -> ComparesNumbers | None:
-    """What writes and compares numbers in a machine's memory; None where it holds none."""
-    if isinstance(machine, ComparesNumbers):
-        return machine if machine.holds_numbers else None
-    return _Read(machine) if isinstance(machine, HoldsNumbers) else None
 
 
 @runtime_checkable

@@ -33,7 +33,6 @@ from setebench.machine import (
     Region,
     SwitchesPrefetchers,
     Ticks,
-    numbers_of,
 )
 from setebench.probe import Probe
 
@@ -99,25 +98,20 @@ def _method(name: str, kind: Any) -> Callable[..., Any]:
     """A method of which every answer passes through the machine's `answer`: with what kind of thing is answered, what
     identifies the arguments, and how the machine behind it, `inner`, is called."""
 
-    def target(self: Any) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(numbers_of(self.inner) if name in _NUMBERS else self.inner, name)
-        return found
-
     def method(self: Any, *given: Any, **named: Any) -> Any:
         asked = [_plain(each) for each in (*given, *([dict(sorted(named.items()))] if named else []))]
-        return self.answer(name, kind, asked, lambda: target(self)(*given, **named))
+        return self.answer(name, kind, asked, lambda: getattr(self.inner, name)(*given, **named))
 
     @contextmanager
     def context(self: Any, *given: Any) -> Iterator[Any]:
         with ExitStack() as stack:
             asked, opened = [_plain(each) for each in given], []
-            self.answer(name, bool | None, asked, lambda: opened.append(stack.enter_context(target(self)(*given))))
+            self.answer(
+                name, bool | None, asked, lambda: opened.append(stack.enter_context(getattr(self.inner, name)(*given)))
+            )
             yield SimpleNamespace(read=lambda: self.answer("read", dict[str, Count], asked, lambda: opened[0].read()))
 
     return context if get_origin(kind) is AbstractContextManager else method
-
-
-_NUMBERS = _kinds(ComparesNumbers)
 
 
 def _plain(argument: Any) -> Any:
@@ -138,13 +132,12 @@ def _with(kind: type, capabilities: Collection[str]) -> Any:
     """The class with the methods of these capabilities."""
     protocols = [Machine, *(each for each in CAPABILITIES if each.__name__ in capabilities)]
     methods = {name: _method(name, each) for protocol in protocols for name, each in _kinds(protocol).items()}
-    return type(kind.__name__, (kind,), {**methods, "holds_numbers": True, "close": lambda _self: None})
+    return type(kind.__name__, (kind,), {**methods, "close": lambda _self: None})
 
 
 def recorder_of(machine: Machine) -> Any:
     """A recorder with the capabilities of the machine."""
-    found = {each.__name__ for each in CAPABILITIES if isinstance(machine, each)} - {ComparesNumbers.__name__}
-    found |= {ComparesNumbers.__name__} if numbers_of(machine) is not None else set()
+    found = {each.__name__ for each in CAPABILITIES if isinstance(machine, each)}
     return _with(Recorder, found)(machine, tuple(sorted(found)))
 
 

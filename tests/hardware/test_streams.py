@@ -13,7 +13,7 @@ from scenario_files import runs
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.experiments.streams.arithmetic import wrong_arithmetic
 from setebench.experiments.streams.choice import choose_cpus, widths_of
-from setebench.machine import HoldsNumbers
+from setebench.machine import ComparesNumbers
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import KERNELS
@@ -35,7 +35,7 @@ EVERY_FORM = [(name, rolled) for name, kernel in KERNELS.items() for rolled in k
 def test_a_kernel_leaves_what_it_should_and_nothing_else(
     native: NativeMachine, name: str, rolled: bool, width: int
 ) -> None:
-    assert isinstance(native, HoldsNumbers)
+    assert isinstance(native, ComparesNumbers)
     if width not in native.facts.access_sizes or name not in native.facts.kernels:
         pytest.skip("this CPU has no such kernel")
     assert wrong_arithmetic(context(native), KERNELS[name], width, rolled=rolled) is None

@@ -29,7 +29,6 @@ from setebench.machine import (
     PrefetcherSwitch,
     Region,
     SwitchesPrefetchers,
-    numbers_of,
 )
 from setebench.probe import Base, Probe
 from setebench.recording import Recording, recorder_of, replay_of
@@ -135,8 +134,9 @@ class Able(Noisy):
         counts = {role: Count(role=role, value=(1 << 64) - 5, enabled=9) for role in roles}
         yield SimpleNamespace(read=lambda: counts)
 
-    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> Any:
-        return self.memory[first:][:count].copy()
+    def first_difference(self, region: Region, expected: Any, first: int = 0) -> Difference | None:
+        wrong = np.flatnonzero(self.memory[first:][: len(expected)] != expected).tolist()
+        return Difference(at=wrong[0], value=float(self.memory[first + wrong[0]])) if wrong else None
 
     def write_numbers(self, region: Region, numbers: Any, first: int = 0) -> None:
         self.memory[first : first + len(numbers)] = numbers
@@ -147,10 +147,9 @@ class Able(Noisy):
 
 def use_all(machine: Any) -> list[Any]:
     """Something of every capability, and what came of it."""
-    here, numbers = machine.allocate(4096, 4096), numbers_of(machine)
-    assert numbers is not None
-    numbers.write_numbers(here, np.arange(8.0))
-    reported: list[Any] = [numbers.first_difference(here, each) for each in (np.arange(8.0), np.zeros(8))]
+    here = machine.allocate(4096, 4096)
+    machine.write_numbers(here, np.arange(8.0))
+    reported: list[Any] = [machine.first_difference(here, each) for each in (np.arange(8.0), np.zeros(8))]
     reported += [machine.cpu_time(), machine.prefetcher_switches(), machine.event_roles()]
     with machine.count_events(machine.event_groups(["load"])[0]) as counting:
         reported.append(counting.read())

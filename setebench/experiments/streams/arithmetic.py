@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.streams.choice import WIDTHS
-from setebench.machine import numbers_of
+from setebench.machine import ComparesNumbers
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import Kernel, array_spacing, reduction, stream_bytes
 from setebench.scenario import Context
@@ -44,18 +44,18 @@ def wrong_arithmetic(
     """Run one form of a kernel once over random numbers and compare everything it could have written, bit by bit.
 
     Returns None if all is right, else what is wrong. Raises `UnsupportedError` where memory can't be looked at."""
-    machine, numbers = context.machine, numbers_of(context.machine)
-    if numbers is None:
+    machine = context.machine
+    if not isinstance(machine, ComparesNumbers):
         raise UnsupportedError(f"the memory of {machine.facts.name} holds no numbers that could be looked at")
     base = Base("checked")
     region = machine.allocate(stream_bytes(kernel, CHECKED_BYTES), min(machine.facts.page_sizes))
     try:
         before = context.rng(77).random(region.size // 8)
-        numbers.write_numbers(region, before)
+        machine.write_numbers(region, before)
         probe = Probe().stream(base, kernel.name, CHECKED_BYTES, width, rolled=rolled).fence()
         machine.run(probe, {base: [region.address]}, cpu=cpu)
         expected = _expected(kernel, before, width)
-        found = numbers.first_difference(region, expected)
+        found = machine.first_difference(region, expected)
     finally:
         machine.release(region)
     if found is None:
