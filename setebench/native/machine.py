@@ -7,10 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class NativeMachine:
         self._open = True
         self._counting: NativeCounting | None = None
         self._loops = NativeLoops(prefetch_hints())
-        self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
+        self._stitched = lru_cache(KEPT_PROBES)(self._stitch)
         self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
@@ -200,7 +199,7 @@ class NativeMachine:
             raise ProbeError("probes that run together need equally many barriers, or some would wait for ever")
         for probe in probes.values():
             placement_table(probe, placements)
-            self.stitch(probe, together=True)
+            self._stitched(probe, True)
         threads = [threading.Thread(target=work, args=item) for item in probes.items()]
         with counting.around_joint_run() if counting is not None else nullcontext():
             _start_all(threads, meeting)
@@ -214,7 +213,7 @@ class NativeMachine:
         """See `Machine.close`."""
         if self._open:
             self._open = False
-            self._stitched.clear()
+            self._stitched.cache_clear()
             self._loops.close()
             _engine.guard_remove()
             let_go(self._thread)
@@ -222,22 +221,14 @@ class NativeMachine:
 
     # -- stitching and running --------------------------------------------------------------------------------------
 
-    def stitch(self, probe: Probe, *, together: bool = False) -> _engine.Stitched:
-        """The probe's machine code, from memory if it was stitched lately."""
-        key = (probe, together)
-        if key not in self._stitched:
-            placed = [address.bits for address in probe.instruction_addresses]
-            self._stitched[key] = _engine.Stitched(
-                probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together
-            )
-            if len(self._stitched) > KEPT_PROBES:
-                self._stitched.popitem(last=False)
-        self._stitched.move_to_end(key)
-        return self._stitched[key]
+    def _stitch(self, probe: Probe, together: bool) -> _engine.Stitched:
+        """The probe's machine code; `_stitched` has that of the last ones in memory."""
+        placed = [address.bits for address in probe.instruction_addresses]
+        return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together)
 
     def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None = None) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
-        stitched = self.stitch(probe, together=meeting is not None)
+        stitched = self._stitched(probe, meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
         leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
