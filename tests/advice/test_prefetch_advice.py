@@ -53,20 +53,6 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     assert [max(policy.furthest for policy in own) for own in singles] == [4, 64]
 
 
-def test_reasons_name_the_findings_they_rest_on() -> None:
-    advice = setebench.prefetch_advice(make_document(list(truth(load("knc")))), shape("triad"))
-    text = " ".join(advice.why)
-    assert "a start from the table alone" in text
-    for name in (
-        "latency.memory",
-        "mshr.*.prefetch",
-        "software_prefetch.fills.t1",
-        "cache.l1.size",
-    ):
-        assert name in text
-    assert not advice.needs and "332 cycles" in text
-
-
 def test_what_is_missing_is_named_and_taken_for_what_is_plausible() -> None:
     findings = [each for each in truth(load("knc")) if not each.parameter.startswith(("mshr.", "latency.memory"))]
     findings.append(

@@ -63,20 +63,6 @@ def test_leaves_the_callers_registers_as_they_were(text: str, caller: Caller) ->
     assert (results >= 0).all()
 
 
-@pytest.mark.parametrize("size", [8, 16, 32, 64])
-def test_stores_zeros_whatever_the_caller_left_in_vector_registers(size: int, caller: Caller) -> None:
-    probe = parse(f"store a+64 size={size}")
-    try:
-        stitched = stitch(probe, to_run=True)
-    except UnsupportedError as error:
-        pytest.skip(str(error))
-    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-    memory = region._own()
-    memory[:] = 0xFF
-    caller.run(stitched, np.array([[region.address]], dtype=np.int64))
-    assert set(np.flatnonzero(memory == 0)) == set(range(64, 64 + size))
-
-
 @pytest.mark.parametrize(
     ("text", "operation"),
     [

@@ -159,13 +159,3 @@ def test_after_makes_the_address_depend(source: str, between: str, target: str) 
     last = len(parse(f"{source}; {between}{target}")) - 1
     assert access_depends(parse(f"{source}; {between}{target} after=0"), 0, last)
     assert not access_depends(parse(f"{source}; {between}{target}"), 0, last)
-
-
-def test_several_values_are_kept_apart() -> None:
-    loads = "; ".join(f"load a+{64 * number}" for number in range(8))
-    uses = "; ".join(f"load b after={number}" for number in range(8))
-    probe = parse(f"{loads}; {uses}")
-    for source in range(8):
-        assert [access_depends(probe, source, 8 + use) for use in range(8)] == [use == source for use in range(8)]
-    with pytest.raises(ProbeError, match="more than 8 loads at once"):
-        stitch(parse("; ".join(["load a"] * 9 + ["fence"] + [f"load b after={number}" for number in range(9)])))

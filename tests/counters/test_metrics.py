@@ -89,14 +89,6 @@ def test_the_four_parts_of_the_cycles_are_all_of_them(counts: dict[str, int]) ->
     assert all(part >= 0 for part in four) and math.isclose(sum(four), 100)
 
 
-def test_parts_follow_the_rules_of_the_tenth_figure() -> None:
-    counts = {"cycles": 1000, "no_execute": 600, "stall_l1d_miss": 500, "fb_full": 150, "sq_full": 100}
-    loads = parts(**counts, stall_store_buffer=50)
-    assert [loads[name] for name in PARTS] == pytest.approx([40, 10, 25, 25, 5])
-    stores = parts(**counts | {"stall_l1d_miss": 100}, stall_store_buffer=550)
-    assert (stores["memory_bandwidth"], stores["memory_latency"]) == pytest.approx((55, 0))
-
-
 # -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------
 
 

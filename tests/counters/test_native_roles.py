@@ -6,22 +6,8 @@ import pytest
 from recorded_pmus import tree
 
 from setebench.counters.roles import ROLES
-from setebench.errors import UsageError
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver
-from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.perf.tables import CYCLES_COUNTER, EventSpec, fits, grouped, load_tables
-
-
-def test_a_guest_without_a_pmu_has_the_systems_roles() -> None:
-    counters = NativeCounters(tree("guest"))
-    roles = counters.event_roles()
-    assert all("PMU" in reason for role, reason in roles.items() if role not in SYSTEM_ROLES)
-    with pytest.raises(UsageError, match="there is no role 'nonsense'"):
-        counters.event_groups(["nonsense"])
-    missing = next(role for role in ROLES if role not in roles)
-    with pytest.raises(UsageError, match=f"knows no event for '{missing}'"):
-        counters.count([missing])
-
 
 # -- what the kernel lists --------------------------------------------------------------------------------------------
 

@@ -95,21 +95,6 @@ def test_waiting_for_an_entry_and_for_the_store_buffer() -> None:
     only(found, store=8, l2_rfo=8, l2_rfo_miss=8, l1d_fill=8, l2_fill=8, mem_read=8, load_l1_miss=0, l1d_inflight_sum=0)
 
 
-def test_lines_written_leave_each_level_once() -> None:
-    """One more line than a set of level 1 has ways: one leaves it. A flush writes each to memory."""
-    machine = perfect()
-    region = machine.allocate(HUGE, HUGE)
-    stores, flushes = Probe(), Probe()
-    for way in range(9):
-        stores = stores.store(PAGE_BASE + way * 64 * LINE)
-        flushes = flushes.flush(PAGE_BASE + way * 64 * LINE)
-    found = counted(machine, stores, {PAGE_BASE: [region.address]})
-    only(found, l1d_writeback=1, l2_writeback=0, mem_write=0, l2_rfo_miss=9)
-    only(
-        counted(machine, flushes, {PAGE_BASE: [region.address]}), mem_write=9, home_write=9, l1d_writeback=0, mem_read=0
-    )
-
-
 @pytest.mark.parametrize("name", ["ddot", "triad", "update", "store_nt"])
 def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
     """From memory, nothing of it cached before."""

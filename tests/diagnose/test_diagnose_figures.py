@@ -9,14 +9,13 @@ import msgspec
 import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
-from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Key, Verdicts, save, stored
 from setebench.diagnose.document import diagnosed
-from setebench.diagnose.figures import Basis, findings, measured_on
+from setebench.diagnose.figures import Basis, findings
 from setebench.diagnose.records import Thread, Timeline
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
 KEY = Key(processor="any", microcode="1", kernel="1", version="1")
@@ -108,16 +107,6 @@ def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several
     assert "a nearer cache" in stream and "fewer threads" in stream and "triad (stream.c:12)" in stream
     chase = " ".join(str(each["text"]) for each in advice(timeline(CHASE), CALIBRATED))
     assert "several chains" in chase and "fewer threads" not in chase
-
-
-def test_the_threshold_comes_from_result_files(tmp_path: Path) -> None:
-    rows = [Finding(parameter="diagnose.saturated.threshold", value=310.0, unit="cycles")]
-    found = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
-    store.write(tmp_path / "curves.json", store.dumps(found))
-    with pytest.raises(UsageError, match="measured on a machine"):
-        measured_on("another", [tmp_path / "curves.json"])
-    assert measured_on("a machine", [tmp_path / "curves.json"]) == 310
-    assert measured_on("a machine", []) is None
 
 
 def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:

@@ -72,15 +72,6 @@ def test_a_join_keeps_the_operations_of_both(left: Probe, right: Probe) -> None:
 # ---- repeats ------------------------------------------------------------------------------------------------------
 
 
-def test_a_repeat_brackets_its_body() -> None:
-    body = Probe().load(B).load(A, after=-1)
-    probe = Probe().load(A).repeat(5, body, advance=-128)
-    assert [Kind(kind).name for kind in probe.rows[:, 0]] == ["LOAD", "REPEAT", "LOAD", "LOAD", "END"]
-    assert (columns(probe, 1)["count"], columns(probe, 1)["offset"]) == (5, -128)
-    assert columns(probe, 3)["after"] == 2
-    assert list(probe.operations)[1].advance == -128
-
-
 # ---- intervals ----------------------------------------------------------------------------------------------------
 
 
