@@ -243,8 +243,6 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
         factory = _factory(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"machine {name!r} can't be opened: {error}") from error
-    if not callable(factory):
-        raise UsageError(f"machine {name!r} can't be opened: {type(factory).__name__} is no factory")
     if not _takes_cpu_and_seed(factory):
         raise UsageError(f"machine {name!r} can't be opened: it is no factory, which takes cpu and seed")
     machine = factory(cpu=cpu, seed=seed)
