@@ -8,7 +8,7 @@ all of its roles were counted.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -120,15 +120,16 @@ def observe_program(kit: Kit, options: Options, command: Sequence[str]) -> tuple
 
     Raises as `native.perf.program.run.run_program` does."""
     job = Job(wanted=kit.wanted, interval=options.interval, limit=options.limit)
+    turns = Turns(kit.sets)
     with TimeSampling(options.samples_hz) as sampling:
-        run, _events = run_program(kit.situation, job, command, (sampling, Turns(kit.sets)))
+        run, _events = run_program(kit.situation, job, command, (sampling, turns))
         hits, names = sampling.profile([each.end for each in run.intervals])
     seconds: dict[int, float] = {}
     for hit in hits:
         seconds[hit.thread] = seconds.get(hit.thread, 0.0) + hit.seconds
     return Timeline(
         program=tuple(command),
-        intervals=tuple(_without_resting(kit.sets, number, each) for number, each in enumerate(run.intervals)),
+        intervals=tuple(turns.counted(run.intervals)),
         roles={each.name: run.counts[each.name].reason for each in kit.wanted},
         hits=hits,
         threads=tuple(
@@ -142,36 +143,32 @@ def observe_program(kit: Kit, options: Options, command: Sequence[str]) -> tuple
 
 
 class Turns:
-    """Switches open counters from set to set at the end of every interval (a `native.perf.program.run.Observer`)."""
+    """Lets sets of roles count by turns, an interval each (a `native.perf.program.run.Observer`). Nothing rests in the
+    first interval, which may begin with the program's exec; what then shares a counter says so itself."""
 
     def __init__(self, sets: Sets) -> None:
         self._sets = sets
-        self._counters: Counters | None = None
+        self._every = {role for each in sets for role in each}
         self._number = 0
 
     def open(self, _process: int, counters: Counters) -> None:
-        """Nothing rests in the first interval, which may begin with the program's exec; what then shares a counter says
-        so itself."""
+        """These are switched."""
         self._counters = counters
 
     def tick(self) -> None:
         """The next set's turn."""
         self._number += 1
-        rests = resting(self._sets, self._number)
-        if self._counters is not None:
-            self._counters.switch(False, rests)
-            self._counters.switch(True, {role for each in self._sets for role in each} - rests)
+        rests = self._resting(self._number)
+        self._counters.switch(False, rests)
+        self._counters.switch(True, self._every - rests)
 
+    def _resting(self, number: int) -> set[str]:
+        """Roles whose turn it is not in interval `number`."""
+        return self._every - set(self._sets[(number - 1) % len(self._sets)]) if self._sets and number else set()
 
-def resting(sets: Sets, number: int) -> set[str]:
-    """Roles whose turn it is not in interval `number`."""
-    if not sets or not number:
-        return set()
-    return {role for each in sets for role in each} - set(sets[(number - 1) % len(sets)])
-
-
-def _without_resting(sets: Sets, number: int, interval: Interval) -> Interval:
-    """Interval `number` without the counts of roles whose turn it was not."""
-    rests = [role for role in resting(sets, number) if interval.counts[role].value is not None]
-    counts = {**interval.counts, **{role: Count(role=role, reason=RESTING) for role in rests}}
-    return msgspec.structs.replace(interval, counts=counts)
+    def counted(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
+        """The intervals without the counts of roles whose turn it was not."""
+        for number, each in enumerate(intervals):
+            rests = (role for role in self._resting(number) if each.counts[role].value is not None)
+            resting = {role: Count(role=role, reason=RESTING) for role in rests}
+            yield msgspec.structs.replace(each, counts={**each.counts, **resting})
