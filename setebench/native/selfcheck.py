@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads, quick_cycles_per_tick
@@ -13,7 +13,7 @@ from setebench.host.doctor.reports import BracketReport, ClockReport, PageReport
 from setebench.machine import Region
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine
-from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
+from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, map_region
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.estimate import over_undisturbed_epochs
@@ -30,13 +30,11 @@ VISIBLE_CYCLES = 0.7
 
 def clock_report(cpu: int | None = None) -> ClockReport:
     """Measure the clock on `cpu` (by default the one that scenarios use)."""
-    machine = NativeMachine(cpu=cpu)
-    try:
+    with closing(NativeMachine(cpu=cpu)) as machine:
         context = Context(machine=machine)
         empty = overheads(context, 2000)
-        tick_rates = [cycles_per_tick(context) for _ in range(8)]
+        per_tick = over_undisturbed_epochs([cycles_per_tick(context) for _ in range(8)])
         cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
-        per_tick = over_undisturbed_epochs(tick_rates)
         return ClockReport(
             step_ticks=machine.step_ticks,
             ticks_per_second=machine.facts.ticks_per_second,
@@ -51,8 +49,6 @@ def clock_report(cpu: int | None = None) -> ClockReport:
             cycles_per_tick_low=per_tick.low,
             cycles_per_tick_high=per_tick.high,
         )
-    finally:
-        machine.close()
 
 
 def _jitter(machine: NativeMachine, bracket: str) -> float:
@@ -62,29 +58,24 @@ def _jitter(machine: NativeMachine, bracket: str) -> float:
 
 def page_report(cpu: int | None = None) -> PageReport:
     """Measure whether lines of one 2 MiB page need one TLB entry or, as on 4 KiB pages, many."""
-    machine = NativeMachine(cpu=cpu)
-    try:
-        huge = map_region(HUGE_PAGE, HUGE_PAGE, True)
-    except UnsupportedError as error:
-        machine.close()
-        return PageReport(granted=False, how="none", tlb_behaviour="unavailable", reason=str(error))
-    small = map_region(HUGE_PAGE, SMALL_PAGE, True)
-    try:
-        return _compare_pages(machine, small, huge)
-    finally:
-        small.release()
-        huge.release()
-        machine.close()
-
-
-def _compare_pages(machine: NativeMachine, small: NativeRegion, huge: NativeRegion) -> PageReport:
-    rises = [(_rise(machine, small, seed), _rise(machine, huge, seed)) for seed in range(9)]
-    on_small, on_huge = (float(np.median([pair[n] for pair in rises])) for n in (0, 1))
-    figures = f"{MANY_PAGES} lines 4 KiB apart cost {on_small:.1f} cycles more each than {FEW_PAGES} on 4 KiB pages, "
-    figures += f"{on_huge:.1f} more inside a 2 MiB page"
-    if on_small < VISIBLE_CYCLES:
-        figures = f"TLB misses hardly show on this machine: {figures}"
-    return PageReport(granted=True, how=huge.granted, tlb_behaviour=_behaviour(on_small, on_huge), reason=figures)
+    with ExitStack() as stack:
+        machine = stack.enter_context(closing(NativeMachine(cpu=cpu)))
+        try:
+            huge = map_region(HUGE_PAGE, HUGE_PAGE, True)
+        except UnsupportedError as error:
+            return PageReport(granted=False, how="none", tlb_behaviour="unavailable", reason=str(error))
+        stack.callback(huge.release)
+        small = map_region(HUGE_PAGE, SMALL_PAGE, True)
+        stack.callback(small.release)
+        rises = [[_rise(machine, region, seed) for region in (small, huge)] for seed in range(9)]
+        on_small, on_huge = np.median(rises, axis=0).tolist()
+        figures = (
+            f"{MANY_PAGES} lines 4 KiB apart cost {on_small:.1f} cycles more each than {FEW_PAGES} on 4 KiB pages, "
+        )
+        figures += f"{on_huge:.1f} more inside a 2 MiB page"
+        if on_small < VISIBLE_CYCLES:
+            figures = f"TLB misses hardly show on this machine: {figures}"
+        return PageReport(granted=True, how=huge.granted, tlb_behaviour=_behaviour(on_small, on_huge), reason=figures)
 
 
 def _behaviour(on_small: float, on_huge: float) -> Literal["real", "splintered", "unresolved"]:
@@ -94,21 +85,14 @@ def _behaviour(on_small: float, on_huge: float) -> Literal["real", "splintered",
 
 
 def _rise(machine: NativeMachine, region: Region, seed: int) -> float:
-    """Cycles per load that many lines, each 4 KiB from the next, cost more than few."""
-    few, many = (_step_cycles(machine, region, pages, seed) for pages in (FEW_PAGES, MANY_PAGES))
-    return many - few
-
-
-def _step_cycles(machine: NativeMachine, region: Region, pages: int, seed: int) -> float:
-    lines = _line_a_page(region, pages, seed)
-    machine.link(region, lines)
-    probe = Probe().start().chase(LINE, 10 * pages).stop()
-    ticks = machine.run(probe, {LINE: np.full(12, lines[0])}, warmup=4)
-    return float(np.median(ticks)) * quick_cycles_per_tick(Context(machine=machine)) / (10 * pages)
-
-
-def _line_a_page(region: Region, pages: int, seed: int) -> NDArray[np.int64]:
-    """One line in each of the first `pages` 4 KiB pages, in random order, spread evenly over the cache's sets."""
-    number = np.random.default_rng(seed).permutation(pages)
-    lines = region.address + number * SMALL_PAGE + number % (SMALL_PAGE // region.line_size) * region.line_size
-    return lines.astype(np.int64)
+    """Cycles per load that many lines cost more than few: one in each of the first 4 KiB pages, in random order, spread
+    evenly over the cache's sets."""
+    cycles = []
+    for pages in (FEW_PAGES, MANY_PAGES):
+        number = np.random.default_rng(seed).permutation(pages)
+        lines = region.address + number * SMALL_PAGE + number % (SMALL_PAGE // region.line_size) * region.line_size
+        machine.link(region, lines)
+        probe = Probe().start().chase(LINE, 10 * pages).stop()
+        ticks = machine.run(probe, {LINE: np.full(12, lines[0])}, warmup=4)
+        cycles.append(float(np.median(ticks)) * quick_cycles_per_tick(Context(machine=machine)) / (10 * pages))
+    return cycles[1] - cycles[0]
