@@ -38,11 +38,7 @@ def answer(context: Context) -> Iterator[Finding]:
     stored: dict[str, Any] = {}
     context.evidence["advice"] = stored
     with loops_of(context.machine) as loops:
-        names = tuple(context.options.get("kernel") or ()) or loops.loop_names()
-        if not names:
-            reason = "this machine has too little memory for any of the loops"
-            yield unavailable("advice.strategy", "string", reason)
-        for name in names:
+        for name in tuple(context.options.get("kernel") or ()) or loops.loop_names():
             try:
                 yield from _advised(Bench(context, loops, params), name, stored)
             except (UnsupportedError, ProbeError) as error:  # this loop alone: the machine may run the others

@@ -160,7 +160,7 @@ class RunsLoops(Protocol):
     `setebench.loops.traces` turns the same loops into probes."""
 
     def loop_names(self) -> tuple[str, ...]:
-        """The loops that it can run here: one whose instructions or memory are missing is left out."""
+        """The loops that it has, by their names without sizes."""
         ...
 
     def run_loop(
@@ -170,5 +170,5 @@ class RunsLoops(Protocol):
         policy once, in an order drawn anew, from the same state of the data. What a policy without any prefetch runs
         holds no prefetch instruction.
 
-        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint that the machine lacks."""
+        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint or memory that the machine lacks."""
         ...

@@ -18,7 +18,7 @@ from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host import lock
 from setebench.host.environment import read_environment
-from setebench.loops import Policy
+from setebench.loops import LOOP_NAMES, Policy
 from setebench.machine import Difference, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison
@@ -158,7 +158,7 @@ class NativeMachine:
 
     def loop_names(self) -> tuple[str, ...]:
         """See `setebench.loops.RunsLoops`."""
-        return self._loops.names()
+        return LOOP_NAMES
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
-from setebench.loops.shapes import DEFAULT_BYTES, shape
+from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
 from setebench.native.loops.data import Memory, Prepared, prepare
 from setebench.native.memory import available_bytes
@@ -32,10 +32,6 @@ class NativeLoops:
         self._hints = tuple(hints)
         self._ready: tuple[Prepared, Memory] | None = None
         self._pass = 0
-
-    def names(self) -> tuple[str, ...]:
-        """See `RunsLoops.loop_names`; without sizes."""
-        return LOOP_NAMES if available_bytes() > BUILDING_FACTOR * DEFAULT_BYTES else ()
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
         """See `RunsLoops.run_loop`, on the CPU that the calling thread is pinned to."""

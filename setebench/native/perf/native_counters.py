@@ -127,7 +127,6 @@ class NativeCounters:
     def __init__(self, tree: Tree | None = None) -> None:
         """Reads the system's files and the event table of this processor; opens nothing."""
         self._resolver = Resolver(tree)
-        self._forms: dict[str, Wanted] = {}
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
@@ -153,16 +152,11 @@ class NativeCounters:
         return NativeCounting(self._resolver.situation, [[self._countable(role) for role in each] for each in groups])
 
     def _countable(self, role: str) -> Wanted:
-        """The role in its form that opens here. One that did is stored; one that did not may another time. Probes run
-        in user mode, so what the kernel does in between is left out of the cores' own events."""
-        if role in self._forms:
-            return self._forms[role]
+        """The role in its form that opens here. Probes run in user mode, so what the kernel does in between is left out
+        of the cores' own events."""
         wanted = self._resolver.of_role(role)
         own = role not in SYSTEM_ROLES and wanted.of_threads
-        found = countable(wanted.only(USER_ONLY) if own else wanted, self._resolver.situation)
-        if not found.reason:
-            self._forms[role] = found
-        return found
+        return countable(wanted.only(USER_ONLY) if own else wanted, self._resolver.situation)
 
 
 MOST_COUNTERS = 32
