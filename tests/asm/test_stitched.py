@@ -76,7 +76,7 @@ def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
         ran = list(trace(stitched, probe, number))
         if operation.operand is not None:
             found = sum(does_access(one, operation) for one in ran)
-            # a chase has several steps in its code; test_calling.py counts those that it takes
+            # a chase has several steps in its code
             assert found == 1 or (operation.kind == Kind.CHASE and found > 1), [str(one) for one in ran]
         elif operation.kind in (Kind.NOP, Kind.ADD, Kind.MULTIPLY):
             assert len(ran) == operation.count
