@@ -33,6 +33,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     per_octave: int = 2  # sizes an octave; more cost time, fewer miss a small level
     fine: float = float(8 << 20)  # bytes beyond which sizes are octaves apart
     largest: float = float(45 << 20)  # bytes of the largest set: outgrows a last level of 32 MiB
+    group: int = 8  # windows between two references, which would last longer than a window or a few
     samples: int = 96  # windows timed of each set in a round; a mean of so many chains is good to a percent
     ring: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
     settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
@@ -50,8 +51,8 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
         return list(found.values())
 
 
-BETWEEN, WARM, CHAIN = Base("between"), Base("warm"), Base("chain")
-SHORT = {1: Base("short_1"), 3: Base("short_3")}
+BETWEEN, FIRST = Base("between"), Base("first")
+SHORT = (1, 3)
 """Short chains by their length: single loads distinguish levels that lie far from each other, on a coarse clock longer
 ones those that lie close."""
 
@@ -78,38 +79,47 @@ class WorkingSet:
     def go_round(self, context: Context, times: int) -> None:
         """So often over all lines."""
         context.machine.run(
-            Probe().chase(WARM, len(self.order)), {WARM: np.repeat(self.order[:1], times)}, cpu=context.cpu
+            Probe().chase(FIRST, len(self.order)), {FIRST: np.repeat(self.order[:1], times)}, cpu=context.cpu
         )
 
     def time(self, context: Context, params: SizeSweepParams, settled: bool) -> Sized:
-        """Windows spread evenly over a set that is settled by going through it once more, in the order of the chase;
-        the first windows of another one. A lone window is gone round."""
+        """Groups of windows spread evenly over a set that is settled by going through it once more, in the order of the
+        chase; the first windows of another one. A lone window is gone round."""
         windows, lines = self._windows.shape
         settled = settled and not self._lone
+        group = 1 if self._lone else params.group
         apart = max(windows // params.samples, 1) if settled else 1
-        warmup = 2 if self._lone else -(-windows // apart) if settled else 0
-        chosen = np.arange(params.samples + warmup) * apart % windows
+        warmup = 2 if self._lone else -(-windows // (apart * group)) if settled else 0
+        begins = np.arange(params.samples // group + warmup) * apart * group
         steps = params.ring if self._lone else lines - sum(SHORT)
         # one native call: a program's own data and steal push lines out of a second level within a millisecond
-        between = (apart - 1) * (lines + self._warmers.shape[1])
-        probe = Probe().chase(BETWEEN, between) if between else Probe()
-        # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
-        probe = (probe + Probe().chase(WARM, self._warmers.shape[1]).fence()).paired(
-            reference(context).work,
-            *(Probe().chase(base, length) for length, base in SHORT.items()),
-            Probe().chase(CHAIN, steps),
-        )
-        begins = np.minimum(np.cumsum([0, *SHORT]), lines - 1)
-        places = {
-            base: self._windows[chosen, begin] for base, begin in zip((*SHORT.values(), CHAIN), begins, strict=True)
-        }
-        places |= {WARM: self._warmers[chosen, 0]}
+        between = (apart - 1) * group * (lines + self._warmers.shape[1])
+        probe, places = Probe(), dict[Base, Lines]()
         if between:
-            places[BETWEEN] = self._warmers[(chosen - apart + 1) % windows, 0]
-        return Sized(
-            size_bytes=self.size_bytes,
-            samples=run_paired(context, probe, places, accesses=steps, warmup=warmup),
-        )
+            probe = probe.chase(BETWEEN, between)
+            places[BETWEEN] = self._warmers[(begins - (apart - 1) * group) % windows, 0]
+        questions, leads = list[Probe](), list[Probe]()
+        for number in range(group):
+            window, warm, at = (begins + number) % windows, Base(f"warm_{number}"), 0
+            places[warm] = self._warmers[window, 0]
+            leads += [Probe().chase(warm, self._warmers.shape[1]).fence(), *[Probe()] * len(SHORT)]
+            # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
+            for length in (*SHORT, steps):
+                base = Base(f"chain_{number}_{length}")
+                questions.append(Probe().chase(base, length))
+                places[base] = self._windows[window, min(at, lines - 1)]
+                at += length
+        probe = probe.paired(reference(context).work, *questions, leads=leads)
+        found = run_paired(context, probe, places, accesses=steps, warmup=warmup)
+        return Sized(size_bytes=self.size_bytes, samples=_by_window(found, group))
+
+
+def _by_window(found: Paired, group: int) -> Paired:
+    """Samples of groups of windows as samples of each, with the references that all of a group share."""
+    first, questions, last = np.split(found.ticks, [2, found.ticks.shape[1] - 1], axis=1)
+    questions = questions.reshape(len(questions) * group, -1)
+    ticks = np.concatenate([first.repeat(group, axis=0), questions, last.repeat(group, axis=0)], axis=1)
+    return msgspec.structs.replace(found, ticks=ticks)
 
 
 def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypedDict, Unpack
@@ -154,17 +154,18 @@ class Probe:
         """Stop the clock of `interval` once everything since its start is done. `bracket` must equal the start's."""
         return self._append(Kind.STOP, interval=interval_number(interval), variant=bracket_variant(bracket))
 
-    def paired(self, reference: Probe, *questions: Probe, bracket: str | None = None) -> Probe:
+    def paired(self, reference: Probe, *questions: Probe, leads: Sequence[Probe] = ()) -> Probe:
         """This probe, then the reference, nothing, each of the questions, and the reference again, each in an interval
         of its own, back to back: interval 0, 1, 2 to n + 1, and n + 2.
 
         The reference is work of a known number of core cycles. A core's clock wanders by percents within a second, so
         only its ratio to a reference beside it says how many cycles a question took; the empty interval behind the
         first reference is what a bracket adds (an empty interval behind evictions would be cold, and too long).
-        `stats.pairs` turns the ticks into cycles."""
-        probe = self
+        `leads` are what is done before each question and not timed. `stats.pairs` turns the ticks into cycles."""
+        probe, untimed = self, (Probe(), Probe(), *leads)
         for number, part in enumerate((reference, Probe(), *questions, reference)):
-            probe = (probe.start(number, bracket=bracket) + part).stop(number, bracket=bracket)
+            probe = (probe + untimed[number] if number < len(untimed) else probe).start(number)
+            probe = (probe + part).stop(number)
         return probe
 
     # -- composition ------------------------------------------------------------------------------------------------
