@@ -6,18 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.calibration import MEMORY
 from setebench.experiments.streams.timed import Case, Stream
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.bandwidth.rates import counted, of_threads, rate_of_rounds
-from setebench.stats.estimate import Interval
 
 EVIDENCE = "bandwidth"
 
 UNLIKE = 0.3
 """Of a rate: half of an interval that is wider says that rounds had different parts of the core."""
+
+REACHED = 0.95
+"""Of the fastest round, what the rate of a core alone must come to: else too few rounds had all of the core."""
 
 
 def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding]:
@@ -32,29 +35,31 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
     if not len(rates):
         yield decide.unresolved(name, "GB/s", "in no round did the references of enough samples agree; run again")
         return
-    cycles, reached = counted(per_cycle, had_cpu), rate_of_rounds(rates)
     forms = f", {'rolled' if rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
     spread = f"{rates.min():.3g} to {rates.max():.3g} GB/s"
     how = f"84th percentile of {len(rates)} rounds ({spread}) over {_size(stream.bytes)} a thread{forms}"
-    if per_ns and not stream.shared and len(case.cpus) == 1 and len(cycles):
-        reached, how = rate_of_rounds(cycles).scaled(per_ns), f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
+    cycles = counted(per_cycle, had_cpu)
+    if per_ns and stream.alone and len(cycles):
+        rates, how = cycles * per_ns, f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
     factors = {name: 1.0}
     if stream.level != "l1" and case.kernel.written_bytes:
         factors[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
     for parameter, factor in factors.items():
-        found = _rate(parameter, reached.scaled(factor), "GB/s", how)
+        found = _rate(parameter, rates * factor, "GB/s", how, stream.alone)
         yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
     if not stream.shared and len(cycles):
         paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
-        found = _rate(f"{name}.per_cycle", rate_of_rounds(cycles), "bytes/cycle", paired)
+        found = _rate(f"{name}.per_cycle", cycles, "bytes/cycle", paired, stream.alone)
         yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
 
 
-def _rate(parameter: str, rate: Interval, unit: str, how: str) -> Finding:
+def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alone: bool) -> Finding:
     """A rate that rounds agree on, else a bound: what else ran took the larger part of some rounds, and may have taken
-    some of each."""
+    some of each. What a core has `alone` is as fast in all quiet rounds."""
+    rate = rate_of_rounds(rounds)
     found = decide.measured(parameter, rate, unit, how, EVIDENCE)
-    if found.outcome is not Outcome.MEASURED or rate.high - rate.low <= 2 * UNLIKE * rate.value:
+    few = alone and rate.value < REACHED * rounds.max()
+    if found.outcome is not Outcome.MEASURED or not (few or rate.high - rate.low > 2 * UNLIKE * rate.value):
         return found
     reason = "rounds differ, as others on the core take a part"
     bound = decide.at_least(parameter, rate.value, unit, reason, how)

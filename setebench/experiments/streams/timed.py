@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -100,6 +101,11 @@ class Stream:
         return self.blocks * self.case.kernel.arrays * self.array_bytes
 
     @property
+    def alone(self) -> bool:
+        """Whether it is one thread's, in what its core has for itself."""
+        return not self.shared and len(self.case.cpus) == 1
+
+    @property
     def spacing(self) -> int:
         """Bytes from one block to the next."""
         return stream_bytes(self.case.kernel, self.array_bytes)
@@ -168,13 +174,14 @@ class _Timer:
         self._writing: bool | None = None
 
     def round(self, streams: Sequence[Stream], number: int) -> None:
-        """Every stream once."""
-        for stream in streams:
+        """Every stream once; those over what one core has for itself some times, the others spread between."""
+        alone = [each for each in streams if each.alone]
+        others = [each for each in streams if not each.alone]
+        turns = [[*alone, *others[turn :: PARAMS.passes]] for turn in range(PARAMS.passes)]
+        for stream in itertools.chain(*turns):
             self._context.progress(f"round {number + 1}: {stream.case.parameter(stream.level)}")
             for rolled in stream.case.kernel.forms if number < PARAMS.both_forms else (stream.best_form,):
-                alone = not stream.shared and len(stream.case.cpus) == 1
-                found = [self._once(stream, rolled) for _ in range(PARAMS.passes if alone else 1)]
-                stream.rounds.setdefault(rolled, []).extend(found)
+                stream.rounds.setdefault(rolled, []).append(self._once(stream, rolled))
 
     def _once(self, stream: Stream, rolled: bool) -> Round:
         machine, cpus, memory = self._context.machine, stream.case.cpus, stream.level == "memory"
