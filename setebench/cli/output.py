@@ -25,11 +25,10 @@ FORM_OF_EXTENSION = {
     ".json": "json",
     ".csv": "csv",
     ".md": "markdown",
-    ".tex": "latex",
     ".txt": "table",
     ".html": "html",
 }
-FORMS = ("json", "csv", "markdown", "latex", "table")
+FORMS = ("json", "csv", "markdown", "table")
 FOR_PEOPLE = ("table", "overview")
 STANDARD_OUTPUT = "-"
 

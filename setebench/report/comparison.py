@@ -11,7 +11,7 @@ from setebench.compare import Agreement, Comparison, Row
 from setebench.compare import agreement as agreement_of
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.text import csv_table, in_columns, markdown_text
-from setebench.results import Finding, Outcome
+from setebench.results import Outcome
 from setebench.text import visible
 
 _HEADINGS = {
@@ -28,44 +28,34 @@ def render(comparison: Comparison, form: str) -> str:
     return _RENDERERS[form](comparison)
 
 
-def _summary(comparison: Comparison) -> str:
-    """One line with the counts."""
-    differ, agree, left = (len(comparison.of(agreement)) for agreement in _HEADINGS)
-    names = " against ".join(map(visible, comparison.names))
-    return f"{names}: {differ} findings differ, {agree} agree, {left} can't be compared"
-
-
-def _cell(finding: Finding | None) -> str:
-    """One finding in a row: its value and interval, or why there is none."""
-    if finding is None:
-        return "not reported"
-    if finding.value is None:
-        return finding.outcome.replace("_", " ")
-    text = f"{value_text(finding)} {interval_text(finding)}".rstrip()
-    return f"{text} (absent)" if finding.outcome is Outcome.ABSENT else text
-
-
 def _cells(row: Row) -> list[str]:
-    """The findings of a row; where there are more than two, those that differ from the first are marked."""
-    first, *others = row.findings
-    marked = [len(others) > 1 and agreement_of(first, other) is Agreement.DIFFERS for other in others]
-    return [_cell(first), *("≠ " * mark + _cell(other) for mark, other in zip(marked, others, strict=True))]
+    """The findings of a row: value and interval, or why there is none; where there are more than two, those that differ
+    from the first are marked."""
+    cells = []
+    for finding in row.findings:
+        text = "not reported" if finding is None else finding.outcome.replace("_", " ")
+        if finding is not None and finding.value is not None:
+            absent = "(absent)" if finding.outcome is Outcome.ABSENT else ""
+            text = " ".join(filter(None, (value_text(finding), interval_text(finding), absent)))
+        marked = len(row.findings) > 2 and agreement_of(row.findings[0], finding) is Agreement.DIFFERS
+        cells.append("≠ " * marked + text)
+    return cells
 
 
 def _setting(value: Any) -> str:
-    if value is None:
-        return "—"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "—" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_SETTING else f"{text[: _LONGEST_SETTING - 1]}…"
 
 
 def _blocks(comparison: Comparison, block: str, escaped: Callable[[str], str]) -> str:
     """The counts, and a table of each part that has any rows."""
+    differ, agree, left = (len(comparison.of(agreement)) for agreement in _HEADINGS)
+    names = " against ".join(comparison.names)
+    blocks = [escaped(visible(f"{names}: {differ} findings differ, {agree} agree, {left} can't be compared"))]
     settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
     parts = [("Settings and machines that differ", "setting", settings)]
     for agreement, heading in _HEADINGS.items():
         parts.append((heading, "parameter", [[row.parameter, *_cells(row)] for row in comparison.of(agreement)]))
-    blocks = [escaped(_summary(comparison))]
     for heading, first, rows in parts:
         if rows:
             head, *cells = [[escaped(visible(each)) for each in row] for row in ([first, *comparison.names], *rows)]

@@ -14,7 +14,7 @@ from setebench.report.text import csv_table, in_columns
 from setebench.text import visible
 
 if TYPE_CHECKING:  # report knows its records only; the comparison is the fleet's
-    from setebench.fleet.comparison import Fleet, Mark, Open, Parameter
+    from setebench.fleet.comparison import Fleet, Mark, Parameter
 
 SHOWN_MARKS = 40
 """Marks of a table; CSV and JSON have them all."""
@@ -53,9 +53,6 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------
-
-
 def _value(value: float | str | None, unit: str = "") -> str:
     if value is None:
         return "—"
@@ -78,50 +75,29 @@ OPEN_COLUMNS = ("parameter", "nodes", "reason")
 
 
 def _mark_row(mark: Mark) -> list[str]:
+    values = (_value(each, mark.unit) for each in (mark.value, mark.usual))
     change = "—" if mark.change is None else f"{mark.change:+.1%}"
-    alarm = f"{mark.familywise:.2g}" + (" *" if mark.alarm else "")
-    return [
-        mark.node,
-        mark.parameter,
-        _value(mark.value, mark.unit),
-        _value(mark.usual, mark.unit),
-        change,
-        f"{mark.q:.2g}",
-        alarm,
-    ]
+    return [mark.node, mark.parameter, *values, change, f"{mark.q:.2g}", f"{mark.familywise:.2g}{' *' * mark.alarm}"]
 
 
-def _parameter_row(parameter: Parameter) -> list[str]:
-    within = _spread_text(parameter.within, parameter.centre) + ("" if parameter.repeated else " (stated)")
-    return [
-        parameter.parameter,
-        _value(parameter.centre, parameter.unit),
-        "—" if parameter.within is None else within,
-        _spread_text(parameter.between, parameter.centre),
-        f"{parameter.nodes:,}",
-    ]
-
-
-def _open_row(each: Open) -> list[str]:
-    return [each.parameter, each.nodes, each.reason]
+def _parameter_row(each: Parameter) -> list[str]:
+    spreads = [_spread_text(spread, each.centre) for spread in (each.within, each.between)]
+    spreads[0] += "" if each.repeated or each.within is None else " (stated)"
+    return [each.parameter, _value(each.centre, each.unit), *spreads, f"{each.nodes:,}"]
 
 
 def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int]]:
     """Heading, columns and rows of each part that has any, and how many rows are not shown."""
     marks = [_mark_row(mark) for mark in fleet.marks[:SHOWN_MARKS]]
     left_open = sorted(fleet.open, key=lambda each: -each.count)
-    reasons = [_open_row(each) for each in left_open[:SHOWN_REASONS]]
-    parameters = [_parameter_row(each) for each in fleet.parameters]
+    reasons = [[each.parameter, each.nodes, each.reason] for each in left_open[:SHOWN_REASONS]]
     parts = [
         ("Nodes that stand out", MARK_COLUMNS, marks, len(fleet.marks) - len(marks)),
-        ("Parameters", PARAMETER_COLUMNS, parameters, 0),
+        ("Parameters", PARAMETER_COLUMNS, [_parameter_row(each) for each in fleet.parameters], 0),
         ("Left open", OPEN_COLUMNS, reasons, len(left_open) - len(reasons)),
     ]
-    return [
-        (heading, columns, [[visible(cell) for cell in row] for row in rows], more)
-        for heading, columns, rows, more in parts
-        if rows
-    ]
+    shown = ((heading, columns, [[*map(visible, row)] for row in rows], more) for heading, columns, rows, more in parts)
+    return [part for part in shown if part[2]]
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------
@@ -144,17 +120,9 @@ def _csv(fleet: Fleet) -> str:
 
 
 def _json(fleet: Fleet) -> str:
-    document: dict[str, Any] = {
-        "schema": 1,
-        "summary": summary(fleet),
-        "nodes": fleet.nodes,
-        "runs": fleet.runs,
-        "tests": fleet.tests,
-        "marks": [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks],
-        "parameters": store.plain(fleet.parameters),
-        "open": store.plain(fleet.open),
-        "notes": fleet.notes,
-    }
+    kept = ("nodes", "runs", "tests", "parameters", "open", "notes")
+    document: dict[str, Any] = {"schema": 1, "summary": summary(fleet), **{each: getattr(fleet, each) for each in kept}}
+    document["marks"] = [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks]
     return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
 
 
@@ -164,37 +132,26 @@ def _json(fleet: Fleet) -> str:
 def _html(fleet: Fleet) -> str:
     from setebench.report.web import template
 
-    rows, columns = _chosen(fleet)
-    marked = {(mark.node, mark.parameter): mark for mark in fleet.marks}
-    names = [fleet.parameters[each].parameter for each in columns]
-    lines = [
-        {
-            "node": visible(fleet.nodes[row]),
-            "cells": [
-                _cell(float(fleet.distances[row, column]), marked.get((fleet.nodes[row], name)), name)
-                for column, name in zip(columns, names, strict=True)
-            ],
-        }
-        for row in rows
-    ]
+    places = {name: number for number, name in enumerate(fleet.nodes)}
+    numbers = {each.parameter: number for number, each in enumerate(fleet.parameters)}
+    rows = [*dict.fromkeys([*(places[mark.node] for mark in fleet.marks), *places.values()])][:MAP_ROWS]
+    columns = [*dict.fromkeys([*(numbers[mark.parameter] for mark in fleet.marks), *numbers.values()])][:MAP_COLUMNS]
+    marked = {(places[mark.node], numbers[mark.parameter]): mark for mark in fleet.marks}
+    names = {column: fleet.parameters[column].parameter for column in columns}
+
+    def cells(row: int) -> list[dict[str, Any]]:
+        distances = ((column, float(fleet.distances[row, column])) for column in columns)
+        return [_cell(distance, marked.get((row, column)), names[column]) for column, distance in distances]
+
     return template("fleet.html.j2").render(
         summary=summary(fleet),
         notes=[visible(note) for note in fleet.notes],
-        names=[visible(name) for name in names],
-        lines=lines,
+        names=[visible(name) for name in names.values()],
+        lines=[{"node": visible(fleet.nodes[row]), "cells": cells(row)} for row in rows],
         left_out=(len(fleet.nodes) - len(rows), len(fleet.parameters) - len(columns)),
         tables=_tables(fleet),
         shades=SHADES,
     )
-
-
-def _chosen(fleet: Fleet) -> tuple[list[int], list[int]]:
-    """Rows and columns of the map: those with the strongest marks first, then others in their order."""
-    places = {name: number for number, name in enumerate(fleet.nodes)}
-    numbers = {each.parameter: number for number, each in enumerate(fleet.parameters)}
-    rows = dict.fromkeys([*(places[mark.node] for mark in fleet.marks), *range(len(fleet.nodes))])
-    columns = dict.fromkeys([*(numbers[mark.parameter] for mark in fleet.marks), *range(len(fleet.parameters))])
-    return list(rows)[:MAP_ROWS], list(columns)[:MAP_COLUMNS]
 
 
 def _cell(distance: float, mark: Mark | None, parameter: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import msgspec
 from setebench.compare import Agreement, agreement
 from setebench.report.numbers import number, value_text
 from setebench.results import Document, Finding, Outcome
+from setebench.text import visible
 
 _HEADINGS = {
     "clock": "Clock",
@@ -39,13 +40,6 @@ _MOST_NAMES = 6
 
 UNDOCUMENTED = "undocumented"
 """The remark on a finding of which a reference has no value."""
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings under one heading."""
-
-    heading: str
-    findings: list[Finding]
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -89,24 +83,23 @@ def published_text(finding: Finding) -> str:
     return value_text(msgspec.structs.replace(finding, low=None, high=None))
 
 
-def sections(findings: Iterable[Finding]) -> list[Section]:
-    """All findings under headings; what has no heading of its own comes last, under the first part of its name. There
-    is one section for each hardware prefetcher. Nearer levels come first, all else in order of appearance."""
-    found: dict[tuple[int, str], list[Finding]] = {}
+def sections(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """All findings by heading; what has no heading of its own comes last, under the first part of its name. There is
+    one heading for each hardware prefetcher. Nearer levels come first, all else in order of appearance."""
+    found, ranks = dict[str, list[Finding]](), dict[str, int]()
     for finding in findings:
         first, *rest = parts = finding.parameter.split(".")
         prefix = next((each for each in (".".join(parts[:2]), first) if each in _RANK), "")
-        heading = _HEADINGS.get(prefix, first or "Other")
+        heading = _HEADINGS.get(prefix, visible(first) or "Other")
         if first == "prefetcher" and len(rest) > 1:
-            heading = f"Hardware prefetcher {'.'.join(rest[:2])}"
-        found.setdefault((_RANK.get(prefix, len(_RANK)), heading), []).append(finding)
-    ordered = sorted(found, key=lambda place: place[0])  # a sort is stable
-    return [Section(heading=place[1], findings=sorted(found[place], key=_level)) for place in ordered]
+            heading = visible(f"Hardware prefetcher {'.'.join(rest[:2])}")
+        ranks.setdefault(heading, _RANK.get(prefix, len(_RANK)))
+        found.setdefault(heading, []).append(finding)
 
+    def level(finding: Finding) -> str:
+        return next((each for each in _LEVELS if finding.parameter.split(".")[1:2] == [each]), "")
 
-def _level(finding: Finding) -> str:
-    level = (*finding.parameter.split("."), "")[1]
-    return level if level in _LEVELS else ""
+    return {heading: sorted(found[heading], key=level) for heading in sorted(found, key=ranks.__getitem__)}
 
 
 # -- several findings as one ------------------------------------------------------------------------------------------

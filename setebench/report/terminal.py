@@ -104,10 +104,10 @@ def _width(view: View) -> int:
     """Terminal columns of the table without its notes."""
     from rich.cells import cell_len
 
-    *columns, _notes = zip(view.columns(), *map(view.cells, view.listed()), strict=True)
-    headings = max((cell_len(section.heading) for section in view.sections()), default=0)
+    listed = [finding for findings in view.sections().values() for finding in findings]
+    *columns, _notes = zip(view.columns(), *map(view.cells, listed), strict=True)
     first, *others = (max(map(cell_len, cells)) + _GAP for cells in columns)
-    return sum([max(first, headings + _GAP), *others])
+    return sum([max([first, *(cell_len(heading) + _GAP for heading in view.sections())]), *others])
 
 
 def _rich_table(view: View, notes: bool) -> Table:
@@ -120,10 +120,10 @@ def _rich_table(view: View, notes: bool) -> Table:
     for column in columns:
         side = "right" if column in RIGHT_ALIGNED else "left"
         table.add_column(column, justify=side, overflow="fold", no_wrap=column != "note")  # type: ignore[arg-type]
-    for section in view.sections():
-        if section.heading:
-            table.add_row(Text(visible(section.heading), style="bold"))
-        for finding in section.findings:
+    for heading, findings in view.sections().items():
+        if heading:
+            table.add_row(Text(heading, style="bold"))
+        for finding in findings:
             cells = [Text(cell) for cell in view.cells(finding)]
             cells[columns.index("outcome")].stylize(_STYLES[finding.outcome])
             table.add_row(*cells[: len(columns)])

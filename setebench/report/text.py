@@ -1,4 +1,4 @@
-"""Text made safe and fit for where it goes: one visible line, Markdown, LaTeX, terminals without Unicode.
+"""Text made safe and fit for where it goes: cells of CSV, columns, Markdown, terminals without Unicode.
 
 Text may come from anybody's result file: control characters are shown, never sent to the terminal.
 """
@@ -19,32 +19,11 @@ FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What spreadsheets take for the begin of a formula, wide letters too."""
 
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_SYMBOLS = {
-    "≠": (r"$\ne$", "!="),
-    "≥": (r"$\ge$", ">="),
-    "≤": (r"$\le$", "<="),
-    "—": ("---", "-"),
-    "…": (r"\dots{}", "..."),
-    "\N{MULTIPLICATION SIGN}": (r"$\times$", "x"),
-    "µ": (r"$\mu$", "u"),
-    "·": (r"$\cdot$", "-"),
-    "±": (r"$\pm$", "+-"),
-}
-"""Symbols in LaTeX and in ASCII."""
-
-_LATEX = str.maketrans(
-    {symbol: latex for symbol, (latex, _) in _SYMBOLS.items()}
-    | {each: f"\\{each}" for each in "&%$#_{}"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\^{}",
-        "<": r"\ensuremath{<}",
-        ">": r"\ensuremath{>}",
-    }
+_ASCII = str.maketrans(
+    {"≠": "!=", "≥": ">=", "≤": "<=", "…": "...", "±": "+-", "│": "|"}
+    | dict(zip("\N{MULTIPLICATION SIGN}µ»—·─┌┐└┘", "xu>---++++", strict=True))
 )
-_FRAMES = {"─": "-", "│": "|", "↓": "v", "»": ">", **dict.fromkeys("┌┐└┘", "+")}
-_ASCII = str.maketrans({symbol: plain for symbol, (_, plain) in _SYMBOLS.items()} | _FRAMES)
+"""What symbols become on a terminal without Unicode."""
 
 
 def csv_table(rows: Iterable[Iterable[Any]]) -> str:
@@ -90,11 +69,6 @@ def markdown_text(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
 
 
-def latex_text(text: str) -> str:
-    """`text` with what is special in LaTeX escaped, and symbols that it has commands for as these commands."""
-    return text.translate(_LATEX)
-
-
 def ascii_only(text: str) -> str:
-    """`text` for a terminal without Unicode; symbols that carry meaning keep it, others become `?`."""
+    """`text` for a terminal without Unicode; symbols without a substitute become `?`."""
     return text.translate(_ASCII).encode("ascii", errors="replace").decode()

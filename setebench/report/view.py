@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setebench.report import numbers
-from setebench.report.sections import Reference, Section, condensed, sections
+from setebench.report.sections import Reference, condensed, sections
 from setebench.results import Document, Finding
 from setebench.text import visible
 
@@ -46,15 +46,10 @@ class View:
             return None
         return ratio
 
-    @property
-    def headed(self) -> bool:
-        """Whether the findings stand under headings."""
-        return "steps" in self.document.evidence
-
-    def sections(self) -> list[Section]:
-        """The findings as they are listed, of a single scenario without headings."""
+    def sections(self) -> dict[str, list[Finding]]:
+        """The findings as they are listed, by heading; of a single scenario without headings."""
         found = sections(condensed(self.document.findings))
-        return found if self.headed else [Section(heading="", findings=each.findings) for each in found]
+        return found if "steps" in self.document.evidence else {"": [each for own in found.values() for each in own]}
 
     def columns(self) -> list[str]:
         """The headings of the columns."""
@@ -74,10 +69,6 @@ class View:
             finding.reason or finding.method,
         ]
         return [visible(cell) for cell in cells]
-
-    def listed(self) -> list[Finding]:
-        """The findings of all sections."""
-        return [finding for section in self.sections() for finding in section.findings]
 
     def notes(self) -> list[str]:
         """The notes alone, each behind its parameter."""

@@ -64,7 +64,7 @@ def table_html(document: Document) -> str:
     from html import escape
 
     view = View(document)
-    rows = [view.columns(), *map(view.cells, view.listed())]
+    rows = [view.columns(), *map(view.cells, (each for own in view.sections().values() for each in own))]
     head, *cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     table = "\n".join(
         ["<table>", f"<tr>{head.replace('td>', 'th>')}</tr>", *(f"<tr>{row}</tr>" for row in cells), "</table>"]
@@ -113,8 +113,8 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "shortcomings": shortcomings(document),
         "columns": view.columns()[:-1],
         "sections": {
-            each.heading: [_row(view, finding) for finding in each.findings]
-            for each in sections(condensed(document.findings))
+            heading: [_row(view, finding) for finding in findings]
+            for heading, findings in sections(condensed(document.findings)).items()
         },
         "references": [f"{each.name}: {each.document.machine.name}" for each in entry.references],
         "plots": msgspec.to_builtins(entry.plots),

@@ -67,7 +67,7 @@ def make_document(findings: list[Finding] | None = None, name: str = "sim small"
     )
 
 
-EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
+EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md"}
 EXTENSIONS["overview"] = "overview.txt"
 
 
