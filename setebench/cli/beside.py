@@ -57,7 +57,7 @@ def _plots(name: str, evidence: dict[str, Any]) -> list[web.Plot]:
         drawn = drawing(evidence)
         figures = list(drawn) if isinstance(drawn, (list, tuple)) else [drawn]
         names = [name] if len(figures) == 1 else [f"{name} {number}" for number in range(1, len(figures) + 1)]
-        return [web.draw(each, figure, evidence) for each, figure in zip(names, figures, strict=True)]
+        return [web.draw(each, figure) for each, figure in zip(names, figures, strict=True)]
     except SetebenchError as error:
         return [web.Plot(name=name, problem=str(error))]
     except Exception as error:  # evidence comes from anybody's file, and a damaged one must not cost the report

@@ -40,7 +40,7 @@ def show(file: Path, form: str | None, output: Path | None, force: bool) -> None
 def report(results: tuple[str, ...], output: Path | None, force: bool) -> None:
     """Make an HTML page of result files, on standard output or in FILE.
 
-    It is one self-contained file with the machine, all findings with method and reason, and the plots with their data.
+    It is one self-contained file with the machine, all findings with method and reason, and the plots.
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """

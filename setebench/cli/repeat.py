@@ -14,7 +14,7 @@ from setebench import campaign
 from setebench.campaign import series
 from setebench.cli.fleet import checked_scenario
 from setebench.cli.options import PATH, file_options, form_option, machine_options, no_wait_option, quiet_option
-from setebench.cli.output import target_of, terminal_width
+from setebench.cli.output import target_of
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError
 from setebench.report.accuracy import repeated
@@ -76,5 +76,5 @@ def repeat(**values: Any) -> None:
     if values["form"] == "json":
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
-        text = repeated.render(made, terminal_width())
+        text = repeated.render(made)
     write(text.encode())

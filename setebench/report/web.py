@@ -32,13 +32,11 @@ LARGEST_DOWNLOAD = 4 << 20
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure: its name, what it shows in words, its drawing and what it was drawn from, as data: addresses.
-    `problem` stands in for a drawing."""
+    """One figure: its name, what it shows in words, its drawing as a data: address. `problem` stands in for that."""
 
     name: str
     alt: str = ""
     image: str = ""
-    evidence: str = ""
     problem: str = ""
 
 
@@ -153,16 +151,8 @@ def _address(data: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}" if len(data) <= LARGEST_DOWNLOAD else ""
 
 
-def draw(name: str, figure: Figure, evidence: Any) -> Plot:
-    """A figure as a plot of the report. `evidence` is what it was drawn from. Raises `SetebenchError` where there is
-    nothing in the figure."""
+def draw(name: str, figure: Figure) -> Plot:
+    """A figure as a plot of the report. Raises `SetebenchError` where there is nothing in the figure."""
     if not figure.axes:
         raise SetebenchError("the figure is empty")
-    alt = plot.alt_text(figure)
-    source = json.dumps(store.plain(evidence), ensure_ascii=False).encode(errors="replace")
-    return Plot(
-        name=name,
-        alt=alt,
-        image=_address(plot.encode(figure, "svg", alt), "image/svg+xml"),
-        evidence=_address(source, "application/json"),
-    )
+    return Plot(name=name, alt=plot.alt_text(figure), image=_address(plot.encode(figure, "svg"), "image/svg+xml"))

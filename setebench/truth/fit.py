@@ -113,9 +113,9 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
             if f"{path[0]}.{path[-1]}" != wanted:
                 continue
             origin = twin.origins[path]
-            ends = [each for each in (origin.low, origin.high) if origin.origin == "measured" and each != value]
-            ends = [each for each in ends if each is not None]
-            others: list[float] = [*ends] or [value * factor for factor in PARAMS.factors]
+            interval = (origin.low, origin.high) if origin.origin == "measured" else ()
+            ends = [each for each in interval if each is not None and each != value]
+            others = ends or [value * factor for factor in PARAMS.factors]
             if isinstance(value, int):
                 others = [*map(round, others), *([] if ends else (value - 1, value + 1))]
             for other in dict.fromkeys(each for each in others if each != value):

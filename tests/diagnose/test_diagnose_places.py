@@ -16,7 +16,7 @@ from setebench.diagnose.figures import Basis, Figures
 from setebench.diagnose.records import Hit, Timeline
 from setebench.diagnose.samples import placed, places
 from setebench.native.perf.sampling import Kind, Record
-from setebench.report.plots.plot import alt_text, encode
+from setebench.report.plots.plot import encode
 from setebench.report.plots.timeline import timeline_figure
 
 SOURCE = """int inner(int x) { return 3 * x; }
@@ -104,4 +104,4 @@ def test_the_plot_has_a_panel_for_each_thing_known_with_units_and_no_colours() -
         for patch in axes.patches:
             red, green, blue, _ = colors.to_rgba(patch.get_facecolor())
             assert red == green == blue
-    assert re.search(rb"<svg", encode(figure, "svg", alt_text(figure)))
+    assert re.search(rb"<svg", encode(figure, "svg"))

@@ -13,7 +13,7 @@ import msgspec
 
 from setebench import registry
 from setebench.cli.options import PATH, fast_option, file_options, form_option, is_given, quiet_option
-from setebench.cli.output import target_of, terminal_width
+from setebench.cli.output import target_of
 from setebench.cli.progress import Progress
 from setebench.errors import UsageError
 from setebench.report.accuracy import scored
@@ -75,7 +75,7 @@ def score(**values: Any) -> None:
     if values["form"] == "json":
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
-        text = scored.render(made, terminal_width())
+        text = scored.render(made)
     write(text.encode())
 
 

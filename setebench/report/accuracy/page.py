@@ -4,10 +4,12 @@ document for programs."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from setebench.report.accuracy.rows import HEADS, SHARES, Document, by_scenario, fraction, remarks
+from setebench.report.text import in_columns
+from setebench.text import visible
 
 READING = """\
 Machines are random ones of the simulator, whose every parameter is known; *sealed* says that their seeds follow
@@ -49,7 +51,7 @@ def _command(score: Document) -> str:
 def page(document: Document) -> str:
     """The document as Markdown. A page without any run says that nothing is claimed."""
     runs = document["runs"]
-    lines = ["# How often it was right", "", *(_overview(runs) if runs else [NOTHING]), "", READING]
+    lines = ["# How often it was right", "", _overview(runs) if runs else NOTHING, "", READING]
     for run in runs:
         answered = len(run["machines"]) - len(run["lost"])
         lines += ["", f"## Run {run['run']}", "", f"    {run['command']}", ""]
@@ -58,30 +60,21 @@ def page(document: Document) -> str:
             f"CPU time each; begun {run['begun'] or 'at an unknown time'}; inference `{run['inference'][:16]}`, "
             f"simulator `{run['simulator'][:16]}`. The same nonce gives the same machines only with the same inference."
         )
-        lines += ["", *(f"* {_cell(remark)}" for remark in remarks(run))]
+        lines += ["", *(f"* {visible(remark)}" for remark in remarks(run))]
         for scenario, rows in by_scenario(run["accuracy"]):
-            heads = _heads(["parameter", *HEADS])
-            lines += ["", f"### {scenario}", "", *heads, *(_row([f"`{name}`", *cells]) for name, *cells in rows)]
+            named = [[f"`{name}`", *cells] for name, *cells in rows]
+            lines += ["", f"### {scenario}", "", in_columns(named, ["parameter", *HEADS], markdown=True)]
     return "\n".join(lines) + "\n"
 
 
-def _overview(runs: Sequence[Document]) -> Iterator[str]:
+def _overview(runs: Sequence[Document]) -> str:
     """A line for each scenario of each run."""
-    yield from _heads(["scenario", "run", "machines", "without a wrong row", "rows", *SHARES, "coverage"])
+    rows = []
     for run in runs:
         for scenario, table in run["accuracy"].items():
             first, *shares = (fraction(table[key]) for key in ("without_wrong", *SHARES))
-            own = [first, table["rows"], *shares, fraction(table["calibration"]["continuous"])]
-            yield _row([scenario + " (`--fast`)" * run["settings"]["fast"], run["run"], table["machines"], *own])
-
-
-def _heads(heads: Sequence[str]) -> list[str]:
-    return [_row(heads), _row(["---"] * len(heads))]
-
-
-def _row(cells: Sequence[object]) -> str:
-    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
-
-
-def _cell(text: object) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
+            counts = [first, str(table["rows"]), *shares, fraction(table["calibration"]["continuous"])]
+            name = scenario + " (`--fast`)" * run["settings"]["fast"]
+            rows.append([name, run["run"], str(table["machines"]), *counts])
+    heads = ["scenario", "run", "machines", "without a wrong row", "rows", *SHARES, "coverage"]
+    return in_columns(rows, heads, markdown=True)

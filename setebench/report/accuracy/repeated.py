@@ -3,55 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from io import StringIO
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
 from setebench.report.numbers import value_text
+from setebench.report.text import in_columns
 from setebench.results import Finding
 
 MOST_VALUES = 3
 """Different values of a parameter that a row shows, the most frequent first."""
 
 
-def render(document: Mapping[str, Any], width: int | None = None) -> str:
+def render(document: Mapping[str, Any]) -> str:
     """A row for each run and one for each parameter, those that contradict themselves first; then the totals."""
     runs = [
         [run["file"], str(run["answered"]), str(run["reported"]), f"{run['elapsed_seconds']:.0f}"]
         for run in document["runs"]
     ]
     ordered = sorted(document["parameters"].items(), key=lambda entry: -entry[1]["contradictions"])
-    parameters = [[name, *_cells(each)] for name, each in ordered]
-    heads = ["parameter", "answered", "bounds", "contradict", "spread", "values"]
-    tables = printed([(["run", "answered", "reported", "seconds"], runs), (heads, parameters)], width)
+    first, *numbers = ["run", "answered", "reported", "seconds"]
+    counts = ["answered", "bounds", "contradict", "spread"]
     totals = document["totals"]
     fraction = "" if totals["answered_fraction"] is None else f" ({totals['answered_fraction']:.1%})"
     exact = totals["contradictions"] - totals["interval_contradictions"]
     return (
-        f"{tables}{totals['answered']} of {totals['asked']} answered{fraction}\n"
+        f"{in_columns(runs, [first, *numbers], numbers)}\n\n"
+        f"{in_columns([[name, *_cells(each)] for name, each in ordered], ['parameter', *counts, 'values'], counts)}\n\n"
+        f"{totals['answered']} of {totals['asked']} answered{fraction}\n"
         f"{totals['interval_contradictions']} of {totals['interval_pairs']} pairs of intervals are apart; of honest "
         f"95 % intervals {totals['expected_interval_contradictions']:.1f} would be\n"
         f"{exact} of {totals['pairs'] - totals['interval_pairs']} pairs of other answers contradict each other\n"
     )
-
-
-def printed(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]], width: int | None) -> str:
-    """Heads and rows as plain tables; the first column is never folded, and all but `values` are to the right."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(file=StringIO(), width=width or 110, highlight=False, color_system=None)
-    with console.capture() as capture:
-        for (first, *heads), rows in tables:
-            table = Table(box=None, pad_edge=False)
-            table.add_column(first, no_wrap=True)
-            for head in heads:
-                table.add_column(head, justify="left" if head == "values" else "right")
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
-    return capture.get()
 
 
 def _cells(each: Mapping[str, Any]) -> list[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from setebench.report.accuracy.repeated import printed
 from setebench.report.accuracy.rows import HEADS, MOST_NAMES, SHARES, by_scenario, proportion, remarks
+from setebench.report.text import in_columns
 
 
-def render(document: Mapping[str, Any], width: int | None = None) -> str:
+def render(document: Mapping[str, Any]) -> str:
     """A table for each scenario; shares and remarks; every wrong answer with its seed."""
-    tables = [([scenario, *HEADS], rows) for scenario, rows in by_scenario(document["accuracy"])]
-    return printed(tables, width) + "\n".join(_lines(document)) + "\n"
+    tables = (in_columns(rows, [scenario, *HEADS], HEADS) for scenario, rows in by_scenario(document["accuracy"]))
+    return "\n\n".join([*tables, "\n".join(_lines(document))]) + "\n"
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -57,17 +57,13 @@ def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def style(index: int) -> dict[str, Any]:
-    """Keyword arguments of `Axes.plot` and `Axes.errorbar` for series number `index`."""
+def style(index: int, markers: bool = True) -> dict[str, Any]:
+    """Keyword arguments of `Axes.plot`, `Axes.errorbar` and, without markers, others for series number `index`."""
     turn, place = divmod(index, len(SERIES))
     marker, _, grey = SERIES[place]
-    drawn = {"marker": marker, "linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey}
-    return {**drawn, "markerfacecolor": "white" if turn % 2 else grey, "markersize": 4, "linewidth": 1.2}
-
-
-def line_style(index: int) -> dict[str, Any]:
-    """The same without markers."""
-    return {key: value for key, value in style(index).items() if key in ("linestyle", "color")}
+    drawn: dict[str, Any] = {"linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey, "linewidth": 1.2}
+    face = "white" if turn % 2 else grey
+    return drawn | ({"marker": marker, "markerfacecolor": face, "markersize": 4} if markers else {})
 
 
 def add_machine(figure: Figure, machine: str) -> None:
@@ -88,9 +84,12 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     is missing); `boundaries_bytes`, where one level ends and the next begins; `levels`, the latency of each in cycles.
     Raises `SetebenchError` where there is no point to draw.
     """
-    sweep = evidence.get("sweep")
-    points = _points(sweep) if isinstance(sweep, Mapping) else []
-    if not isinstance(sweep, Mapping) or not points:
+    found = evidence.get("sweep")
+    sweep: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    sizes, values = (sweep.get(key) or () for key in ("size_bytes", "cycles"))
+    rows = zip(sizes, values, *(sweep.get(end) or values for end in ("low", "high")), strict=True)
+    points = [(size, value, low or value, high or value) for size, value, low, high in rows if value]
+    if not points:
         raise SetebenchError("there is nothing to plot: the evidence holds no working-set sweep")
     figure, axes = new_figure(
         "Load-to-use latency over the working set", "working set (bytes, log scale)", "cycles per load (log scale)"
@@ -104,7 +103,7 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     known = sorted((latency, name) for name, latency in levels.items() if latency is not None)
     for index, (latency, name) in enumerate(known, start=1):
         words = literal(name if name == "memory" else name.upper())
-        axes.axhline(latency, linewidth=0.9, label=f"{words}: {latency:.3g} cycles", **line_style(index))
+        axes.axhline(latency, label=f"{words}: {latency:.3g} cycles", **style(index, markers=False))
     boundaries = sweep.get("boundaries_bytes") or []
     for size in boundaries:  # their sizes stand above the frame, where they hide no point
         axes.axvline(size, color="0.4", linewidth=0.8, linestyle=":")
@@ -115,19 +114,6 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     size_axis(axes, sizes)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
-
-
-def _points(sweep: Mapping[str, Any]) -> list[tuple[float, float, float, float]]:
-    """Size, cycles, low and high of each point that has cycles; a missing end of an interval is the point itself."""
-    try:
-        sizes, cycles = sweep["size_bytes"], sweep["cycles"]
-        low, high = (sweep.get(end) or [None] * len(sizes) for end in ("low", "high"))
-        rows = list(zip(sizes, cycles, low, high, strict=True))
-    except (KeyError, TypeError, ValueError) as error:
-        why = "size_bytes and cycles, and low and high where they are there, must have one length"
-        raise SetebenchError(f"the working-set sweep in the evidence is damaged: {why}") from error
-    known = [row for row in rows if row[1] is not None and row[1] > 0]
-    return [(size, value, *(value if end is None else end for end in ends)) for size, value, *ends in known]
 
 
 def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
@@ -142,13 +128,9 @@ def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _position: in_bytes(size)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda cycles, _position: f"{cycles:g}"))
-    axes.yaxis.set_minor_formatter(FuncFormatter(_minor_label))
+    few = FuncFormatter(lambda cycles, _position: f"{cycles:g}" if f"{cycles:e}"[0] in "25" else "")
+    axes.yaxis.set_minor_formatter(few)  # 2, 5, 20, 50, ...: enough to read a value, not all nine per decade
     axes.tick_params(axis="x", labelrotation=30)
-
-
-def _minor_label(cycles: float, _position: int) -> str:
-    """2, 5, 20, 50, ... : enough to read a value, not all nine per decade."""
-    return f"{cycles:g}" if f"{cycles:e}"[0] in "25" else ""
 
 
 # -- saving -------------------------------------------------------------------------------------------------------
@@ -164,21 +146,19 @@ def alt_text(figure: Figure) -> str:
     return ". ".join(part for part in parts if part).replace(r"\$", "$")
 
 
-def save(figure: Figure, path: str | Path, force: bool = False, alt: str | None = None) -> None:
-    """Write the figure as PNG, SVG or PDF by the name's extension, whole or not at all.
-
-    `alt` describes the figure; by default its titles, labels and legend do. Raises `UsageError` for an unknown
-    extension or an unwritable file.
-    """
+def save(figure: Figure, path: str | Path, force: bool = False) -> None:
+    """Write the figure as PNG, SVG or PDF by the name's extension, whole or not at all. Raises `UsageError` for an
+    unknown extension or an unwritable file."""
     form = check_extension(path)
     store.check_target(path, force)
-    store.write(path, encode(figure, form, alt_text(figure) if alt is None else alt), force)
+    store.write(path, encode(figure, form), force)
 
 
-def encode(figure: Figure, form: str, alt: str) -> bytes:
+def encode(figure: Figure, form: str) -> bytes:
     """The bytes of the figure as `form` (png, svg or pdf), without date or version: equal figures give equal bytes."""
     from matplotlib import rc_context
 
+    alt = alt_text(figure)
     metadata: dict[str, str | None] = {
         "png": {"Software": None, "Description": alt},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": alt},
