@@ -72,18 +72,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
-            from setebench import results
-
-            results.html_of = _html_of
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _html_of(document: Document) -> str:
-    from setebench.report.web import table_html  # the templates are only loaded where a notebook asks
-
-    return table_html(document)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -84,11 +83,3 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     def __contains__(self, parameter: object) -> bool:
         return any(finding.parameter == parameter for finding in self.findings)
-
-    def _repr_html_(self) -> str | None:
-        """The findings as a table, for notebooks; None where nobody set `html_of`."""
-        return None if html_of is None else html_of(self)
-
-
-html_of: Callable[[Document], str] | None = None
-"""How notebooks show a document. The library's face sets it: findings know nothing of how they are shown."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STANDS_OUT = 3
 """Exit status with --exit-code where a node stands out; 1 and 2 mean that there was no comparison."""
 
-FORMS = ("table", "json", "csv", "html")
+FORMS = ("table", "json", "csv")
 MACHINES = 12
 """Simulated machines that are run, from whose runs those of all nodes are drawn."""
 

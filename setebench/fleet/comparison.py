@@ -77,8 +77,7 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison. `tests` is how many pairs of node and parameter were judged; `distances` has a row a node and a
-    column a parameter, in standard deviations of a normal distribution, NaN where nothing was judged."""
+    """A comparison. `tests` is how many pairs of node and parameter were judged."""
 
     nodes: list[str]
     runs: int
@@ -87,7 +86,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     marks: list[Mark]
     open: list[Open]
     notes: list[str]
-    distances: NDArray[np.float32]
 
     @property
     def alarms(self) -> list[Mark]:
@@ -126,9 +124,6 @@ def _compared(columns: Columns, notes: list[str]) -> Fleet:
     if all(len(set(nodes)) == len(nodes) for nodes in answered):
         notes = [*notes, SINGLE_RUNS]
     count = sum(len(test.p) for test in tests)
-    distances = np.full((len(names), len(tests)), np.nan, np.float32)
-    for place, test in enumerate(tests):
-        distances[test.nodes, place] = test.distance
     return Fleet(
         nodes=ordered,
         runs=columns.runs,
@@ -137,7 +132,6 @@ def _compared(columns: Columns, notes: list[str]) -> Fleet:
         marks=_marks(tests, names),
         open=[each for column in columns.of.values() for each in _open(column, names)],
         notes=notes,
-        distances=distances[[columns.nodes[name] for name in ordered]],
     )
 
 

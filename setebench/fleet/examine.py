@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from setebench.fleet.columns import Column
 from setebench.stats.nodes import categories, components, robust
@@ -36,14 +35,6 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     texts: list[str] | None = None
     runs: components.Runs | None = None
     spread: components.Components | None = None
-
-    @property
-    def distance(self) -> Numbers:
-        """In standard deviations of a normal distribution, as `p` says; below the centre negative."""
-        away = self.values - self.centre if self.texts is None else np.ones(len(self.p))
-        tiny = np.finfo(float).tiny
-        found: Numbers = np.abs(special.ndtri(np.maximum(self.p, tiny) / 2)) * np.sign(away) + 0.0  # no -0
-        return found
 
     def shown(self, value: float) -> float | str:
         """A number as it is, an answer as its text."""

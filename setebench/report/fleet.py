@@ -1,13 +1,10 @@
-"""A comparison of many nodes as a table, JSON, CSV, or an HTML page with a heat map of nodes by parameters."""
+"""A comparison of many nodes as a table, JSON or CSV."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from setebench import store
 from setebench.report.text import csv_table, in_columns
@@ -22,14 +19,8 @@ SHOWN_MARKS = 40
 SHOWN_REASONS = 30
 """Lines of what was left open."""
 
-MAP_ROWS, MAP_COLUMNS = 48, 40
-"""Of the heat map: what a person takes in at a glance. The nodes and parameters with the strongest marks come first."""
-
 _NEVER = 10.0
 """A change of a parameter, as a fraction, that is none of the same thing any more."""
-
-SHADES = (2.0, 3.5, 5.0, 8.0)
-"""Distances, in standard deviations, from which on a cell has the next shade."""
 
 
 def render(fleet: Fleet, form: str) -> str:
@@ -100,9 +91,6 @@ def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int
     return [part for part in shown if part[2]]
 
 
-# -- forms ------------------------------------------------------------------------------------------------------------
-
-
 def _text(fleet: Fleet) -> str:
     blocks = [summary(fleet)]
     blocks += [visible(note) for note in fleet.notes]
@@ -126,47 +114,6 @@ def _json(fleet: Fleet) -> str:
     return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
 
 
-# -- heat map ---------------------------------------------------------------------------------------------------------
-
-
-def _html(fleet: Fleet) -> str:
-    from setebench.report.web import template
-
-    places = {name: number for number, name in enumerate(fleet.nodes)}
-    numbers = {each.parameter: number for number, each in enumerate(fleet.parameters)}
-    rows = [*dict.fromkeys([*(places[mark.node] for mark in fleet.marks), *places.values()])][:MAP_ROWS]
-    columns = [*dict.fromkeys([*(numbers[mark.parameter] for mark in fleet.marks), *numbers.values()])][:MAP_COLUMNS]
-    marked = {(places[mark.node], numbers[mark.parameter]): mark for mark in fleet.marks}
-    names = {column: fleet.parameters[column].parameter for column in columns}
-
-    def cells(row: int) -> list[dict[str, Any]]:
-        distances = ((column, float(fleet.distances[row, column])) for column in columns)
-        return [_cell(distance, marked.get((row, column)), names[column]) for column, distance in distances]
-
-    return template("fleet.html.j2").render(
-        summary=summary(fleet),
-        notes=[visible(note) for note in fleet.notes],
-        names=[visible(name) for name in names.values()],
-        lines=[{"node": visible(fleet.nodes[row]), "cells": cells(row)} for row in rows],
-        left_out=(len(fleet.nodes) - len(rows), len(fleet.parameters) - len(columns)),
-        tables=_tables(fleet),
-        shades=SHADES,
-    )
-
-
-def _cell(distance: float, mark: Mark | None, parameter: str) -> dict[str, Any]:
-    if math.isnan(distance):
-        return {"shade": None, "sign": "", "title": visible(f"{parameter}: not answered")}
-    shade = int(np.searchsorted(SHADES, abs(distance), side="right"))
-    if mark is None:  # what is no mark is shown, but never so that it resembles one
-        shade = min(shade, 1)
-    text = f"{parameter}: {distance:+.1f} standard deviations from the centre"
-    if mark is not None:
-        text = f"{parameter}: {_value(mark.value, mark.unit)} instead of {_value(mark.usual, mark.unit)}"
-    sign = ("▲" if distance > 0 else "▼") if mark is not None else ""
-    return {"shade": shade, "sign": sign, "below": distance < 0, "title": visible(text)}
-
-
-_RENDERERS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv, "html": _html}
+_RENDERERS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv}
 FORMS = tuple(_RENDERERS)
 """The forms of a comparison of nodes."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +23,6 @@ from setebench.results import Document, Finding
 from setebench.text import visible
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
 LARGEST_DOWNLOAD = 4 << 20
@@ -51,32 +49,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
-    shown = [_shown_text(_shown(number, entry)) for number, entry in enumerate(entries, 1)]
-    heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
-    text: str = template("report.html.j2").render(entries=shown, heading=heading)
-    return text
-
-
-def table_html(document: Document) -> str:
-    """The findings as an HTML fragment, for notebooks."""
-    from html import escape
-
-    view = View(document)
-    rows = [view.columns(), *map(view.cells, (each for own in view.sections().values() for each in own))]
-    head, *cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    table = "\n".join(
-        ["<table>", f"<tr>{head.replace('td>', 'th>')}</tr>", *(f"<tr>{row}</tr>" for row in cells), "</table>"]
-    )
-    before, after = [title(document), *verified(document)], shortcomings(document)
-    paragraphs = ["".join(f"<p>{escape(line)}</p>" for line in lines) for lines in (before, after)]
-    return table.join(paragraphs)
-
-
-@cache
-def template(name: str) -> Template:
-    """A page's template; it escapes whatever it is given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    shown = [_shown_text(_shown(number, entry)) for number, entry in enumerate(entries, 1)]
+    heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
     environment = Environment(
         loader=PackageLoader("setebench.report"),
         autoescape=True,
@@ -85,7 +61,8 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(name)
+    text: str = environment.get_template("report.html.j2").render(entries=shown, heading=heading)
+    return text
 
 
 def _shown(number: int, entry: Entry) -> dict[str, Any]:
@@ -102,11 +79,7 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             "machine": processor_name(document),
             "core clock while measuring": f"{ratio:.3f} GHz" if ratio else "unknown",
             "written by": f"{document.tool.name} {document.tool.version}",
-            **_texts(document.settings),
-        },
-        "records": {
-            "What may be known of the machine before measuring": _texts(document.machine.facts),
-            "What the operating system says of it": _texts(document.machine.environment),
+            **{key: each if isinstance(each, str) else json.dumps(each) for key, each in document.settings.items()},
         },
         "shortcomings": shortcomings(document),
         "columns": view.columns()[:-1],
@@ -138,12 +111,6 @@ def _row(view: View, finding: Finding) -> dict[str, Any]:
         "reason": finding.reason or "",
         "differs": any("≠" in cell for cell in cells[len(cells) - len(view.references) :]),
     }
-
-
-def _texts(record: dict[str, Any]) -> dict[str, str]:
-    """Keys and values as text: words as they are, all else as JSON."""
-    pairs = ((str(key), value) for key, value in record.items())
-    return {key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in pairs}
 
 
 def _address(data: bytes, kind: str) -> str:

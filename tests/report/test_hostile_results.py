@@ -92,7 +92,6 @@ def show_everywhere(document: Document) -> None:
         assert render(document, form, references=found)
     drawn = beside.plots(document)
     assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
-    assert web.table_html(document)
     both = compare([make_document(), document, document], ["a", "b", "c"])
     for form in comparison.FORMS:
         assert comparison.render(both, form)
@@ -141,7 +140,6 @@ def test_no_text_reaches_a_terminal_unseen(tmp_path: Path, text: str) -> None:
     assert document is not None
     shown = [render(document, form) for form in FORMS if form != "json"]
     shown += [comparison.render(compare([make_document(), document], ["a", f"b{text}"]), "table")]
-    shown += [web.table_html(document)]
     for each in shown:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066\u200f]", each), each[:2000]
 
