@@ -3,11 +3,11 @@ and what can't be known here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from setebench.report.numbers import interval_text, value_text
-from setebench.results import Document, Outcome
+from setebench.results import Document
 
 MOST_FUNCTIONS = 8
 MOST_THREADS = 16
@@ -35,14 +35,15 @@ def report(document: Document) -> str:
     ending = f", {found['ending']}" if found.get("ending") else ""
     flags = zip(*(found.get(key) or () for key in ("start_seconds", "end_seconds", "saturated")), strict=False)
     saturated = sum(end - start for start, end, flag in flags if flag)
-    sections = {
+    advice = found.get("advice") or ()
+    sections: dict[str, Iterable[str]] = {
         "Cycles": _cycles(document),
         "Figures": _figures(document),
         "Time by function (samples of time on a CPU)": _spots(found.get("functions") or ()),
         f"While memory was saturated ({saturated:.3g} s)": _spots(found.get("suffering") or ()),
         "Threads (CPU time by samples)": _threads(found.get("threads") or ()),
         "Regions": map(_region, found.get("regions") or ()),
-        "What to try": _advice(found.get("advice") or ()),
+        "What to try": (f"- {each['text']}\n    rests on {', '.join(each['rests_on'])}" for each in advice),
         "Not known": _unknown(document, found),
     }
     blocks = [f"{words}: {document.elapsed_seconds:.3g} s{ending}"]
@@ -52,20 +53,16 @@ def report(document: Document) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _value(document: Document, parameter: str) -> float | None:
-    value = document[parameter].value if parameter in document else None
-    return float(value) if isinstance(value, (int, float)) else None
-
-
 def _cycles(document: Document) -> Iterator[str]:
-    values = {label: _value(document, name) for name, label in PARTS.items()}
-    if all(value is None for value in values.values()):
+    values = {finding.parameter: finding.value for finding in document.findings}
+    if all(values.get(name) is None for name in PARTS):
         return
-    for label, value in values.items():
-        known = f"{value:5.1f} %  {'#' * round(BAR * value / 100)}" if value is not None else "unknown"
+    for name, label in PARTS.items():
+        value = values.get(name)
+        known = f"{value:5.1f} %  {'#' * round(BAR * value / 100)}" if isinstance(value, (int, float)) else "unknown"
         yield f"{label:30} {known}"
-    if (buffer := _value(document, BUFFER)) is not None:
-        yield f"store buffer full, within these {buffer:5.1f} %"
+    if values.get(BUFFER) is not None:
+        yield f"store buffer full, within these {values[BUFFER]:5.1f} %"
 
 
 def _figures(document: Document) -> Iterator[str]:
@@ -94,21 +91,15 @@ def _region(region: Found) -> str:
     return f"{region['name']}: {region['calls']:,} calls, {region['seconds']:.3g} s, {', '.join(counts)}"
 
 
-def _advice(entries: Sequence[Found]) -> Iterator[str]:
-    for entry in entries:
-        yield from (f"- {entry['text']}", f"  rests on {', '.join(entry['rests_on'])}")
-
-
 def _unknown(document: Document, found: Found) -> Iterator[str]:
     """Findings that there are not, by reason without the role that it is reported of: each reason once, with what it
     keeps from being known."""
     reasons: dict[str, list[str]] = {}
     for finding in document.findings:
-        if finding.outcome in (Outcome.UNAVAILABLE, Outcome.UNRESOLVED):
+        if finding.value is None:
             role, colon, cause = (finding.reason or "").partition(": ")
             reason = cause if colon and " " not in role else finding.reason or ""
             reasons.setdefault(reason, []).append(finding.parameter.removeprefix("diagnose."))
     if found.get("unsampled"):
         reasons.setdefault(found["unsampled"], []).append("time by function")
-    for reason, names in reasons.items():
-        yield from (f"{', '.join(names)}:", f"  {reason}")
+    yield from (f"{', '.join(names)}:\n    {reason}" for reason, names in reasons.items())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from statistics import fmean, pstdev
 
 import msgspec
 
@@ -114,19 +114,17 @@ def condensed(findings: Sequence[Finding]) -> list[Finding]:
             states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
     if sum(map(len, states.values())) <= _MOST_PAIRS:
         return merged(findings)
-    rest = [each for each in findings if not each.parameter.startswith(_PAIRS)]
-    return merged(rest) + [_summed_up(state, members) for state, members in states.items()]
-
-
-def _summed_up(state: str, members: list[Finding]) -> Finding:
-    values = [float(each.value) for each in members if type(each.value) in (int, float)]  # type: ignore[arg-type]
-    name = f"{_PAIRS}*.{state}"
-    if not values:
-        return Finding(parameter=name, unit="cycles", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
-    low, high, mean, deviation = (number(of(values), 0) for of in (min, max, statistics.fmean, statistics.pstdev))
-    method = f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs"
-    value = f"{low} to {high} cycles"
-    return Finding(parameter=name, value=value, unit="string", method=f"{method}; all of them in CSV and JSON")
+    found = merged(each for each in findings if not each.parameter.startswith(_PAIRS))
+    for state, members in states.items():
+        values = [float(each.value) for each in members if isinstance(each.value, (int, float))]
+        none = Finding(parameter=f"{_PAIRS}*.{state}", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
+        if values:
+            low, high, mean, deviation = (f"{of(values):.0f}" for of in (min, max, fmean, pstdev))
+            method = f"average {mean}, standard deviation {deviation}, over {len(values)} of {len(members)} pairs"
+            shown = {"outcome": Outcome.MEASURED, "reason": None, "method": f"{method}; all of them in CSV and JSON"}
+            none = msgspec.structs.replace(none, value=f"{low} to {high} cycles", unit="string", **shown)
+        found.append(none)
+    return found
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
@@ -148,5 +146,5 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 def listed(names: list[str], between: str = ", ") -> str:
     """The first names, and how many more there are."""
-    more = f"{between}... {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return between.join(names[:_MOST_NAMES]) + more
+    more = [f"... {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return between.join([*names[:_MOST_NAMES], *more])

@@ -75,8 +75,7 @@ def _page(page: Opening) -> Iterator[RenderableType]:
     for box in page.picture.translation:
         yield Text(visible(f"{box.name}: {'; '.join(map(': '.join, box.facts))}"))
     yield Padding(Text(visible(page.verified)), (1, 0, 0, 0))
-    more = [f"and {page.open_besides} more reasons, below"] if page.open_besides else []
-    for heading, lines in (("Stands against others' words", page.against), ("Stayed open", [*page.open, *more])):
+    for heading, lines in (("Stands against others' words", page.against), ("Stayed open", page.open)):
         if lines:
             yield Text(f"\n{heading}:")
             yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)

@@ -28,14 +28,13 @@ LAST = ("bandwidth.", "loaded_latency.", "counter.")
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The first page."""
+    """The first page. `open` ends with how many more reasons there are."""
 
     name: str
     picture: Picture
     verified: str
     against: list[str]
     open: list[str]
-    open_besides: int
     groups: list[Group]
 
 
@@ -50,8 +49,7 @@ def opening(document: Document, references: Sequence[Reference]) -> Opening | No
         picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
         against=list(_against(document, references)),
-        open=left[:MOST_OPEN],
-        open_besides=len(left[MOST_OPEN:]),
+        open=[*left[:MOST_OPEN], *([f"and {len(left) - MOST_OPEN} more reasons, below"] if left[MOST_OPEN:] else [])],
         groups=groups(answers),
     )
 
@@ -75,20 +73,17 @@ def _against(document: Document, references: Sequence[Reference]) -> Iterator[st
                 who = f"published for {reference.name}" if reference.complete else "said by the operating system"
                 others.append(f"{who}: {published_text(stated)}")
         if others:
-            seen = " seen" if finding.outcome is Outcome.AT_LEAST else ""
-            interval = f" {interval_text(finding)}" if not seen and finding.low != finding.high else ""
-            yield f"{finding.parameter}: {value_text(finding)}{seen}{interval}; {'; '.join(others)}"
+            interval = interval_text(finding) if finding.low != finding.high else ""
+            seen = "seen" if finding.outcome is Outcome.AT_LEAST else interval
+            yield f"{finding.parameter}: {value_text(finding)} {seen}".rstrip() + f"; {'; '.join(others)}"
 
 
 def _contradicts(finding: Finding, stated: Finding) -> bool:
     """True if a value contradicts what is stated, or a bound is less than half of it: sizes and numbers of entries come
     in steps of two, so that above the half no step is missing."""
-    if agreement(finding, stated) is Agreement.DIFFERS:
-        return True
-    match finding.outcome, finding.value, stated.value:
-        case Outcome.AT_LEAST, int() | float() as bound, int() | float() as whole:
-            return 2 * bound < whole
-    return False
+    values = [each for each in (finding.value, stated.value) if isinstance(each, (int, float))]
+    low = finding.outcome is Outcome.AT_LEAST and len(values) == 2 and 2 * values[0] < values[1]
+    return low or agreement(finding, stated) is Agreement.DIFFERS
 
 
 def _open(document: Document) -> list[str]:

@@ -55,13 +55,6 @@ class Answers:
         nanoseconds = nanoseconds_text(finding, self.ratio) if self.ratio else ""
         return f"{text}, {nanoseconds} ns" if nanoseconds else text
 
-    def bare(self, parameter: str) -> str:
-        """The number without its unit, `≥` before a bound."""
-        finding = self.get(parameter)
-        if finding is None or isinstance(finding.value, bool) or not isinstance(finding.value, (int, float)):
-            return self.text(parameter)
-        return f"{'≥ ' if finding.outcome is Outcome.AT_LEAST else ''}{number(finding.value, None)}"
-
     def transfers(self) -> str:
         """Reads of other cores' changed lines: their range."""
         names = [name for name in self.findings if name.startswith("latency.core_to_core.")]
@@ -74,12 +67,12 @@ class Answers:
 
     def in_flight(self, level: str) -> str:
         """Misses of a level in flight: how many by whom, and whether threads of a core share them."""
-        loads, prefetches = (self.bare(f"mshr.{level}.{kind}") for kind in ("demand", "prefetch"))
-        if not loads and not prefetches:
-            return ""
-        either = loads == prefetches or not loads or not prefetches
-        text = (loads or prefetches) if either else f"{loads} by loads, {prefetches} by prefetches"
-        return text + (", shared by a core's threads" if self.value(f"mshr.{level}.shared_by_smt") is True else "")
+        by = {"loads": f"mshr.{level}.demand", "prefetches": f"mshr.{level}.prefetch"}
+        counts = {who: text.removesuffix(" entries") for who, name in by.items() if (text := self.text(name))}
+        each = ", ".join(f"{count} by {who}" for who, count in counts.items())
+        text = next(iter(counts.values()), "") if len(set(counts.values())) < 2 else each
+        shared = text and self.value(f"mshr.{level}.shared_by_smt") is True
+        return text + (", shared by a core's threads" if shared else "")
 
     def bandwidths(self, level: str) -> tuple[Finding | None, Finding | None]:
         """A level's load bandwidth of one thread by its widest loads, and the largest by any kernel and threads."""

@@ -72,7 +72,7 @@ def _cache(answers: Answers, level: str) -> dict[str, str]:
     holds = answers.value(f"cache.{before}.inclusive_in_{level}") is True
     return {
         "size": answers.text(f"cache.{level}.size"),
-        "ways": answers.bare(f"cache.{level}.ways"),
+        "ways": answers.text(f"cache.{level}.ways").removesuffix(" ways"),
         "latency": answers.timed(f"latency.{level}"),
         "bandwidth": rounded(answers.bandwidths(level)[0]),
         "keeps": f"all of {before.upper()}" if holds else "",

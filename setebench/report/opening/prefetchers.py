@@ -19,7 +19,7 @@ KINDS = {
 
 KEYS = {"ip": "by instruction", "page": "by page", "ip+page": "by instruction and page"}
 CLAUSES: dict[str, str | dict[Any, str]] = {
-    "trigger": "from access {}",
+    "trigger": "after {}",
     "degree": "{} at a time",
     "max_distance": "up to {} ahead",
     "streams": "{} at once",
@@ -36,25 +36,19 @@ def present(answers: Answers) -> list[tuple[str, str, str]]:
     for identity, level, kind in _every(answers):
         if answers.value(f"{START}{identity}{PRESENT}"):
             key = KEYS.get(str(answers.value(f"{START}{identity}.indexed_by")))
-            found.append((level.upper(), f"{kind} {key}" if key else kind, ", ".join(_clauses(answers, identity))))
+            found.append((level, f"{kind} {key}" if key else kind, ", ".join(_clauses(answers, identity))))
     return found
 
 
-def absent(answers: Answers) -> str:
-    """Kinds that were looked for and are not there."""
-    return ", ".join(
-        f"{level.upper()} {kind}"
-        for identity, level, kind in _every(answers)
-        if not identity.endswith(".other") and answers.findings[f"{START}{identity}{PRESENT}"].outcome is Outcome.ABSENT
-    )
-
-
-def unsettled(answers: Answers) -> str:
-    """Those of which it is open whether they are there."""
-    every = _every(answers)
-    return ", ".join(
-        f"{level.upper()} {kind}" for name, level, kind in every if not answers.get(f"{START}{name}{PRESENT}")
-    )
+def missing(answers: Answers, absent: bool) -> str:
+    """Kinds that were looked for and are not there, or of which it is open whether they are."""
+    names = []
+    for identity, level, kind in _every(answers):
+        outcome = answers.findings[f"{START}{identity}{PRESENT}"].outcome
+        found = outcome is Outcome.ABSENT and not identity.endswith(".other")
+        if found if absent else outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
+            names.append(f"{level} {kind}")
+    return ", ".join(names)
 
 
 def _every(answers: Answers) -> Iterator[tuple[str, str, str]]:
@@ -63,7 +57,7 @@ def _every(answers: Answers) -> Iterator[tuple[str, str, str]]:
         if name.startswith(START) and name.endswith(PRESENT):
             identity = name.removeprefix(START).removesuffix(PRESENT)
             level, _, kind = identity.partition(".")
-            yield identity, level, KINDS.get(kind, kind.replace("_", " "))
+            yield identity, level.upper(), KINDS.get(kind, kind.replace("_", " "))
 
 
 def _clauses(answers: Answers, identity: str) -> Iterator[str]:
@@ -74,7 +68,7 @@ def _clauses(answers: Answers, identity: str) -> Iterator[str]:
         if text == OPEN:
             left.append(name.replace("_", " "))
         elif isinstance(clause, str) and text:
-            yield clause.format(text if name != "trigger" else answers.bare(parameter))
+            yield clause.format(text)
         elif isinstance(clause, dict) and isinstance(value, (str, bool)) and value in clause:
             yield clause[value]
     trainers, fills = (answers.value(f"{START}{identity}.{name}") for name in ("trained_by", "fills"))

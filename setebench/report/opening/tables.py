@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from setebench.report.opening.answers import MEMORY, OPEN, PAGES, Answers, kernel, rounded
-from setebench.report.opening.prefetchers import absent, present, unsettled
+from setebench.report.opening.prefetchers import missing, present
 
 CONDITIONS = {
     "on_tlb_miss.l1": "level-1 TLB miss",
@@ -99,5 +99,5 @@ def _software(answers: Answers) -> Iterator[Row]:
 
 def _hardware(answers: Answers) -> Iterator[Row]:
     yield from ((f"{level} {name}", words or "there") for level, name, words in present(answers))
-    yield "not there", absent(answers)
-    yield "open whether there", unsettled(answers)
+    yield "not there", missing(answers, absent=True)
+    yield "open whether there", missing(answers, absent=False)

@@ -36,7 +36,7 @@ def caches(readings: Readings, draft: Draft) -> None:
     for level in range(1, readings.levels + 1):
         path = at(level)
         held = _shape(readings, draft, level, max(GROWTH * held, 1))
-        latency = readings.latency(f"l{level}")
+        latency = readings.get(f"latency.l{level}")
         usual = max(USUAL[level][1], before + 1.0)
         draft.fill((*path, "latency_cycles"), latency and latency.of(float(latency.value)), usual, "open: a usual one")
         before = float(draft.fields[(*path, "latency_cycles")])

@@ -66,7 +66,7 @@ def cores(readings: Readings, draft: Draft) -> None:
         extra = [
             computed(_above, vector, plain)
             for level in ("l1", "l2", "l3", "memory")
-            if (vector := readings.get(f"latency.{level}.vector{size}")) and (plain := readings.latency(level))
+            if (vector := readings.get(f"latency.{level}.vector{size}")) and (plain := readings.get(f"latency.{level}"))
         ]
         draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(extra))
     beside, alone = readings.get("latency.smt.l1"), readings.get("latency.l1")
@@ -143,7 +143,7 @@ def memory(readings: Readings, draft: Draft) -> None:
         draft.assume(("memory", "page_sizes"), [size for size in sizes if size in (SMALL, HUGE)], SYSTEM)
     far = LEAST_ABOVE_CACHES * float(draft.fields[(*at(readings.levels), "latency_cycles")])
     usual = max(spec.Memory().latency_cycles, far)
-    draft.fill(("memory", "latency_cycles"), readings.latency("memory"), usual, "the latency is open: a usual one")
+    draft.fill(("memory", "latency_cycles"), readings.get("latency.memory"), usual, "the latency is open: a usual one")
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
     rate, line = readings.fact("ticks_per_second"), readings.line
     # a bound is what fewer CPUs reached, whose own queues limit them

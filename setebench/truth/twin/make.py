@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -127,28 +128,22 @@ def fields_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 def as_toml(twin: Twin) -> str:
     """The text of the machine file: TOML with the origin of every field as a comment above it, and as data in
     `[origins]`."""
+    kinds = Counter(origin.origin for origin in twin.origins.values())
+    head = [
+        f"{twin.machine.name}: {', '.join(f'{kinds[kind]} {kind}' for kind in sorted(kinds))} fields.",
+        "measured: found, in this interval; bounded: a bound or an interval stands for it; assumed: not measured.",
+        *(f"set aside: {name}, which contradicts other findings: {why}" for name, why in twin.set_aside.items()),
+        *(f"{field_name(path)}: {said(origin)}" for path, origin in twin.origins.items() if path == PREFETCHERS),
+    ]
+    lines = [f"# {line}" for text in head for line in textwrap.wrap(remark(text), WIDTH)]
     remarks = {path: remark(said(origin)) for path, origin in twin.origins.items() if path != PREFETCHERS}
-    lines = [*_head(twin), "", *dump(twin.machine, lambda path: remarks.get(path, "")).splitlines(), "", f"[{TABLE}]"]
+    lines += ["", *dump(twin.machine, lambda path: remarks.get(path, "")).splitlines(), "", f"[{TABLE}]"]
     for path, origin in twin.origins.items():
         fields = {name: getattr(origin, name) for name in ("origin", "low", "high", "parameters", "why")}
         fields |= {name: float(fields[name]) for name in ("low", "high") if fields[name] is not None}
         given = ", ".join(f"{name} = {literal(each)}" for name, each in fields.items() if each not in (None, (), ""))
         lines.append(f"{literal(field_name(path))} = {{{given}}}")
     return "\n".join(lines) + "\n"
-
-
-def _head(twin: Twin) -> Iterator[str]:
-    kinds = [origin.origin for origin in twin.origins.values()]
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
-    yield from _comment(f"{twin.machine.name}: {counts} fields.")
-    yield "# measured: found, in this interval; bounded: a bound or an interval stands for it; assumed: not measured."
-    for path, origin in twin.origins.items():
-        if origin.origin == "fitted":
-            yield from _comment(f"fitted: {field_name(path)}: {origin.why}")
-    for parameter, reason in twin.set_aside.items():
-        yield from _comment(f"set aside: {parameter}, which contradicts other findings: {reason}")
-    if PREFETCHERS in twin.origins:
-        yield from _comment(f"prefetchers: {said(twin.origins[PREFETCHERS])}")
 
 
 def said(origin: Origin) -> str:
@@ -160,7 +155,3 @@ def said(origin: Origin) -> str:
     if origin.parameters:
         parts.append(f"from {', '.join(origin.parameters)}")
     return " ".join(parts) + (f": {origin.why}" if origin.why else "")
-
-
-def _comment(text: str) -> Iterator[str]:
-    yield from (f"# {line}" for line in textwrap.wrap(remark(text), WIDTH))

@@ -73,16 +73,6 @@ class Readings:
             return Reading(found.value, "bounded", low, high, names, "a lower bound")
         return Reading(found.value, "measured", low, high, names, found.method)
 
-    def latency(self, where: str) -> Reading | None:
-        """A level's latency, or memory's. Where it is open or a bound, because chains and single loads disagree, the
-        method with the narrower interval stands for it: both are nearer than a lower bound."""
-        found = self.get(f"latency.{where}")
-        if found is not None and found.kind == "measured":
-            return found
-        methods = (self.get(f"latency.{where}.{method}") for method in ("chase", "sete"))
-        best = narrowest([each for each in methods if each is not None and each.kind == "measured"])
-        return found if best is None else best.bounded("chains and single loads disagree; the narrower interval")
-
     def names(self, start: str, end: str = "") -> list[str]:
         """Parameters that begin and end so, in the order of the result."""
         return [name for name in self._findings if name.startswith(start) and name.endswith(end)]
