@@ -60,10 +60,8 @@ def llvm_rows(source: Source) -> Iterator[Row]:
 
 
 def llvm(_source: Source, sheet: Sheet) -> Iterator[str]:
-    options = [f"-{option}={sheet.get(hook)}" for hook, option in OPTIONS.items() if hook in sheet.values]
-    if options:
-        yield "// clang: " + " ".join(f"-mllvm {option}" for option in options)
-        yield "// opt: " + " ".join(options)
+    options = [f"-mllvm -{option}={sheet.get(hook)}" for hook, option in OPTIONS.items() if hook in sheet.values]
+    yield from [f"// clang: {' '.join(options)}"] if options else ()
     for key, each in sheet.values.items():
         if " " not in key:
             yield f"// {each.comment}"
@@ -78,7 +76,8 @@ def llvm(_source: Source, sheet: Sheet) -> Iterator[str]:
 
 # -- glibc ------------------------------------------------------------------------------------------------------------
 
-STEP, FRACTION, LEAST_THRESHOLD = 256, 0.75, 0x4040
+STEP, FRACTION, LEAST = 256, 0.75, 0x4040
+RULE = f"{FRACTION} of it, at least the core's"
 NAMESPACE = "glibc.cpu."
 
 
@@ -91,19 +90,14 @@ def glibc_rows(source: Source) -> Iterator[Row]:
     copies that would fit the cache then went around it. Names: glibc manual, "Hardware Capability Tunables"; rules:
     sysdeps/x86/dl-cacheinfo.h."""
     yield "x86_data_cache_size", derived(float, "bytes", (exact(source.size(1)),), "", _down)
-    shared: Known = Open("cache.l2.size", "this result has no cache behind the first")
-    own = shared
-    if levels := [level for level in source.levels if level > 1]:
-        last, own = _part(source, levels[-1]), _part(source, max({1, *levels} & set(PRIVATE)))
-        shared = derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down)
+    levels = source.levels or [1]
+    last, own = _part(source, levels[-1]), _part(source, max({1, *levels} & set(PRIVATE)))
+    shared = derived(max, "bytes", (last, own), "a CPU's part, at least of its core's cache", _down)
+    if levels[-1] == 1:
+        shared = Open("cache.l2.size", "this result has no cache behind the first")
     yield "x86_shared_cache_size", shared
-    how = f"{FRACTION} of it, at least the core's"
-    yield "x86_non_temporal_threshold", derived(_threshold, "bytes", (shared, own), how, int)
-
-
-def _threshold(part: float, least: float) -> float:
-    """Bytes from which glibc copies past the caches, of a CPU's part of the last one and of its core's own cache."""
-    return max(FRACTION * part, least, LEAST_THRESHOLD)
+    rule = derived(lambda part, least: max(FRACTION * part, least, LEAST), "bytes", (shared, own), RULE, int)
+    yield "x86_non_temporal_threshold", rule
 
 
 def _part(source: Source, level: int) -> Known:

@@ -46,9 +46,10 @@ def champsim_rows(source: Source) -> Iterator[Row]:
         _, sets, ways = source.geometry(level)
         yield from ((f"{name}.sets", sets), (f"{name}.ways", ways))
         yield f"{name}.replacement", source.replacement(level, CHAMPSIM_POLICIES)
-        before = () if level == 1 else (source.get(f"latency.l{level - 1}"),)
-        how = f"less the level before and its fill latency of {PART}" if before else ""
-        yield f"{name}.hit_latency", derived(_hit_cycles, "cycles", (source.get(f"latency.l{level}"), *before), how)
+        levels = [source.get(f"latency.l{each}") for each in ((level,) if level == 1 else (level, level - 1))]
+        how = f"less the level before and its fill latency of {PART}" if level > 1 else ""
+        added = derived(lambda own, before=-PART: max(own - before - PART, 1), "cycles", levels, how)
+        yield f"{name}.hit_latency", added
         yield f"{name}.fill_latency", NO_PART
         if level < 3:
             yield f"{name}.mshr_size", source.count(f"mshr.l{level}.demand")
@@ -61,11 +62,6 @@ def champsim_rows(source: Source) -> Iterator[Row]:
     penalty = source.get("tlb.l1.miss_penalty.4k")
     yield "STLB.hit_latency", derived(lambda cycles: max(cycles, 1), "cycles", (penalty,))
     yield "DTLB.hit_latency", assumed(1, "cycles", "latencies are measured with a TLB hit, so it is in them")
-
-
-def _hit_cycles(own: float, before: float = -PART) -> float:
-    """Cycles that a hit adds to the latency of the level before and its fill latency."""
-    return max(own - before - PART, 1)
 
 
 def champsim(source: Source, sheet: Sheet) -> Iterator[str]:
@@ -109,21 +105,16 @@ def gem5_rows(source: Source) -> Iterator[Row]:
         yield f"{name} mshrs", source.count(f"mshr.l{level}.demand")
         yield f"{name} tgts_per_mshr", TARGETS
         if level > 1:
-            yield f"{name} clusivity", _clusivity(source, level)
+            # gem5 decides whether misses fill a cache by whether they leave it to what was evicted above
+            exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}", bool)
+            inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}", bool)
+            if isinstance(inclusive, Value) and not inclusive.value:
+                inclusive = Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
+            known = exclusive if isinstance(exclusive, Value) else reworded(inclusive, lambda _yes: False)
+            yield f"{name} clusivity", reworded(known, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
         if level < 3:
             yield f"{name} prefetcher", source.nearest(level, GEM5_PREFETCHERS)
     yield "SetebenchTLB(X86TLB) size", source.count("tlb.l1.entries.4k")
-
-
-def _clusivity(source: Source, level: int) -> Known:
-    """gem5 decides whether misses fill a cache by whether they leave it to what was evicted above."""
-    exclusive = source.get(f"cache.l{level}.exclusive_of_l{level - 1}", bool)
-    if isinstance(exclusive, Value):
-        return reworded(exclusive, lambda yes: "'mostly_excl'" if yes else "'mostly_incl'")
-    inclusive = source.get(f"cache.l{level - 1}.inclusive_in_l{level}", bool)
-    if isinstance(inclusive, Value) and not inclusive.value:
-        return Open(inclusive.parameters[0], "not inclusive, which does not say that it is exclusive")
-    return reworded(inclusive, lambda _yes: "'mostly_incl'")
 
 
 def gem5(_source: Source, sheet: Sheet) -> Iterator[str]:
