@@ -153,9 +153,7 @@ def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
     assert headings == ["a.json", "a.json (2)", "reference:zen5"]
 
 
-@pytest.mark.parametrize(
-    "sweep", [3, [], {"size_bytes": 3}, {"size_bytes": ["a"], "cycles": ["b"]}, None, {"cycles": {}}]
-)
+@pytest.mark.parametrize("sweep", [3, {"size_bytes": 3}, {"size_bytes": ["a"], "cycles": ["b"]}])
 def test_damaged_evidence_costs_its_plot_alone(result: str, tmp_path: Path, sweep: Any) -> None:
     document = store.load(result)
     damaged = msgspec.structs.replace(document, evidence={"sweep": sweep})
