@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import new_figure, size_axis, style
+from setebench.report.plots.plot import COLUMNS, SMALL, new_figure, size_axis, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,13 +32,9 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         drawn = style(kinds.index((sweep["kernel"], sweep["width"])))
         drawn |= {"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}
         errors = [below, [0.0] * len(best)]
-        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, elinewidth=0.8, label=_label(sweep), **drawn)
+        threads, where = len(sweep["cpus"]), ", remote memory" if sweep.get("remote") else ""
+        label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
+        axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure
-
-
-def _label(sweep: Mapping[str, Any]) -> str:
-    threads = len(sweep["cpus"])
-    where = ", remote memory" if sweep.get("remote") else ""
-    return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"

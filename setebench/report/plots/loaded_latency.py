@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import new_figure, style
+from setebench.report.plots.plot import COLUMNS, LEVEL, SMALL, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,8 +27,7 @@ def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
         own = sorted((point["gb_per_s"], point["latency_ns"]) for point in points if point["threads"] == threads)
         label = f"{threads} loading thread{'s' if threads > 1 else ''}"
         axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
-    axes.axhline(found["idle_ns"], color="0.4", linewidth=0.9, linestyle=":", label=f"idle: {found['idle_ns']:.4g} ns")
-    axes.set_ylim(0, 1.15 * max(found["idle_ns"], *(point["latency_ns"] for point in points)))
-    axes.set_xlim(left=0)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    axes.axhline(found["idle_ns"], label=f"idle: {found['idle_ns']:.4g} ns", **LEVEL)
+    axes.set(xlim=(0, None), ylim=(0, None))
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure

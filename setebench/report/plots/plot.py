@@ -31,6 +31,16 @@ SERIES = (
 """Marker, line style and grey of the first, second, ... series: each alone identifies them. Further series have hollow
 markers, and the next line style."""
 
+SIZE = (7.2, 4.8)
+"""Inches of a figure of one pair of axes; a panel beside or below others is as wide."""
+
+LEVEL: dict[str, Any] = {"color": "0.4", "linewidth": 0.9, "linestyle": ":"}
+"""A straight line that something is held against."""
+
+COLUMNS = 3
+SMALL: dict[str, Any] = {"fontsize": 8, "frameon": False}
+"""A legend, and how many columns one below a figure has."""
+
 
 def check_extension(path: str | Path) -> str:
     """The file's form by its name: png, svg or pdf. Raises `UsageError` for another, and `UnsupportedError` where
@@ -49,7 +59,7 @@ def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     """An empty figure with one pair of axes; `x` and `y` are their labels with units."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.set(title=literal(title), xlabel=literal(x), ylabel=literal(y))
     axes.grid(True, which="major", color="0.9", linewidth=0.6)
@@ -98,7 +108,7 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     sizes, cycles, low, high = zip(*points, strict=True)
     errors = [[max(0.0, abs(value - end)) for value, end in zip(cycles, ends, strict=True)] for ends in (low, high)]
     label = "measured, 95 % interval" if any(map(any, errors)) else "measured"
-    axes.errorbar(sizes, cycles, yerr=errors, capsize=2, elinewidth=0.8, label=label, **style(0))
+    axes.errorbar(sizes, cycles, yerr=errors, capsize=2, label=label, **style(0))
     levels = sweep.get("levels") or {}
     known = sorted((latency, name) for name, latency in levels.items() if latency is not None)
     for index, (latency, name) in enumerate(known, start=1):
@@ -106,13 +116,13 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
         axes.axhline(latency, label=f"{words}: {latency:.3g} cycles", **style(index, markers=False))
     boundaries = sweep.get("boundaries_bytes") or []
     for size in boundaries:  # their sizes stand above the frame, where they hide no point
-        axes.axvline(size, color="0.4", linewidth=0.8, linestyle=":")
+        axes.axvline(size, **LEVEL)
         text = axes.text(size, 1.01, in_bytes(size), transform=axes.get_xaxis_transform(), fontsize=8, color="0.25")
         text.set(rotation=30, ha="left", va="bottom")
     if boundaries:
         axes.set_title(axes.get_title(), pad=28)
     size_axis(axes, sizes)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
+from setebench.report.plots.plot import SIZE, SMALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 GREYS = ("0.05", "0.4", "0.65", "0.97")
 """From the nearest level to memory."""
 TOUCHED = "#c08040"
-COLUMNS = 2
+COLUMNS, HEIGHT = 2, 2.2
+"""Panels beside each other, and inches of one."""
 
 
 def map_figure(evidence: Mapping[str, Any]) -> Figure:
@@ -25,7 +27,7 @@ def map_figure(evidence: Mapping[str, Any]) -> Figure:
     if not isinstance(curves, Mapping) or not curves:
         raise SetebenchError("there is nothing to plot: the evidence holds no map of prefetched lines")
     rows = -(-len(curves) // COLUMNS)
-    figure = Figure(figsize=(7.2 * COLUMNS, 2.2 * rows), layout="constrained")
+    figure = Figure(figsize=(SIZE[0] * COLUMNS, HEIGHT * rows), layout="constrained")
     axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
     for each, (name, curve) in zip(axes, curves.items(), strict=False):
         _heat(each, name, curve)
@@ -46,7 +48,7 @@ def _heat(axes: Axes, name: str, curve: Mapping[str, Any]) -> None:
         cmap=ListedColormap(colours), vmin=-1.5, vmax=len(levels) - 0.5,
     )  # fmt: skip
     axes.set(title=name, xlabel="line of the page", ylabel="accesses made")
-    axes.set_yticks(range(len(curve["counts"])), [str(count) for count in curve["counts"]], fontsize=6)
+    axes.set_yticks(range(len(curve["counts"])), [str(count) for count in curve["counts"]], fontsize="xx-small")
     named = zip(colours, ["accessed", *levels], strict=True)
     handles = [Patch(facecolor=colour, edgecolor="0.3", label=level) for colour, level in named]
-    axes.legend(handles=handles, fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))  # over no line
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), **SMALL)  # over no line

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import literal, style
+from setebench.report.plots.plot import LEVEL, SIZE, SMALL, literal, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +35,9 @@ LIMITS = {
 """Lines across a panel: where the level lies, and what it is."""
 
 LONGEST_TITLE = 60
+HEIGHT = 1.9
+"""Inches of a panel."""
+
 Evidence = Mapping[str, Any]
 Panel = dict[str, NDArray[np.float64]]
 
@@ -48,7 +51,7 @@ def timeline_figure(evidence: Evidence) -> Figure:
         raise SetebenchError("there is nothing to plot: the program ended before anything was counted")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 1.2 + 1.9 * len(panels)), layout="constrained")
+    figure = Figure(figsize=(SIZE[0], HEIGHT * (len(panels) + 1)), layout="constrained")
     every = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     starts, ends = (np.array(found[key], float) for key in ("start_seconds", "end_seconds"))
     for axes, (label, columns) in zip(every, panels.items(), strict=True):
@@ -70,7 +73,7 @@ def timeline_figure(evidence: Evidence) -> Figure:
                 axes.step(times, values, where="post", label=shown, **style(number, markers=False))
         key, words = LIMITS.get(label, ("", ""))
         if found.get(key):
-            axes.axhline(found[key], color="0.4", linestyle=":", linewidth=0.9, label=words.format(found[key]))
+            axes.axhline(found[key], label=words.format(found[key]), **LEVEL)
         if label == EVENTS:
             axes.set_yscale("symlog", linthresh=1)
         saturated = [span for *span, flag in zip(starts, ends, found.get("saturated") or (), strict=False) if flag]
@@ -78,11 +81,11 @@ def timeline_figure(evidence: Evidence) -> Figure:
             drawn: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "++", "alpha": 0.25}
             axes.axvspan(*span, label="_" if number else "memory saturated", linewidth=0, **drawn)
         axes.set_ylim(bottom=0, top=100 if label == CYCLES else None)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), **SMALL)
     words = " ".join(found.get("program") or ["a program"])
     simulated = " (simulated counts)" if found.get("source") == "simulated" else ""
     title = words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 3] + "..."
-    every[0].set_title(literal(title + simulated), fontsize=10)
+    every[0].set_title(literal(title + simulated))
     every[-1].set_xlabel("time since the program began (s)")
     every[-1].set_xlim(starts[0], ends[-1])
     return figure

@@ -104,16 +104,6 @@ class Row:
         return abs(self.apart[self.worst])
 
 
-def doubt(machine: list[float], twin: list[float], least: float) -> float:
-    """p-value that answers of one lie so far to one side of the other's if both behave alike, or differ by no more than
-    `least`: the rank test of Mann and Whitney, which holds whatever the noise is, as long as both have the same."""
-    gap = np.median(twin) - np.median(machine)
-    if abs(gap) <= least:
-        return 1.0
-    moved = np.asarray(twin) - np.sign(gap) * least
-    return float(stats.mannwhitneyu(machine, moved, method="exact").pvalue)
-
-
 # -- the check -----------------------------------------------------------------------------------------------------
 
 
@@ -150,11 +140,6 @@ class Verified:
         return any(each < PARAMS.contradicts / len(self.doubts) for each in self.doubts.values())
 
 
-def latencies_of(machine: spec.Machine) -> tuple[float, ...]:
-    """Cycles of each cache and of memory."""
-    return (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
-
-
 def surroundings(machine: spec.Machine, real: Machine, model: Machine) -> Surroundings:
     """What machine and twin both have."""
     names = ("page_sizes", "prefetch_hints", "kernels", "access_sizes")
@@ -163,7 +148,8 @@ def surroundings(machine: spec.Machine, real: Machine, model: Machine) -> Surrou
     }
     lines = tuple(level.lines for level in machine.levels)
     facts = msgspec.structs.replace(real.facts, **both)
-    return Surroundings(facts, machine.line_size_bytes, lines, latencies_of(machine))
+    latencies = (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
+    return Surroundings(facts, machine.line_size_bytes, lines, latencies)
 
 
 @contextmanager
@@ -224,8 +210,9 @@ def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroun
 
 
 def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float | None) -> None:
-    """Run the trials on which the twin differs most on new places, by ranks, and note the p-value that it differs by
-    chance. What chance explains is given up early."""
+    """Run the trials on which the twin differs most on new places, and note the p-value that answers of one lie so far
+    to one side of the other's if both behave alike, or differ by no more than the least difference: the rank test of
+    Mann and Whitney, which holds whatever the noise is. What chance explains is given up early."""
     differing = sorted((each for each in checked.rows if each.badness), key=lambda each: -each.badness)
     left = {each.number: each for each in differing[: PARAMS.repeated]}
     given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
@@ -237,6 +224,9 @@ def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float | None) -
             row = left[number]
             for values, answer in zip(given[number], (own[number], twin[number]), strict=True):
                 values.append(scaled(row.trial, answer, checked.around)[row.worst])
-            checked.doubts[number] = doubt(*given[number], least_difference(row.trial, row.answers[0]))
+            first, second = map(np.array, given[number])
+            gap, least = np.median(second) - np.median(first), least_difference(row.trial, row.answers[0])
+            test = stats.mannwhitneyu(first, second - np.sign(gap) * least, method="exact")
+            checked.doubts[number] = float(test.pvalue) if abs(gap) > least else 1.0
         if count + 1 >= PARAMS.early:
             left = {number: row for number, row in left.items() if checked.doubts.get(number, 1.0) <= PARAMS.futile}

@@ -15,7 +15,7 @@ from setebench import store
 from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
-from setebench.truth.verify.check import Row, Verified, answered, labels, latencies_of
+from setebench.truth.verify.check import Row, Verified, answered, labels
 from setebench.truth.verify.families import FAMILIES, Surroundings
 
 SHOWN = 20
@@ -58,7 +58,8 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     table predicts in which nothing was measured: the `baseline` that others say, and defaults of machine files."""
     around, levels = checked.around, [row for row in checked.rows if row.trial.targets]
     plain = make_twin(baseline, of_nothing=True).machine
-    other = replace(around, latencies=latencies_of(plain))
+    latencies = (*(level.latency_cycles for level in plain.levels), plain.memory.latency_cycles)
+    other = replace(around, latencies=latencies)
     runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in levels}) if levels else {}
     predicted = {
         "agreement": {row.number: labels(row.answers[TWIN], around) for row in levels},

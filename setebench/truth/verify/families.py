@@ -98,11 +98,6 @@ def _settled(probe: Probe, around: Surroundings) -> Probe:
     return probe.fence().wait(round(PARAMS.settle * around.latencies[-1])).fence("l")
 
 
-def _access(probe: Probe, kind: str, where: Operand, ip: str | None = None) -> Probe:
-    made: Probe = getattr(probe, kind)(where, ip=ip)
-    return made
-
-
 def _kind(rng: np.random.Generator, around: Surroundings) -> str:
     """What all accesses of a pattern are: mostly loads."""
     kinds = ["load", "load", "load", "store"] + (["prefetch"] if around.facts.prefetch_hints else [])
@@ -129,7 +124,7 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
         for run, (start, stride) in enumerate(zip(starts, strides, strict=True)):
             offset = int(start) * around.line + step * stride
             if 0 <= offset < pages * PAGE:
-                probe = _access(probe, kind, HERE + offset, "ABC"[run] if one_each else None)
+                probe = getattr(probe, kind)(HERE + offset, ip="ABC"[run] if one_each else None)
                 probe = probe.fence() if paced else probe
                 places.append((offset, stride))
     if not places:
@@ -198,7 +193,7 @@ def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
         probe = _settled(probe, around)
     probe = probe.start()
     for offset in offsets:
-        probe = _access(probe, kind, HERE + offset)
+        probe = getattr(probe, kind)(HERE + offset)
     return Trial("bursts", (probe.load(THERE) if kind == "prefetch" else probe).stop())
 
 

@@ -32,21 +32,21 @@ class Params:
 
 
 PARAMS = Params()
+TINY = 1e-9
 Cycles = tuple[float, ...]
 """A machine's answer: for each target the cycles from load to use, or the one time of a trial, in cycles a unit."""
 
 
 @dataclass(frozen=True)
 class _Controls:
-    """Beside trials, in ticks: an empty interval, how the stub times a hit and a miss of everything, the spread of hits
-    and the clock's step; and cycles per tick."""
+    """Beside trials, in ticks: an empty interval, the spread of hits and the clock's step; cycles of the core per tick,
+    and cycles of latency per tick, by the stub's times of a hit and of a miss of everything."""
 
     empty: float
-    hit: float
-    miss: float
     spread: float
     step: float
     cycles_per_tick: float
+    latency_per_tick: float
 
 
 def mean(ticks: NDArray[np.int64], step: float) -> float:
@@ -99,19 +99,15 @@ class Runner:
         nothing = mean(empty, step)
         spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
         ratio = PARAMS.chain / max(mean(added, step) - nothing, 1.0)
-        return _Controls(nothing, mean(hit, step), mean(miss, step), spread, step, ratio)
+        first, *_, memory = self._around.latencies
+        return _Controls(nothing, spread, step, ratio, (memory - first) / max(mean(miss, step) - mean(hit, step), TINY))
 
     def _enough(self) -> int:
         """Repetitions until a line's mean parts the first two levels."""
         first, second, *_ = self._around.latencies
-        needed = (PARAMS.apart * self._controls.spread * self._cycles_a_tick / max((second - first) / 2, 1e-9)) ** 2
+        spread = self._controls.spread * self._controls.latency_per_tick
+        needed = (PARAMS.apart * spread / max((second - first) / 2, TINY)) ** 2
         return int(np.clip(np.ceil(needed), *PARAMS.repetitions))
-
-    @property
-    def _cycles_a_tick(self) -> float:
-        """Cycles of latency for a tick of difference, by the two controls."""
-        first, *_, memory = self._around.latencies
-        return (memory - first) / max(self._controls.miss - self._controls.hit, 1e-9)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +144,7 @@ class Runner:
         ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
         hit, step = mean(hits, self._controls.step), self._controls.step
         return tuple(
-            self._around.latencies[0] + (mean(ticks[which[1:] == index], step) - hit) * self._cycles_a_tick
+            self._around.latencies[0] + (mean(ticks[which[1:] == index], step) - hit) * self._controls.latency_per_tick
             for index in range(len(trial.targets))
         )
 
