@@ -1,13 +1,10 @@
-"""What was counted of a program, as a table for people, as JSON, and as CSV with one row for each count.
-
-docs/counters.md, section "Counting a program", describes the JSON and the CSV.
-"""
+"""What was counted of a program, as a table for people and as JSON (docs/counters.md, "Counting a program")."""
 
 from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,24 +12,17 @@ import msgspec
 from setebench import store
 from setebench.counters.counted import SCHEMA, Counted, Interval, Region, Run, regions
 from setebench.counters.protocol import Count
-from setebench.report.text import csv_table, in_columns
+from setebench.report.text import in_columns
 from setebench.text import visible
 
 KIND = "counters stat"
-COLUMNS = (
-    *("kind", "run", "begin_seconds", "end_seconds", "region", "process", "thread", "calls"),
-    *("event", "value", "unit", "enabled_ns", "running_ns", "multiplexed", "reason"),
-)
-"""Of the CSV."""
-
 TEXTS = ("event", "unit", "region")
 """Columns to the left."""
 
 
 def render(counted: Counted, form: str) -> str:
-    """The text of `counted` in the form table, json or csv."""
-    forms: dict[str, Callable[[Counted], str]] = {"table": table, "json": as_json, "csv": as_csv}
-    return forms[form](counted)
+    """The text of `counted` in the form table or json."""
+    return as_json(counted) if form == "json" else table(counted)
 
 
 def as_json(counted: Counted) -> str:
@@ -74,12 +64,11 @@ def _region(region: Region) -> dict[str, Any]:
 
 
 def _counts(counted: Run | Interval | Region) -> dict[str, Any]:
-    return {"counts": {name: {**_cells(each), "reason": each.reason or None} for name, each in counted.counts.items()}}
-
-
-def _cells(count: Count) -> dict[str, Any]:
-    times = {"enabled_ns": count.enabled, "running_ns": count.running}
-    return {"value": count.value, **times, "multiplexed": count.shared, "reason": count.reason}
+    counts = {}
+    for name, each in counted.counts.items():
+        times = {"enabled_ns": each.enabled, "running_ns": each.running, "multiplexed": each.shared}
+        counts[name] = {"value": each.value, **times, "reason": each.reason or None}
+    return {"counts": counts}
 
 
 def signal_name(number: int | None) -> str | None:
@@ -90,30 +79,6 @@ def signal_name(number: int | None) -> str | None:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def as_csv(counted: Counted) -> str:
-    """A head and one row for each count of each run, interval, region and thread of a region."""
-    units = {event.name: event.unit for event in counted.events}
-    rows = (
-        {**place, "event": name, "unit": units[name], **_cells(count), "multiplexed": "yes" if count.shared else "no"}
-        for place, counts in _places(counted)
-        for name, count in counts.items()
-    )
-    return csv_table([COLUMNS, *([row.get(column) for column in COLUMNS] for row in rows)])
-
-
-def _places(counted: Counted) -> Iterator[tuple[dict[str, Any], Mapping[str, Count]]]:
-    run = counted.run
-    spans = [("total", 0.0, run.elapsed, run.counts), *(("interval", e.begin, e.end, e.counts) for e in run.intervals)]
-    for kind, begin, end, counts in spans:
-        yield {"kind": kind, "run": 1, "begin_seconds": f"{begin:.6f}", "end_seconds": f"{end:.6f}"}, counts
-    for region in regions(run.regions):
-        where = {"run": 1, "region": region.name}
-        yield {"kind": "region", **where, "calls": region.calls}, region.counts
-        for each in region.threads:
-            thread = {"process": each.process, "thread": each.thread, "calls": each.calls}
-            yield {"kind": "thread", **where, **thread}, each.counts
 
 
 def table(counted: Counted) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
+from setebench.report.opening import opening
 from setebench.report.sections import Reference
 from setebench.report.terminal import terminal_table
 from setebench.report.text import csv_table, in_columns, markdown_text
@@ -29,14 +30,15 @@ def render(
 ) -> str:
     """The document in one of `FORMS`, ending with a newline.
 
-    `width` (columns) and `colour` are for the form `table` on a terminal; without a width nothing is folded. Tables
-    get a column for each of `references`. Raises `UsageError` for an unknown form.
+    `width` (columns) and `colour` are for the form `table` on a terminal; without a width nothing is folded. The first
+    page says what contradicts `references`. Raises `UsageError` for an unknown form.
     """
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}; one of {', '.join(FORMS)}")
-    view = View(document, references)
+    view = View(document)
     if form in TERMINAL:
-        return terminal_table(view, width or _NATURAL_WIDTH, colour and form == "table", form == "overview")
+        page = opening(document, references)
+        return terminal_table(view, page, width or _NATURAL_WIDTH, colour and form == "table", form == "overview")
     return _RENDERERS[form](view)
 
 
@@ -46,15 +48,15 @@ def _json(view: View) -> str:
 
 def _csv(view: View) -> str:
     """Raw values in full precision, one unit per column: `value` is in `unit`, `value_ns` in ns."""
-    ratio, names = view.ratio, [reference.name for reference in view.references]
+    ratio = view.ratio
     nanoseconds = ["value_ns"] if ratio else []
     rows: list[list[object]] = [
-        ["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", *names, "reason", "method"]
+        ["parameter", "value", "unit", "low", "high", *nanoseconds, "outcome", "reason", "method"]
     ]
     for each in view.document.findings:
         inserted = [numbers.nanoseconds(each, ratio)] if ratio else []
-        own = [each.parameter, each.value, each.unit, each.low, each.high, *inserted, each.outcome]
-        rows.append([*own, *(reference.remark(each) for reference in view.references), each.reason, each.method])
+        own = [each.parameter, each.value, each.unit, each.low, each.high, *inserted]
+        rows.append([*own, each.outcome, each.reason, each.method])
     return csv_table(rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from setebench.report.opening import Box, Opening, opening
+from setebench.report.opening import Box, Opening
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Outcome
 from setebench.text import visible
@@ -28,14 +28,14 @@ _PAGE_WIDTH, _LEAST_WIDTH = 100, 40
 """Columns of the first page: lines of more are hard to read, panels of fewer hold no words."""
 
 
-def terminal_table(view: View, width: int, colour: bool, page_alone: bool = False) -> str:
+def terminal_table(view: View, page: Opening | None, width: int, colour: bool, page_alone: bool = False) -> str:
     """The first page and the table, or the page alone where there is one. Only notes are folded: where they have no
     room they follow the table, and where the table itself has none the terminal may wrap its lines: nothing is ever cut
     off."""
     from rich.console import Console
     from rich.text import Text
 
-    needed, page = _width(view), opening(view.document, view.references)
+    needed = _width(view)
     notes_fit = needed + _NOTE_WIDTH <= width
     console = Console(
         file=StringIO(),  # else rich writes to standard output, be it nothing, and meets its full disk

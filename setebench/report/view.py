@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setebench.report import numbers
-from setebench.report.sections import Reference, condensed, sections
+from setebench.report.sections import condensed, sections
 from setebench.results import Document, Finding
 from setebench.text import visible
 
@@ -33,10 +32,9 @@ def title(document: Document) -> str:
 
 @dataclass(frozen=True)
 class View:
-    """What is printed of a document: with headings where it is of several scenarios, and beside which references."""
+    """What is printed of a document: with headings where it is of several scenarios."""
 
     document: Document
-    references: Sequence[Reference] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -53,8 +51,7 @@ class View:
 
     def columns(self) -> list[str]:
         """The headings of the columns."""
-        names = [visible(reference.name) for reference in self.references]
-        return ["parameter", "value", "95 % interval", *(["ns"] if self.ratio else []), "outcome", *names, "note"]
+        return ["parameter", "value", "95 % interval", *(["ns"] if self.ratio else []), "outcome", "note"]
 
     def cells(self, finding: Finding) -> list[str]:
         """One row."""
@@ -65,7 +62,6 @@ class View:
             numbers.interval_text(finding),
             *nanoseconds,
             finding.outcome.replace("_", " "),
-            *(reference.remark(finding) for reference in self.references),
             finding.reason or finding.method,
         ]
         return [visible(cell) for cell in cells]

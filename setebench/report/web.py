@@ -68,7 +68,20 @@ def page(entries: Sequence[Entry]) -> str:
 def _shown(number: int, entry: Entry) -> dict[str, Any]:
     """What the template prints of an entry."""
     document = entry.document
-    view, ratio = View(document, entry.references), cycles_per_ns(document)
+    view, ratio = View(document), cycles_per_ns(document)
+    columns = [*view.columns()[:-1], *(each.name for each in entry.references)]
+
+    def row(finding: Finding) -> dict[str, Any]:
+        *cells, _note = view.cells(finding)
+        remarks = [each.remark(finding) for each in entry.references]
+        return {
+            "cells": list(zip(columns, [*cells, *remarks], strict=True)),
+            "outcome": str(finding.outcome),
+            "method": finding.method,
+            "reason": finding.reason or "",
+            "differs": any("≠" in each for each in remarks),
+        }
+
     return {
         "number": number,
         "name": entry.name,
@@ -82,9 +95,9 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             **{key: each if isinstance(each, str) else json.dumps(each) for key, each in document.settings.items()},
         },
         "shortcomings": shortcomings(document),
-        "columns": view.columns()[:-1],
+        "columns": columns,
         "sections": {
-            heading: [_row(view, finding) for finding in findings]
+            heading: [row(finding) for finding in findings]
             for heading, findings in sections(condensed(document.findings)).items()
         },
         "references": [f"{each.name}: {each.document.machine.name}" for each in entry.references],
@@ -100,17 +113,6 @@ def _shown_text(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_shown_text(each) for each in value]
     return {visible(key): _shown_text(each) for key, each in value.items()} if isinstance(value, dict) else value
-
-
-def _row(view: View, finding: Finding) -> dict[str, Any]:
-    *cells, _note = view.cells(finding)
-    return {
-        "cells": list(zip(view.columns(), cells, strict=False)),
-        "outcome": str(finding.outcome),
-        "method": finding.method,
-        "reason": finding.reason or "",
-        "differs": any("≠" in cell for cell in cells[len(cells) - len(view.references) :]),
-    }
 
 
 def _address(data: bytes, kind: str) -> str:

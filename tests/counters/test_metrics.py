@@ -1,5 +1,5 @@
 """Metrics over roles, made of counts that are there and trusted or not made, with the reason; the papers'
-figures; and counts of programs as table, JSON and CSV."""
+figures; and counts of programs as table and JSON."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_four_parts_of_the_cycles_are_all_of_them(counts: dict[str, int]) ->
     assert all(part >= 0 for part in four) and math.isclose(sum(four), 100)
 
 
-# -- counts of a program as table, JSON and CSV ----------------------------------------------------------------------
+# -- counts of a program as table and JSON ----------------------------------------------------------------------
 
 
 WHOLE = Count(role="load", value=1234567, enabled=1000, running=1000)

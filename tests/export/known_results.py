@@ -49,38 +49,33 @@ def plain_server() -> Document:
     caches = ((1, 32 << 10, 8), (2, 1 << 20, 16), (3, 16 << 20, 16))
     findings = [measured("clock.cycles_per_tick", 1.5, "cycles/tick", 0.015)]
     for level, size, ways in caches:
-        findings += [
-            measured(f"cache.l{level}.size", size, "bytes"),
-            measured(f"cache.l{level}.ways", ways, "ways"),
-            measured(f"cache.l{level}.line_size", 64, "bytes"),
-        ]
+        own = (("size", size, "bytes"), ("ways", ways, "ways"), ("line_size", 64, "bytes"))
+        findings += [measured(f"cache.l{level}.{name}", value, unit) for name, value, unit in own]
     for level, cycles in (("l1", 4.2), ("l2", 14.4), ("l3", 50.0), ("memory", 300.0)):
         findings.append(measured(f"latency.{level}", cycles, "cycles", 0.5))
-        findings += [
-            measured(f"bandwidth.{level}.{kernel}.64.threads_1", 20.0, "GB/s", 1.0) for kernel in ("load", "store")
-        ]
-    findings += [
-        measured("mshr.l1.demand", 12, "entries", 0.5),
-        measured("mshr.l1.prefetch", 10, "entries", 0.5),
-        measured("mshr.l2.demand", 12, "entries", 0.5),
-        bound("mshr.l2.prefetch", 40, "entries"),
-        measured("tlb.l1.entries.4k", 64, "entries"),
-        measured("tlb.l2.entries.4k", 1536, "entries"),
-        measured("tlb.l1.miss_penalty.4k", 7.0, "cycles", 0.5),
-        measured("tlb.l2.miss_penalty.4k", 40.0, "cycles", 0.5),
-        measured("cache.l1.inclusive_in_l2", True, "bool"),
-        unresolved("cache.l2.inclusive_in_l3"),
-        measured("prefetcher.l1.stride.present", True, "bool"),
-        measured("prefetcher.l1.stride.max_stride", 2048, "bytes"),
-        measured("prefetcher.l1.stride.degree", 2, "lines"),
-        measured("prefetcher.l1.stride.streams", 16, "streams"),
-        Finding(parameter="prefetcher.l2.stride.present", value=False, unit="bool", outcome=Outcome.ABSENT),
-        measured("prefetcher.l2.stream.present", True, "bool"),
-        measured("prefetcher.l2.stream.streams", 32, "streams"),
-        measured("prefetcher.l2.stream.degree", 4, "lines"),
-        measured("prefetcher.l2.stream.crosses_4k", False, "bool"),
-        measured("loaded_latency.peak_bandwidth", 25.0, "GB/s", 1.0),
-    ]
+        for kernel in ("load", "store"):
+            findings.append(measured(f"bandwidth.{level}.{kernel}.64.threads_1", 20.0, "GB/s", 1.0))
+    numbers: tuple[tuple[str, float, str, float], ...] = (
+        ("mshr.l1.demand", 12, "entries", 0.5),
+        ("mshr.l1.prefetch", 10, "entries", 0.5),
+        ("mshr.l2.demand", 12, "entries", 0.5),
+        ("tlb.l1.entries.4k", 64, "entries", 0.0),
+        ("tlb.l2.entries.4k", 1536, "entries", 0.0),
+        ("tlb.l1.miss_penalty.4k", 7.0, "cycles", 0.5),
+        ("tlb.l2.miss_penalty.4k", 40.0, "cycles", 0.5),
+        ("prefetcher.l1.stride.present", True, "bool", 0.0),
+        ("prefetcher.l1.stride.max_stride", 2048, "bytes", 0.0),
+        ("prefetcher.l2.stream.present", True, "bool", 0.0),
+        ("prefetcher.l2.stream.streams", 32, "streams", 0.0),
+        ("prefetcher.l2.stream.degree", 4, "lines", 0.0),
+        ("prefetcher.l2.stream.crosses_4k", False, "bool", 0.0),
+        ("cache.l1.inclusive_in_l2", True, "bool", 0.0),
+        ("loaded_latency.peak_bandwidth", 25.0, "GB/s", 1.0),
+    )
+    findings += [measured(*each) for each in numbers]
+    findings += [bound("mshr.l2.prefetch", 40, "entries"), unresolved("cache.l2.inclusive_in_l3")]
+    absent = {"value": False, "unit": "bool", "outcome": Outcome.ABSENT}
+    findings.append(Finding(parameter="prefetcher.l2.stride.present", **absent))
     return result(*findings)
 
 

@@ -28,12 +28,9 @@ EVIL = (
     "x\v\f\x1c\x1d\x1e\x85\u2028\u2029evil = 1",
     "x\\",
     "x??/",
-    "?",
     "x */ int evil; /* //",
-    "*/",
     "/*",
     "--> <evil/> <!-- ]]> -",
-    "-",
     '"evil"><evil/> &evil; \'',
     "'; touch evil; `touch evil` $(touch evil)",
     "\u202eevil\u2066\ufeff\u200b",
@@ -147,7 +144,7 @@ def test_c_goes_on_behind_every_comment(name: str, tmp_path: Path) -> None:
 
 # -- values -------------------------------------------------------------------------------------------------------
 
-ODD: tuple[Any, ...] = ("8 -wrapper sh", "__import__('os')", True, False, -1, 0, 0.5, 1e-300, 1e300, 2**63, [1], [])
+ODD: tuple[Any, ...] = ("8 -wrapper sh", "__import__('os')", True, False, -1, 0, 1e-300, 1e300, [1], [])
 
 
 @every_format
@@ -169,15 +166,7 @@ def test_only_numbers_are_numbers(name: str, value: Any) -> None:
 
 @every_format
 @pytest.mark.parametrize(
-    "facts",
-    [
-        {"cpus": [10**12]},
-        {"siblings": 3},
-        {"nodes": [{"number": 0, "cpus": [1 << 40]}]},
-        {"memory_bytes": "1; evil"},
-        {"ticks_per_second": 0},
-    ],
-    ids=repr,
+    "facts", [{"cpus": [10**12]}, {"siblings": 3}, {"memory_bytes": "1; evil"}, {"ticks_per_second": 0}], ids=repr
 )
 def test_damaged_facts_are_refused(name: str, facts: dict[str, Any]) -> None:
     server = plain_server()

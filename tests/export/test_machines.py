@@ -12,6 +12,7 @@ import pytest
 from known_results import bound, measured, plain_server, with_facts
 
 from setebench.export import export, formats
+from setebench.export.formats.blas import block_sizes
 from setebench.results import Document, Finding
 
 every_format = pytest.mark.parametrize("name", formats())
@@ -170,3 +171,8 @@ def test_a_bound_below_the_level_before_says_nothing(name: str) -> None:
     assert not re.search(r'[=":\s]786432\b(?! bytes, which)', text)
     if name not in ("gcc", "llvm"):
         assert "cache.l3.size: only at least 786432 bytes" in text
+
+
+def test_the_model_gives_the_blocks_of_its_paper() -> None:
+    """Low et al. 2016, Sandy Bridge: 32 KiB and 256 KiB of 8 ways, micro-kernel 8 x 4 of doubles: k_c 256, m_c 96."""
+    assert block_sizes((8, 4, 8), (8, 4096), (8, 32768)) == [256, 96]

@@ -9,35 +9,13 @@ from click.testing import CliRunner
 from small_machines import file, small
 
 from setebench.cli.main import setebench
-from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import origins, parse
-from setebench.truth import fit as fitting
+from setebench.truth.fit import fit
 from setebench.truth.twin import as_toml, twin_of_file
-from setebench.truth.verify import Request, Verified
-from setebench.truth.verify.check import opened_twin, surroundings
+from setebench.truth.verify import Request
 
 __all__ = ["file"]  # a fixture
-
-
-def wrong() -> spec.Machine:
-    """Its streamer begins too early."""
-    *others, streamer = small().prefetchers
-    return msgspec.structs.replace(small(), prefetchers=(*others, msgspec.structs.replace(streamer, trigger=2)))
-
-
-def checked(file: Path, machine: spec.Machine) -> Verified:
-    request = Request(machine=f"sim:{file}", minutes=1.0, trials=40)
-    with opened_twin(small(), 1) as real, opened_twin(machine, 1) as model:
-        around = surroundings(machine, real, model)
-    return Verified(twin_of_file(dump(machine), "twin.toml"), request, around, [], {1: 0.0}, 4)
-
-
-def test_the_machine_sides_with_what_is_like_it(file: Path) -> None:
-    won, total = fitting.referee(checked(file, wrong()), small(), 2)
-    assert total >= 7 and won >= 0.9 * total
-    lost, total = fitting.referee(checked(file, small()), wrong(), 2)
-    assert total >= 7 and lost <= 0.1 * total
 
 
 def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(file: Path) -> None:
@@ -45,7 +23,7 @@ def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(f
     first, second, third = small().levels
     larger = msgspec.structs.replace(second, sets=2 * second.sets)
     twin = twin_of_file(dump(msgspec.structs.replace(small(), levels=(first, larger, third))), "twin.toml")
-    better, steps = fitting.fit(twin, Request(machine=f"sim:{file}", minutes=6.0, trials=120))
+    better, steps = fit(twin, Request(machine=f"sim:{file}", minutes=6.0, trials=120))
     assert steps and all(step.won > step.trials / 2 for step in steps)
     level = better.machine.levels[1]
     assert level.ways * level.sets < larger.ways * larger.sets

@@ -13,7 +13,6 @@ from setebench import store
 from setebench.cli.main import setebench
 from setebench.probe.notation import parse
 from setebench.results import Document
-from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import load
 from setebench.sim.truth.document import truth_document
@@ -24,19 +23,11 @@ from setebench.truth.verify.families import FAMILIES, Surroundings, drawn, order
 
 __all__ = ["file"]  # a fixture
 
-PROBES = 70
-
 
 def surroundings_of(name: str) -> Surroundings:
     machine = load(name)
     with opened_twin(machine, 1) as model:
         return surroundings(machine, model, model)
-
-
-def checked(file: Path, machine: spec.Machine, probes: int = PROBES) -> Verified:
-    """The machine of a file held against another machine file as its twin."""
-    request = Request(machine=f"sim:{file}", minutes=None, trials=probes)
-    return verify(twin_of_file(dump(machine), "twin.toml"), request)
 
 
 def truth_of_small() -> Document:
@@ -45,19 +36,8 @@ def truth_of_small() -> Document:
 
 @pytest.fixture(scope="module")
 def exact(file: Path) -> Verified:
-    return checked(file, small())
-
-
-@pytest.fixture(scope="module")
-def without_streamer(file: Path) -> Verified:
-    rest = tuple(each for each in small().prefetchers if not isinstance(each, spec.Streamer))
-    return checked(file, msgspec.structs.replace(small(), prefetchers=rest))
-
-
-# -- figures ------------------------------------------------------------------------------------------------------
-
-
-# -- families -----------------------------------------------------------------------------------------------------
+    request = Request(machine=f"sim:{file}", minutes=None, trials=70)
+    return verify(twin_of_file(dump(small()), "twin.toml"), request)
 
 
 @pytest.mark.parametrize("name", ["plain", "sandybridge", "zen-like", "knc"])
@@ -69,19 +49,11 @@ def test_trials_are_the_same_for_the_same_seed_and_can_be_written(name: str) -> 
     assert all(parse(trial.shown()).intervals == 1 and trial.units >= 1 for trial in trials.values())
 
 
-# -- the check ----------------------------------------------------------------------------------------------------
-
-
 def test_an_exact_twin_agrees_as_the_machine_with_itself(exact: Verified) -> None:
     assert not exact.contradicted
     found = as_document(exact, truth_of_small())
     own, ceiling = (float(found[f"verify.all.{name}"].value) for name in ("agreement", "ceiling"))  # type: ignore[arg-type]
     assert own >= 0.97 * ceiling and ceiling > 90
-
-
-def test_a_twin_without_a_prefetcher_is_contradicted(without_streamer: Verified) -> None:
-    assert without_streamer.contradicted
-    assert len(without_streamer.staying) >= 3
 
 
 def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
@@ -92,9 +64,6 @@ def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
     )
     plain, system = (as_document(exact, document, each)["verify.all.defaults"].value for each in (None, sizes))
     assert system > plain  # type: ignore[operator]
-
-
-# -- the command --------------------------------------------------------------------------------------------------
 
 
 def test_the_command_ends_with_3_where_the_twin_is_contradicted(file: Path, tmp_path: Path) -> None:

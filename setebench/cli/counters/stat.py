@@ -14,7 +14,7 @@ from setebench.counters.counted import Counted
 from setebench.errors import UsageError
 from setebench.report.counted import render
 
-FORMS = ("table", "json", "csv")
+FORMS = ("table", "json")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
 
 

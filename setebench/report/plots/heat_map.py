@@ -42,17 +42,11 @@ def _draw(axes: Any, state: str, rows: list[list[float]], shades: tuple[float, f
         cycles[readers.index(int(reader)), owners.index(int(owner))] = value
     image = axes.imshow(cycles, cmap="Greys", vmin=shades[0], vmax=shades[1])
     axes.set(title=f"line {state}", xlabel="CPU that holds it", ylabel="CPU that reads it")
-    axes.set_xticks(*_ticks(owners))
-    axes.set_yticks(*_ticks(readers))
+    for ticks, cpus in ((axes.set_xticks, owners), (axes.set_yticks, readers)):  # of many CPUs not all are named
+        places = range(0, len(cpus), -(-len(cpus) // MOST_NUMBERS))
+        ticks(places, [str(cpus[place]) for place in places], fontsize="small")
     for (row, column), value in np.ndenumerate(cycles) if len(owners) <= MOST_NUMBERS else ():
         if not np.isnan(value):
-            drawn = {"color": "1" if value > sum(shades) / 2 else "0", "fontsize": min(9.0, 72.0 / len(owners))}
-            axes.text(column, row, f"{value:.0f}", ha="center", va="center", **drawn)
+            colour = "1" if value > sum(shades) / 2 else "0"
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize="x-small")
     return image
-
-
-def _ticks(cpus: list[int]) -> tuple[list[int], list[str]]:
-    """Places and labels: of many CPUs not all are named, or the names would lie over each other."""
-    most = MOST_NUMBERS if cpus[-1] < 100 else MOST_NUMBERS // 2  # three digits are wider
-    places = list(range(0, len(cpus), -(-len(cpus) // most)))
-    return places, [str(cpus[place]) for place in places]
