@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from test_table import HOSTILE, make_document
 
 from setebench import references, store
@@ -56,14 +56,6 @@ def hostile_document() -> Document:
     )
 
 
-def page_with_plot() -> str:
-    document = make_document()
-    drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}))
-    reference = Reference(name="sandybridge", document=references.document("sandybridge"))
-    lost = web.Plot(name="lost", problem="nothing to draw")
-    return web.page([web.Entry(name="a.json", document=document, plots=[drawn, lost], references=[reference])])
-
-
 class Reader(HTMLParser):
     """Checks that tags nest and collects them with their attributes, and the text by the tag that it is in."""
 
@@ -91,9 +83,6 @@ class Reader(HTMLParser):
         self.text.append((self.open[-1] if self.open else "", data))
 
 
-# -- what is in it --------------------------------------------------------------------------------------------------
-
-
 def test_golden() -> None:
     text = web.page([web.Entry(name="a.json", document=make_document())])
     if os.environ.get("SETEBENCH_GOLDEN") == "write":
@@ -102,7 +91,10 @@ def test_golden() -> None:
 
 
 def test_plots_are_inline_and_described() -> None:
-    page = Reader(page_with_plot())
+    drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}))
+    reference = Reference(name="sandybridge", document=references.document("sandybridge"))
+    plots = [drawn, web.Plot(name="lost", problem="nothing to draw")]
+    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=plots, references=[reference])]))
     (drawing,) = (attributes for tag, attributes in page.tags if tag == "img")
     assert "Load-to-use latency over the working set" in str(drawing["alt"])
     assert "<svg " in _decoded(str(drawing["src"]))
@@ -128,29 +120,21 @@ def test_hostile_text_stays_text() -> None:
     assert not any("onerror" in attributes for _, attributes in page.tags)
 
 
-# -- the command ----------------------------------------------------------------------------------------------------
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(setebench, ["report", *arguments])
-
-
 @pytest.fixture
 def result(tmp_path: Path) -> str:
     document = make_document()
-    evidence = {**document.evidence, "sweep": SWEEP}
-    settings = {**document.settings, "scenario": "latency"}
+    evidence, settings = {**document.evidence, "sweep": SWEEP}, {**document.settings, "scenario": "latency"}
     store.save(msgspec.structs.replace(document, evidence=evidence, settings=settings), tmp_path / "a.json")
     return str(tmp_path / "a.json")
 
 
 def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
     target = tmp_path / "out.html"
-    assert run(result, result, "reference:zen5", "-o", str(target)).exit_code == 0
+    words = ["report", result, result, "reference:zen5", "-o", str(target)]
+    assert CliRunner().invoke(setebench, words).exit_code == 0
     page = Reader(target.read_text())
     assert sum(tag == "img" for tag, _ in page.tags) == 2
-    headings = [data for tag, data in page.text if tag == "h2"]
-    assert headings == ["a.json", "a.json (2)", "reference:zen5"]
+    assert [data for tag, data in page.text if tag == "h2"] == ["a.json", "a.json (2)", "reference:zen5"]
 
 
 @pytest.mark.parametrize("sweep", [3, {"size_bytes": 3}, {"size_bytes": ["a"], "cycles": ["b"]}])
