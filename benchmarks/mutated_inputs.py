@@ -115,7 +115,7 @@ def reading(name: str, rng: random.Random) -> list[str]:
         return ["show-asm", mutated_text(INPUTS[name], rng).decode("utf-8", "replace")]
     if name.endswith(".toml"):
         return rng.choice([["sim", "show", name], ["sim", "truth", name]])
-    form = ["--format", rng.choice(["table", "overview", "json", "csv", "markdown", "latex"])]
+    form = ["--format", rng.choice(["table", "overview", "json", "csv", "markdown"])]
     target = ["-o", rng.choice(["out.html", "out.json", "out.txt", "out"])]
     commands = [
         ["show", name, *form], ["show", name, *target], ["report", name], ["report", "good.json", name, *target],
