@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from setebench.host import lock
 
-FORMS = ("table", "overview", "json", "csv", "markdown")
+FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
 LARGEST_SEED = (1 << 63) - 1
 PATH = click.Path(path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)

@@ -25,10 +25,11 @@ FORM_OF_EXTENSION = {
     ".json": "json",
     ".csv": "csv",
     ".md": "markdown",
+    ".tex": "latex",
     ".txt": "table",
     ".html": "html",
 }
-FORMS = ("json", "csv", "markdown", "table")
+FORMS = ("json", "csv", "markdown", "latex", "table")
 FOR_PEOPLE = ("table", "overview")
 STANDARD_OUTPUT = "-"
 

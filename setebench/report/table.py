@@ -1,4 +1,4 @@
-"""Findings as a table: for a terminal, as CSV or Markdown; and as the JSON document itself.
+"""Findings as a table: for a terminal, as CSV, Markdown or LaTeX; and as the JSON document itself.
 
 The forms share their cells. Each escapes for itself, because what is special differs.
 """
@@ -13,7 +13,7 @@ from setebench.report import numbers
 from setebench.report.opening import opening
 from setebench.report.sections import Reference
 from setebench.report.terminal import terminal_table
-from setebench.report.text import csv_table, in_columns, markdown_text
+from setebench.report.text import csv_table, in_columns, latex_text, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 
@@ -71,7 +71,27 @@ def _markdown(view: View) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-_RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown}
+def _latex(view: View) -> str:
+    """A longtable with booktabs rules, whose last column is a paragraph."""
+    heads = view.columns()
+    rows = [heads]
+    for heading, findings in view.sections().items():
+        rows += [[heading, *[""] * (len(heads) - 1)]] if heading else []
+        rows += map(view.cells, findings)
+    head, *lines = [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
+    spec = "".join("r" if each in RIGHT_ALIGNED else "l" for each in heads[:-1]) + r"p{0.35\linewidth}"
+    begin = [
+        "% needs booktabs and longtable",
+        rf"\begin{{longtable}}{{{spec}}}",
+        r"\toprule",
+        head,
+        r"\midrule \endhead",
+    ]
+    notes = [f"\n{latex_text(line)}" for line in (title(view.document), *shortcomings(view.document))]
+    return "\n".join([*begin, *lines, r"\bottomrule", r"\end{longtable}", *notes]) + "\n"
+
+
+_RENDERERS: dict[str, Callable[[View], str]] = {"json": _json, "csv": _csv, "markdown": _markdown, "latex": _latex}
 TERMINAL = ("table", "overview")
 FORMS = (*TERMINAL, *_RENDERERS)
 """The output forms by name."""

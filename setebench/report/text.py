@@ -1,4 +1,4 @@
-"""Text made safe and fit for where it goes: cells of CSV, columns, Markdown, terminals without Unicode.
+"""Text made safe and fit for where it goes: cells of CSV, columns, Markdown, LaTeX, terminals without Unicode.
 
 Text may come from anybody's result file: control characters are shown, never sent to the terminal.
 """
@@ -24,6 +24,31 @@ _ASCII = str.maketrans(
     | dict(zip("\N{MULTIPLICATION SIGN}µ»—·─┌┐└┘", "xu>---++++", strict=True))
 )
 """What symbols become on a terminal without Unicode."""
+
+
+_LATEX = str.maketrans(
+    {each: f"\\{each}" for each in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\^{}",
+        "<": r"\ensuremath{<}",
+        ">": r"\ensuremath{>}",
+    }
+    | {
+        "≠": r"$\ne$",
+        "≥": r"$\ge$",
+        "≤": r"$\le$",
+        "±": r"$\pm$",
+        "µ": r"$\mu$",
+        "\N{MULTIPLICATION SIGN}": r"$\times$",
+    }
+)
+
+
+def latex_text(text: str) -> str:
+    """One line of LaTeX that shows the text."""
+    return visible(text).translate(_LATEX)
 
 
 def csv_table(rows: Iterable[Iterable[Any]]) -> str:

@@ -57,7 +57,7 @@ def make_document(findings: list[Finding] | None = None, name: str = "sim small"
     )
 
 
-EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md"}
+EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
 EXTENSIONS["overview"] = "overview.txt"
 
 
