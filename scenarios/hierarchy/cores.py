@@ -1,4 +1,4 @@
-"""Lines of other cores, both threads of a core, and how far thread starts lie apart.
+"""Lines of other cores, and how far thread starts lie apart.
 
 In each sample the reader flushes lines, the owner stores or loads them, a third CPU may load them too, and the reader
 chases them, all meeting between. Samples in which both CPUs were threads of one core, as a hypervisor moves its virtual
@@ -17,8 +17,8 @@ import numpy as np
 from setebench.experiments.calibrate import reference, step_ticks
 from setebench.experiments.memory import Scattered, scattered
 from setebench.experiments.paired import paired
-from setebench.machine import Region, run_on
-from setebench.probe import Base, Probe
+from setebench.machine import Region
+from setebench.probe import Probe
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
@@ -39,9 +39,6 @@ class Params:
     own: float = 1.25  # other cores' answers take so many times as long as the last private cache's at least
     same_cycles: float = 1.0  # cores that differ by no more are equally far
     starts: int = 40  # of all threads at once, for the spread of their starts
-    smt_loads: int = 2048  # that both threads of a core chase at once
-    smt_lines: int = 16  # of each of these chases
-    smt_samples: int = 16  # of these chases in a round
 
 
 PARAMS = Params()
@@ -162,33 +159,6 @@ def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:
     how = f"chases over lines of another core, {len(known)} rounds, {ns.value:.4g} ns [{ns.low:.4g}, {ns.high:.4g}]"
     how += f"; both CPUs shared one core in {together:.0%} of the time" if together else ""
     return decide.measured(parameter, value._replace(low=max(value.low, 0.0)), "cycles", how, "core_to_core")
-
-
-def siblings(context: Context) -> tuple[int, ...]:
-    """The threads of a core that has several; empty where none has."""
-    return next((tuple(sorted(each)[:2]) for each in context.machine.facts.siblings if len(each) > 1), ())
-
-
-def chase_together(context: Context) -> float:
-    """Cycles per load from the first cache while another thread of the core does the same, in one round."""
-    with context.memory(2 * PARAMS.smt_lines * 4096) as region:
-        probes, places = {}, {}
-        for number, cpu in enumerate(siblings(context)):
-            lines = region.address + number * region.size // 2 + np.arange(PARAMS.smt_lines) * region.line_size
-            ring, base = context.fresh_rng().permutation(lines), Base(f"ring{number}")
-            context.machine.link(region, ring)
-            places[base] = np.repeat(ring[:1], PARAMS.smt_samples + 3)
-            chase = Probe().chase(base, PARAMS.smt_loads)
-            probes[cpu] = Probe().chase(base, PARAMS.smt_lines).fence().barrier().paired(reference(context).work, chase)
-        several = run_on(context.machine, probes, places, warmup=3).values()
-    cycles = [located(paired(context, each, PARAMS.smt_loads)) for each in several]
-    return float(np.mean(cycles)) / PARAMS.smt_loads
-
-
-def sibling_finding(rounds: Sequence[float]) -> Finding:
-    """Of all rounds."""
-    how = "chases in two threads of a core at once"
-    return decide.measured("latency.smt.l1", quantile_of_rounds(rounds, LATENCY), "cycles", how)
 
 
 def thread_starts(context: Context) -> Finding:

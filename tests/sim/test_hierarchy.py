@@ -18,7 +18,7 @@ def test_the_whole_scenario() -> None:
     task = Task(machine=small_file("plain", 1, 8), scenarios=("hierarchy",), noise="quiet", seed=1, fast=True)
     answer = perform(task)
     assert answer.failures == []
-    prefixes = ("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.")
+    prefixes = ("cache.", "tlb.", "page_fault.", "latency.core_to_core.")
     found = {judgement.parameter: judgement for judgement in judge_all([answer], prefixes)}
     assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
     wanted = ("cache.l1.size", "cache.l1.ways", "cache.l2.size", "cache.l2.ways", "cache.l1.inclusive_in_l2")

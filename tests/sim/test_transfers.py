@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, quiet
-from setebench.scenarios.hierarchy.cores import (
-    chase_together,
-    read_lines,
-    transfer_findings,
-)
+from setebench.scenarios.hierarchy.cores import read_lines, transfer_findings
 
 from setebench.calibration import Calibration, Levels
 from setebench.results import Finding
@@ -33,8 +29,3 @@ def test_lines_cost_what_the_file_says_by_state() -> None:
     for parameter, finding in reads(core=spec.Core(cores=3), coherence=coherence).items():
         wanted = {"modified": 95.0, "exclusive": 80.0, "shared": 85.0}[parameter.partition(".")[2]]
         assert finding.value == pytest.approx(wanted, abs=0.5), finding
-
-
-def test_both_threads_of_a_core_are_slower_by_what_the_file_says() -> None:
-    core = spec.Core(cores=1, threads_per_core=2, smt_extra_cycles=3.0)
-    assert chase_together(Context(machine=quiet(core=core))) == pytest.approx(L1 + 3.0, abs=0.3)

@@ -81,8 +81,6 @@ def _clock(machine: spec.Machine, pace: Pace) -> Iterator[Finding]:
 def _latency(machine: spec.Machine) -> Iterator[Finding]:
     core, extra = machine.core, machine.core.vector_load_extra
     cycles = {f"l{number}": level.latency_cycles for number, level in enumerate(machine.levels, 1)}
-    if core.threads_per_core > 1:
-        yield exact("latency.smt.l1", cycles["l1"] + core.smt_extra_cycles, "cycles")
     for name, plain in {**cycles, "memory": machine.memory.latency_cycles}.items():
         yield exact(f"latency.{name}", plain, "cycles")
         for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
