@@ -42,7 +42,6 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     most_rounds: int = 12  # then that is enough: a co-runner may stay for hours
     disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
     disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
-    clocked: float = 0.8  # of the fastest pace of flushed lines: at half its clock a core waits half as many cycles
     most: int = 200  # chains of a size and length that enter it; more say little and take long
     pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
     purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
@@ -164,14 +163,12 @@ class _Table:
         threes = pools[max(SHORT)]
         jitter2 = float(threes.var()) - quantised_variance(float(threes.mean()), step)
         self.clock = Clock(step, max(jitter2, 1.0))
-        self.sources = [*(self._chains(sets) for sets in self._by_size[1:]), self._chains(self._by_size[0], True)]
+        self.sources = [self._chains(sets) for sets in (*self._by_size[1:], self._by_size[0])]
 
-    def _chains(self, sets: Sequence[Sized], all_rounds: bool = False) -> Chains:
+    def _chains(self, sets: Sequence[Sized]) -> Chains:
         """Short chains of a size, of the rounds that were as quiet as the quietest."""
         cost, params = np.array([per_load(each) for each in sets]), self.params
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
-        paces = np.array([cycles_per_tick(each.samples) for each in sets])
-        quiet = paces > params.clocked * np.nanmax(paces) if all_rounds else quiet
         kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
         return {each: _pooled(kept, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
 
@@ -187,7 +184,7 @@ class _Table:
     def latency(self, name: str, level: Level) -> Interval:
         """Cycles of a load from a level: by the long chains of sizes that it serves nearly alone, where these agree
         with what the mixture says of short ones (prefetched lines or conflicts change both, but not alike), else as
-        the mixture has it, within what rounds of its best size differ by."""
+        the mixture has it, within what rounds differ by."""
         params, own = self.params, self.first_cycles if name == "l1" else level.cycles
         blur = min(self.clock.jitter2**0.5, params.most_blur * own)
         within = (1 - params.agree) * level.low, (1 + params.agree) * level.high + blur
@@ -204,9 +201,7 @@ class _Table:
                 return found
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
-        # beside an SMT co-runner single loads take longer in all rounds, and no bound from below: a chain took less
-        least = float(np.nanquantile(self.cycles[:, int(level.weights.argmax())], LATENCY))
-        return Interval(own, min(own * low, level.low, least), max(own * high, level.high))
+        return Interval(own, min(own * low, level.low), max(own * high, level.high))
 
     def _bias(self, pure: NDArray[np.bool_]) -> float:
         """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
@@ -216,30 +211,19 @@ class _Table:
         first = inside & (np.abs(low - self.first_cycles) < 0.05 * self.first_cycles)
         return self.first_cycles - float(np.median(low[first])) if first.any() else 0.0
 
-    def _near(self, level: Level) -> Numbers:
-        """Mean cycles of the single loads that took about as long as this level and no other, in each round: of the
-        sizes that it serves often; NaN where there are none."""
-        often = (np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1).tolist()
-        found = np.full(len(self._rounds), np.nan)
-        for number, row in enumerate(self._rounds):
+    def _spread(self, level: Level) -> Interval:
+        """What single loads that took about as long as this level and no other, of the sizes that it serves often, took
+        in the rounds, relative to the median of the rounds' means."""
+        often, means = (np.flatnonzero(level.weights >= 0.5 * level.weights.max()) + 1).tolist(), list[float]()
+        for row in self._rounds:
             loads = _pooled([row[size] for size in often if size < len(row)], 0) - self._added[1]
             own = loads[(loads > level.begins) & (loads < level.stops)]
-            found[number] = own.mean() if len(own) else np.nan
-        return found
-
-    def _spread(self, level: Level) -> Interval:
-        """What single loads from a level took in the rounds, relative to their median over rounds."""
-        by_round = self._near(level)
-        known = by_round[np.isfinite(by_round)]
-        return quantile_of_rounds(known / np.median(known), MIDDLE) if len(known) else Interval(1.0, 1.0, 1.0)
+            means += [float(own.mean())] if len(own) else []
+        return quantile_of_rounds(np.array(means) / np.median(means), MIDDLE) if means else Interval(1.0, 1.0, 1.0)
 
     def single(self, level: Level | None) -> Interval:
-        """Cycles of single loads from a level, of flushed lines where it is None: all those of the size that it serves
-        nearly alone, else those that are nearest to it."""
-        if level is not None and level.weights.max() < self.params.pure:
-            return quantile_of_rounds(self._near(level), MIDDLE)
-        by_round = [located(each.samples, 0) - self._added[1] for each in self._best(level)]
-        return quantile_of_rounds(by_round, LATENCY)
+        """Cycles of single loads of the size that a level serves most of, of flushed lines where it is None."""
+        return quantile_of_rounds([located(each.samples, 0) - self._added[1] for each in self._best(level)], LATENCY)
 
     def ticks_per_cycle(self, level: Level) -> float:
         """Of the samples of the size that a level serves most of."""
