@@ -45,6 +45,8 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 200  # chains of a size and length that enter it; more say little and take long
     pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
     purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
+    rises: float = 1.04  # ratio of costs from one size to the next where the next level begins to serve some
+    leaks: float = 0.04  # part by which smaller sizes of a level may cost less, and still count
     ends: float = 0.5  # part of a working set served further out where a cache ends: furthest from what conflicts lose
     agree: float = 0.03  # part by which long chains may differ from the mixture of short ones, and still count
     most_blur: float = 0.1  # and longer by a bracket's jitter, which hides more, but by no more than this part
@@ -195,13 +197,23 @@ class _Table:
         if pure.any():
             most = self._loads[pure].max()
             longest = pure & (self._loads == most)  # a lone window's ring, where the level holds one
-            cycles = self.cycles[:, longest] + self._bias(longest)
+            cycles = self.cycles[:, self._dearest(longest)] + self._bias(longest)
             found = low_of_samples(cycles, params.bias_cycles / most)
             if name == "l1" or within[0] <= found.value <= within[1]:
                 return found
         spread = self._spread(level)
         low, high = min(spread.low, 1 - params.least_spread), max(spread.high, 1 + params.least_spread)
         return Interval(own, min(own * low, level.low), max(own * high, level.high))
+
+    def _dearest(self, pure: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Of sizes that a level serves those that cost most, before cost rises to what the next one takes: in smaller
+        ones prefetched lines were still in the level before."""
+        sizes = np.flatnonzero(pure)
+        low = np.nanquantile(self.cycles[:, sizes], LATENCY, axis=0)
+        low = np.minimum.accumulate(low[::-1])[::-1]
+        rises = np.flatnonzero(low[1:] > self.params.rises * low[:-1])
+        stop = int(rises[0]) + 1 if len(rises) else len(low)
+        return np.asarray(sizes[:stop][low[:stop] >= (1 - self.params.leaks) * low[stop - 1]])
 
     def _bias(self, pure: NDArray[np.bool_]) -> float:
         """What a bracket takes off a load of chains in windows, seen where the first level serves both these and the
