@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setebench.calibration import Levels
-from setebench.experiments.streams.outgrowing import like_memory
 from setebench.machine import Facts
 
 
@@ -37,9 +36,6 @@ def bytes_of(levels: Levels, facts: Facts, cpus: Sequence[int]) -> dict[str, int
     for name in levels.caches:
         sharing = len(cpus) if shared(levels, name) else per_core
         share = levels.ends_bytes.get(name, 0.0) / sharing
-        if like_memory(levels, name):
-            found[name] = 0
-            continue
         found[name] = _inside(before, share, levels.shared(name))
         before = share or PARAMS.outgrows * before
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import numpy as np
 
 from setebench.experiments.calibrate import reference
@@ -15,7 +14,6 @@ from setebench.probe import Base, Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.stats import decide
-from setebench.stats.estimate import Interval
 from setebench.stats.pairs import located
 from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
@@ -50,12 +48,10 @@ def vector_findings(name: str, agreed: Finding, rounds: Sequence[Surplus]) -> It
     bounds it from above, and the 8-byte load from below."""
     for size in sorted(rounds[0]):
         parameter = f"latency.{name}.vector{size}"
-        if agreed.outcome is not Outcome.MEASURED or not isinstance(agreed.value, float):
+        if agreed.outcome is not Outcome.MEASURED:
             why = "the 8-byte latency that it is compared with is no value"
             yield decide.unresolved(parameter, "cycles", why, METHOD)
             continue
         most = max(quantile_of_rounds([each[size] - 1.0 for each in rounds], MIDDLE).high, 0.0)
-        value = Interval(agreed.value, agreed.low or 0.0, (agreed.high or 0.0) + most)
-        why = f"as 8-byte loads, and 0 to {most:.3g} cycles"
-        finding = decide.measured(parameter, value, "cycles", METHOD)
-        yield msgspec.structs.replace(finding, value=value.low, outcome=Outcome.AT_LEAST, reason=why)
+        low, why = agreed.low or 0.0, f"as 8-byte loads, and 0 to {most:.3g} cycles"
+        yield decide.within(decide.at_least(parameter, low, "cycles", why, METHOD), low, (agreed.high or 0.0) + most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from setebench.calibration import MEMORY, Levels
+from setebench.calibration import Levels
 from setebench.experiments.size_sweep import SizeSweepParams
 
 
@@ -13,7 +13,6 @@ from setebench.experiments.size_sweep import SizeSweepParams
 class OutgrowingParams:
     """What outgrows the last cache."""
 
-    memory_like: float = 0.85  # a cache that takes so much of memory's latency is memory that was disturbed
     step: float = 4.0  # data sets over the last cache: of twice it random replacement keeps a fifth
     usual: int = 1 << 26  # bytes where time allows: what a guest has of the last cache changes by the minute
     unknown_step: float = 2.0  # over the largest working set, where none outgrew the last cache
@@ -32,15 +31,9 @@ class Outgrowing(NamedTuple):
     last: float
 
 
-def like_memory(levels: Levels, name: str) -> bool:
-    """Whether a cache is as slow as memory."""
-    return levels.cycles[name] > PARAMS.memory_like * levels.cycles[MEMORY]
-
-
 def outgrowing(levels: Levels, affordable: int) -> Outgrowing:
     """What outgrows the last cache; `affordable` bytes can be filled in the time that there is."""
-    caches = [name for name in levels.caches if not like_memory(levels, name)]
-    last = levels.ends_bytes.get(caches[-1]) if caches else 0.0
+    last = levels.ends_bytes.get(levels.caches[-1])
     if last is None:
         largest = float(SizeSweepParams().largest)
         least = int(PARAMS.unknown_step * largest)
