@@ -5,7 +5,6 @@ All of it goes through the Machine protocol, so it holds for simulated machines 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,18 +20,12 @@ from setebench.stats.ticks.location import mean_ticks
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """Chained additions, `short` and `long`, whose difference in ticks gives ticks per cycle: long enough that a clock
-    step is nothing beside them, short enough that no interrupt need fall into most of them, and that their code stays
-    in the first cache. `rounds` of `short`, in a loop, are exact to a tenth of a percent even where the clock moves in
-    steps."""
+    """What is timed to learn of the clock."""
 
-    short: int = 1000
-    long: int = 5000
-    rounds: tuple[int, int] = (4, 40)
-    reference_rounds: tuple[int, int] = (
-        100,
-        10,
-    )  # multiplications in a row, and times: more code takes places in caches
+    additions: int = 1000  # chained ones in a loop: few enough for their code to stay in the first cache
+    rounds: tuple[int, int] = (4, 40)  # of that loop: the difference is exact to 0.1 % where the clock moves in steps
+    chains: int = 6  # of each, of which the fastest counts: no interrupt need fall into most of them
+    reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a row, and times: more code takes room in caches
     pairs: int = 64  # samples of a reference beside additions; a tenth of them is enough on a quiet core
     whole: float = 0.12  # of a cycle count: so near to a whole number it is that; an SMT co-runner delays additions
 
@@ -83,24 +76,14 @@ def overheads(context: Context, samples: int) -> dict[str, float]:
     return found
 
 
-def quick_cycles_per_tick(context: Context) -> float:
-    """Cycles per tick right now, to a few tenths of a percent in some 50 microseconds."""
-    additions = (PARAMS.short, PARAMS.long)
-    return _least(context, additions, [Probe().start().add(n).stop() for n in additions], (12, 2))
-
-
 def cycles_per_tick(context: Context) -> float:
     """Cycles per tick right now, exact on any clock, in some 100 microseconds."""
-    body = Probe().add(PARAMS.short)
-    probes = [Probe().start().repeat(rounds, body).stop() for rounds in PARAMS.rounds]
-    return _least(context, [rounds * PARAMS.short for rounds in PARAMS.rounds], probes, (6, 0))
-
-
-def _least(context: Context, additions: Sequence[int], chains: Sequence[Probe], runs: tuple[int, int]) -> float:
-    """By the fastest of some runs (after others that don't count) of a short and a long chain of additions."""
-    count, warmup = runs
-    short, long = (float(np.min(context.machine.run(chain, count, cpu=context.cpu, warmup=warmup))) for chain in chains)
-    return (additions[1] - additions[0]) / max(long - short, 1.0)
+    body, (few, many) = Probe().add(PARAMS.additions), PARAMS.rounds
+    short, long = (
+        float(np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), PARAMS.chains, cpu=context.cpu)))
+        for rounds in PARAMS.rounds
+    )
+    return PARAMS.additions * (many - few) / max(long - short, 1.0)
 
 
 LINE = Base("line")

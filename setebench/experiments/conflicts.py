@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
 from setebench.probe import MAX_INTERVALS, Base, Probe
@@ -75,7 +75,7 @@ def load_cycles(context: Context, region: Region, sets: Sets, sequences: Lines) 
     places |= {BESIDE: sets.beside[0]} if len(sets.beside) else {}
     ticks = machine.run(_probe(sets, loads), places, cpu=context.cpu)
     above = ticks - mean_ticks(ticks[:, -1], step_ticks(context))
-    return np.asarray(above * quick_cycles_per_tick(context))
+    return np.asarray(above * cycles_per_tick(context))
 
 
 def missed(context: Context, cycles: Numbers, level: int) -> Numbers:
@@ -83,5 +83,5 @@ def missed(context: Context, cycles: Numbers, level: int) -> Numbers:
     miss, less certain the coarser the clock."""
     near, *further = list(context.calibration.level_cycles.values())
     own, behind = (near, *further)[level : level + 2]
-    blur = step_ticks(context) * quick_cycles_per_tick(context) / (behind - own)
+    blur = step_ticks(context) * cycles_per_tick(context) / (behind - own)
     return np.asarray(np.clip((cycles - (own - near)) / (behind - own), -blur, 1.0 + blur))

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.calibrate import cycles_per_tick, step_ticks
 from setebench.experiments.chases import Pool
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.probe import Base, Probe
@@ -88,7 +88,7 @@ class Evictions:
     def __init__(self, context: Context, pool: Pool, level: int = 1, params: EvictionParams = PARAMS) -> None:
         """`context.calibration.levels` says about what hits and misses cost."""
         self.context, self.pool, self.params = context, pool, params
-        cycles, pace = list(context.calibration.level_cycles.values()), quick_cycles_per_tick(context)
+        cycles, pace = list(context.calibration.level_cycles.values()), cycles_per_tick(context)
         hit, far = cycles[level], min((cycles[level] + cycles[level + 1]) / 2, params.far * cycles[level])
         self._near, self._gap = (hit - cycles[0]) / pace, 2 * (far - hit) / pace
         behind = sum(cycles[level + 1 : level + 3]) / 2 if level + 2 < len(cycles) else np.inf

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from setebench.errors import UnsupportedError
-from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads, quick_cycles_per_tick
+from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads
 from setebench.host.doctor.reports import BracketReport, ClockReport, PageReport
 from setebench.machine import Region
 from setebench.native import _engine
@@ -94,5 +94,5 @@ def _rise(machine: NativeMachine, region: Region, seed: int) -> float:
         machine.link(region, lines)
         probe = Probe().start().chase(LINE, 10 * pages).stop()
         ticks = machine.run(probe, {LINE: np.full(12, lines[0])}, warmup=4)
-        cycles.append(float(np.median(ticks)) * quick_cycles_per_tick(Context(machine=machine)) / (10 * pages))
+        cycles.append(float(np.median(ticks)) * cycles_per_tick(Context(machine=machine)) / (10 * pages))
     return cycles[1] - cycles[0]

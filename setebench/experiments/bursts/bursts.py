@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.alone import Alone
-from setebench.experiments.calibrate import quick_cycles_per_tick
+from setebench.experiments.calibrate import cycles_per_tick
 from setebench.machine import Region
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
@@ -110,7 +110,7 @@ class Bursts:
 
     def refresh(self) -> None:
         """Find out anew how many cycles a tick has."""
-        self.cycles_per_tick = quick_cycles_per_tick(self.context)
+        self.cycles_per_tick = cycles_per_tick(self.context)
 
     # -- bursts ------------------------------------------------------------------------------------------------------
 
