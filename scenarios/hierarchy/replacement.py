@@ -125,16 +125,16 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
         return None
     evictors = others[:count].reshape(PARAMS.groups, -1)
 
-    def late(lines: Lines, loads: Lines, pushed: Lines) -> tuple[Numbers, Numbers]:
-        sets = Sets(lines, int(loads.max()) + 1, evictors[0], pushed)
+    def late(lines: Lines, loads: Lines) -> tuple[Numbers, Numbers]:
+        sets = Sets(lines, int(loads.max()) + 1, evictors[0])
         cycles = load_cycles(context, region, sets, np.tile(loads, (PARAMS.touches, 1)))
         return missed(context, cycles, 1), missed(context, cycles, 0)
 
     some = min(ways + max(1, first.ways // 2), len(lines) - 1)
-    around, _ = late(lines[None, :], np.arange(MOST_LOADS) % some, evictors[:0])
+    around, _ = late(lines[None, :], np.arange(MOST_LOADS) % some)
     touched = np.zeros(MOST_LOADS, dtype=np.int64)
     touched[1::2] = 1 + np.arange(MOST_LOADS // 2) % (ways + 1)
-    (lost, nearer), (strays, _) = (late(each[None, :], touched, evictors[:0]) for each in (lines, others[count:]))
+    (lost, nearer), (strays, _) = (late(each[None, :], touched) for each in (lines, others[count:]))
     sure = float(nearer[:, -1].mean())  # what hits may be late as well
     lost_of, strays_of, nearer_of = ((ways + 1) * float(each[:, 2:-1:2].mean()) for each in (lost, strays, nearer))
     whole = _replaced(context, region, Sets(lines[None, :], own, evictors[0], evictors), 1, ways)

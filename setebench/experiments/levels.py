@@ -18,7 +18,7 @@ from setebench.calibration import MEMORY, Levels
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.experiments.lines.layout import span_bytes
 from setebench.experiments.near import sharpened
-from setebench.experiments.paired import RoundsParams, rounds
+from setebench.experiments.paired import rounds
 from setebench.experiments.size_sweep import SHORT, Sized, SizeSweepParams, per_load, sweep_once
 from setebench.machine import Region
 from setebench.scenario import Context
@@ -37,9 +37,6 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
 
     least_memory: int = 8 << 20  # bytes without which nothing is measured
     lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
-    quiet: float = 1.02  # ratio of the quietest round's first level up to which a round is quiet, too
-    quiet_rounds: int = 3  # of them, without which more rounds follow: beside a co-runner only some are
-    most_rounds: int = 12  # then that is enough: a co-runner may stay for hours
     disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
     disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
     most: int = 200  # chains of a size and length that enter it; more say little and take long
@@ -91,21 +88,11 @@ def swept(context: Context, region: Region) -> list[list[Sized]]:
     params = SizeSweepParams()
     sizes = params.sizes(region.size * params.largest / span_bytes(params.largest, region.line_size), region.line_size)
     begin, found = time.monotonic(), []
-    for number in rounds(context, RoundsParams(rounds=FindParams().most_rounds)):
+    for number in rounds(context):
         context.progress(f"working-set sweep, round {number + 1}")
         found.append(sweep_once(context, region, sizes, params))
-        if number + 1 >= RoundsParams().rounds and _quiet_rounds(found) >= FindParams().quiet_rounds:
-            break
     context.evidence["sweep_seconds"] = round(time.monotonic() - begin, 2)
     return found
-
-
-def _quiet_rounds(found: Sequence[Sequence[Sized]]) -> int:
-    """Rounds in which sizes that any first cache holds cost what they do in the quietest round."""
-    few = slice(*FindParams().lone)
-    cycles = np.array([[per_load(each) for each in row[few]] for row in found])
-    slower = np.nanmedian(cycles / np.nanmin(cycles, axis=0), axis=1)
-    return int((slower < FindParams().quiet).sum())
 
 
 def levels_of(found: Sequence[Sequence[Sized]], ticks_per_second: float) -> Levels:
