@@ -193,11 +193,11 @@ def mixture(sources: Sequence[Chains], begin: Sequence[float], clock: Clock, par
     found = readings.fit(_Fitted(cycles, even, np.zeros(len(sources))), params.turns)
     while len(found.cycles) < params.most and (more := _added(readings, found)) is not None:
         found = more
-    found = _pruned(readings, found)
     # long chains state the latency of a cache of the core's own; further out they bring lines nearer
     free = (found.cycles > private) | ~np.isin(found.cycles, cycles)
-    found = _pruned(readings, readings.fit(found, params.turns, free))
-    return Mixture(found.cycles, found.weights)
+    found = readings.fit(found, params.turns, free)
+    order = np.argsort(found.cycles)
+    return Mixture(found.cycles[order], found.weights[:, order])
 
 
 class _Fitted(NamedTuple):
@@ -245,19 +245,6 @@ def _untried(readings: _Readings, cycles: Numbers) -> list[float]:
         return max(one / other, other / one) >= (far if min(one, other) > readings.private_cycles else params.near)
 
     return [each for each in every if all(apart(each, other) for other in cycles)]
-
-
-def _pruned(readings: _Readings, found: _Fitted) -> _Fitted:
-    """In ascending order, without components that explain no size clearly better than the others do by now."""
-    order = np.argsort(found.cycles)
-    found = _Fitted(found.cycles[order], found.weights[:, order], found.likelihood)
-    for number in range(len(order) - 1, 0, -1):
-        left = np.delete(np.arange(len(found.cycles)), number)
-        weights = found.weights[:, left] + readings.params.stray
-        without = readings.fit(_Fitted(found.cycles[left], weights, found.likelihood), readings.params.turns)
-        if len(left) > 1 and (found.likelihood - without.likelihood).max() < readings.params.gain:
-            found = without
-    return found
 
 
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
