@@ -23,7 +23,7 @@ from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES, PUBLISHED
 from setebench.stats.cache_model import missed as missed_by
-from setebench.stats.decide import backed, chosen, one_of, summed, unresolved
+from setebench.stats.decide import backed, chosen, one_of, unresolved
 from setebench.stats.estimate import CONFIDENCE
 
 from .first_cache import FirstShape
@@ -51,6 +51,7 @@ class Params:
     fits: float = 0.05  # mean square of what a policy leaves: the same as a share of its predictions that are wrong
     misfits: float = 0.1  # the same from which it is none of them
     noisy: float = 0.1  # variance of repetitions above which nothing is said to be none of them
+    fewest: int = 2  # rounds, or nothing is known of how they vary
     shared: tuple[float, float] = (0.08, 0.15)  # misses of an exclusive cache at most, and of another at least
     touches: int = 16  # repetitions of loads of a line in use, in a round
     by_chance: float = 0.6  # of a line in use, how often an inclusive cache that replaces at random loses it per pass
@@ -149,34 +150,31 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
 
 
 def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> tuple[dict[str, float], str]:
-    """The posterior of the policy's name by which loads missed in the model of a cache that moves lines that hit, or
-    doesn't; or why there is none. Halves of the rounds must agree: what others take in some looks like chance."""
+    """The names of the policies that may be behind what loads missed, alike probable, in the model of a cache that
+    moves lines that hit, or doesn't; or why there is none.
+
+    Loads of a round are disturbed together, so it is rounds that differ by chance: the likeliest policy stands alone
+    where it explains them better than each other one by more than these differences vary."""
     ways, lines = rounds[0].ways, np.concatenate([each.lines for each in rounds])
     late = np.concatenate([each.late for each in rounds], axis=1)
     fill = np.resize(np.arange(ways + 1) + lines.max() + 1, (len(lines), FILL_TURNS * (ways + 1)))
     whole = np.concatenate([fill, lines], axis=1)
     predicted = np.concatenate([missed_by(POLICIES, ways, whole, kind) for kind in moved])[..., fill.shape[1] :]
-    half = np.arange(len(rounds)).repeat([len(each.lines) for each in rounds]) % 2
-    names, reason = _likely(late, predicted)
-    halves = [_likely(late[:, half == each], predicted[:, half == each])[0] for each in set(half.tolist())]
-    likeliest = {max(each, key=lambda name: each[name]) for each in (names, *halves) if each}
-    return ({}, f"rounds disagree: {' or '.join(sorted(likeliest))}") if len(likeliest) > 1 else (names, reason)
-
-
-def _likely(late: Numbers, predicted: Numbers) -> tuple[dict[str, float], str]:
-    """The posterior of the name by loads that were `late`, shape (repetitions, n, loads), where all candidates predict
-    misses, shape (candidates, n, loads); or why there is none."""
-    mean, noise = np.clip(late.mean(axis=0), 0.0, 1.0), float(late.var(axis=0).mean())
-    left, scale = mean - predicted, np.hypot(PARAMS.error, (noise / len(late)) ** 0.5)
-    known = np.resize(np.arange(len(POLICIES)) < len(PUBLISHED), len(left))
-    logs = stats.t.logpdf(left / scale, PARAMS.tail).sum(axis=(1, 2)) + np.log(PARAMS.published) * known
-    off = float((left[logs.argmax()] ** 2).mean()) - noise / len(late)
-    if off > PARAMS.fits:
+    left = np.clip(late.mean(axis=0), 0.0, 1.0) - predicted
+    logs = stats.t.logpdf(left / PARAMS.error, PARAMS.tail).sum(axis=2)
+    known = np.resize(np.arange(len(POLICIES)) < len(PUBLISHED), len(left))[:, None]
+    logs = np.array([each.sum(axis=1) for each in np.split(logs, len(rounds), axis=1)]).T
+    logs += known * np.log(PARAMS.published) / len(rounds)
+    best, noise = int(logs.sum(axis=1).argmax()), float(late.var(axis=0).mean())
+    off = float((left[best] ** 2).mean()) - noise / len(late)
+    if off > PARAMS.fits or len(rounds) < PARAMS.fewest:
         clear = off > PARAMS.misfits and noise < PARAMS.noisy
         return {"other": 1.0} if clear else {}, "no policy that is known misses these loads"
-    weights = np.exp(logs - logs.max())
-    posterior = dict(enumerate((weights / weights.sum()).tolist()))
-    return summed(posterior, lambda each: POLICIES[each % len(POLICIES)].name), ""
+    ahead = logs[best] - logs
+    errors = ahead.std(axis=1, ddof=1) / len(rounds) ** 0.5
+    unclear = np.flatnonzero(ahead.mean(axis=1) <= stats.t.ppf(CONFIDENCE, len(rounds) - 1) * errors)
+    names = dict.fromkeys(POLICIES[each % len(POLICIES)].name for each in (best, *unclear))
+    return dict.fromkeys(names, 1 / len(names)), ""
 
 
 def replacement_finding(
