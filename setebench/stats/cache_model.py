@@ -101,17 +101,17 @@ class _Sets:
     def _victims(self, new: Flags) -> Lines:
         """The way that gives room in each set that gets a new line: an empty one if there is any."""
         empty = self.tags < 0
-        full = ~empty.any(axis=1)
         first, last = empty.argmax(axis=1), self.ways - 1 - empty[:, ::-1].argmax(axis=1)
-        free, goes = first, self.state == (OLDEST if self.kind == "ages" else self.state.min(axis=1, keepdims=True))
+        full, free = ~empty.any(axis=1), first
+        goes = self.state == self.state.min(axis=1, keepdims=True)
         if self.kind == "random":
-            return np.where(full, self.rng.integers(self.ways, size=len(full)), free)
+            return np.where(full, self.rng.integers(self.ways, size=len(new)), free)
         if self.kind == "ages":
             self._raise(new & full & self.on_miss)
             free, goes = np.where(self.rules[4] == 2, last, first), self.state == OLDEST
         for node, side in self.path if self.kind == "trees" else ():
             goes = goes & (self.points[:, node] == side)
-        return np.where(full, goes.argmax(axis=1), free)
+        return np.asarray(np.where(full, goes.argmax(axis=1), free))
 
     def _touch(self, way: Lines, new: Flags) -> None:
         """Remember the use of a way in each set."""

@@ -69,20 +69,3 @@ def test_three_caches_show_whichever_rounds_there_were(sweeps: dict[str, Numbers
 
 def test_memory_is_the_last_plateau_of_all_rounds(sweeps: dict[str, Numbers]) -> None:
     assert [flat.cycles > MEMORY_CYCLES for flat in seen(sweeps, range(6))] == [False, False, False, True]
-
-
-def test_quiet_rounds_say_what_a_load_takes_and_disturbed_ones_more(sweeps: dict[str, Numbers]) -> None:
-    """28 KiB: the disturbance that the rounds together see through is there."""
-    column = int(np.flatnonzero(sweeps["pages"] == 7)[0])
-    quiet, others = np.isin(np.arange(6), QUIET), sweeps["dense"][:, column]
-    assert others[quiet] == pytest.approx(5.0, abs=0.1)
-    assert others[~quiet].min() > 6.0
-
-
-def test_translations_of_more_pages_cost_more_than_those_of_few(sweeps: dict[str, Numbers]) -> None:
-    """96 pages are all that the first TLB holds; lines on three times as many take longer than as many beside each
-    other, by the 7 cycles of the second."""
-    spread, packed = (np.nanquantile(sweeps[kind], LATENCY, axis=0) for kind in ("spread", "packed"))
-    cost, pages = spread - packed, sweeps["pages"]
-    assert np.nanmedian(cost[pages <= 64]) < 1.0
-    assert np.nanmedian(cost[(pages > 200) & (pages < 500)]) == pytest.approx(6.9, abs=1.5)

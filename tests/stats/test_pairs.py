@@ -26,13 +26,6 @@ def test_a_chase_is_located_within_two_hundredths_of_a_cycle_a_load(step: float)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_few_loads_are_located_by_their_mean_though_interrupts_fall_into_some(step: float) -> None:
-    core = Core(step=step)
-    found = [located(core.paired(np.random.default_rng(run), (160.0,), 8000, accesses=32)) / 32 for run in range(8)]
-    assert np.mean(found) == pytest.approx(5.0, abs=0.01)
-
-
-@pytest.mark.parametrize("step", STEPS)
 def test_a_single_load_of_a_tenth_of_a_clock_step_is_located_by_its_mean(step: float) -> None:
     core = Core(step=step)
     ticks_of_it, pace = 2.8, core.cycles_per_us / core.ticks_per_us

@@ -53,10 +53,3 @@ def test_a_window_has_few_lines_of_each_page_and_one_of_a_box(size: float, seed:
         assert len(of_page) <= WINDOW_PAGES
         assert (of_page == LINES_AT_ONCE).all()
         assert len(np.unique(window // (BOX_LINES * REGION.line_size))) == len(window)
-
-
-def test_lines_use_all_sets_alike() -> None:
-    """64 sets, one per line of a page: the use is level."""
-    used = np.bincount(laid(64 * 64 * 60, 1).order // 64 % 64, minlength=64)
-    assert used.max() <= 1.2 * used.mean() + 1
-    assert used.min() >= 0.8 * used.mean() - 1
