@@ -14,8 +14,6 @@ from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import MEMORY as WHICH_MEMORY
 from setebench.experiments.streams.choice import (
-    PLACEMENT,
-    PLACEMENTS,
     WIDTH,
     choose_cpus,
     kernels_of,
@@ -104,10 +102,9 @@ def _cases(context: Context) -> list[Case]:
     facts, options = context.machine.facts, context.options
     kernels = kernels_of(facts, tuple(options.get("kernel") or DEFAULT_KERNELS))
     widths = widths_of(facts, tuple(options.get("width") or ()))
-    placement = options.get("placement") or PLACEMENTS[0]
     counts = thread_counts(options.get("threads"), len(facts.cpus))
     memory = tuple(options.get("memory") or ("local", "remote"))
-    groups = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
+    groups = [choose_cpus(facts, context.cpu, threads) for threads in counts]
     cases = [
         Case(kernel, width, cpus, where == "remote")
         for cpus in groups
@@ -146,7 +143,6 @@ SCENARIO = Scenario(
         Option(name="kernel", help="Kernel to run; may be repeated.", choices=ACCESSING, multiple=True),
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
-        PLACEMENT,
         WHICH_MEMORY,
     ),
     plot=bandwidth_figure,

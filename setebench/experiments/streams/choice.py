@@ -14,18 +14,9 @@ from setebench.stats import decide
 WIDTHS = {"scalar": 8, "16": 16, "32": 32, "64": 64}
 """Widths as parameters name them, and the bytes of an access."""
 
-PLACEMENTS = ("spread", "compact")
-
 WIDTH = Option(
     name="width", help="Width of accesses; may be repeated. Default: the widest.", choices=tuple(WIDTHS), multiple=True
 )
-PLACEMENT = Option(
-    name="placement",
-    help="spread: a core each first; compact: a core's siblings first.",
-    default=PLACEMENTS[0],
-    choices=PLACEMENTS,
-)
-
 
 MEMORY = Option(
     name="memory",
@@ -51,21 +42,20 @@ def without_kernels(facts: Facts) -> Finding:
     return decide.unavailable("bandwidth", "GB/s", f"{facts.name} runs no streaming kernels")
 
 
-def choose_cpus(facts: Facts, first: int | None, threads: int, placement: str = "spread") -> tuple[int, ...]:
-    """CPUs for so many threads, the one to measure on first: `compact` fills a core's siblings before the next core,
-    `spread` takes one CPU of every core before a second of any.
+def choose_cpus(facts: Facts, first: int | None, threads: int) -> tuple[int, ...]:
+    """CPUs for so many threads, the one to measure on first, and one of every core before a second of any.
 
     Raises `UsageError` for more threads than CPUs."""
     if not 1 <= threads <= len(facts.cpus):
         raise UsageError(f"{threads} threads don't fit: {facts.name} has {len(facts.cpus)} CPUs to use")
     start = facts.cpus[-1] if first is None else first
-    cores = [[cpu for cpu in group if cpu in facts.cpus] for group in facts.siblings]
+    cores = [
+        sorted((cpu for cpu in group if cpu in facts.cpus), key=lambda cpu: cpu != start) for group in facts.siblings
+    ]
     cores.sort(key=lambda group: start not in group)
-    cores = [sorted(group, key=lambda cpu: cpu != start) for group in cores if group]
     depth = max(len(group) for group in cores)
     spread = [group[level] for level in range(depth) for group in cores if level < len(group)]
-    ordered = spread if placement == "spread" else [cpu for group in cores for cpu in group]
-    return tuple(ordered[:threads])
+    return tuple(spread[:threads])
 
 
 def widths_of(facts: Facts, wanted: Sequence[str] = ()) -> list[str]:
