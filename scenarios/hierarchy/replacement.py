@@ -31,7 +31,6 @@ from .first_cache import FirstShape
 METHOD = "sequences of loads of lines that share a set"
 AROUND = "more lines of a set go round than it has ways"
 TOUCHED = "loads of a line in use between loads of others of its set"
-NO_EVICTORS: Lines = np.zeros((0, 1), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
