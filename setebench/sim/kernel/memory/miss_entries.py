@@ -17,10 +17,13 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
         owner = core_of(c, cpu) if c[v + lay.L_MSHR_SHARED_BY_SMT] else cpu
     base = c[v + lay.L_SLOTS] + owner * c[v + lay.L_SLOT_WORDS]
     entries = c[v + lay.L_MSHR_ENTRIES]
-    limits, own = v + lay.L_MSHR_DEMAND_LIMIT, base + entries  # of the causes in their order
-    for other in range(cause):
-        own += c[limits + other]
-    return base, entries, own, c[limits + cause]
+    own = base + entries
+    if cause == lay.DEMAND:
+        return base, entries, own, c[v + lay.L_MSHR_DEMAND_LIMIT]
+    own += c[v + lay.L_MSHR_DEMAND_LIMIT]
+    if cause == lay.SOFTWARE:
+        return base, entries, own, c[v + lay.L_MSHR_PREFETCH_LIMIT]
+    return base, entries, own + c[v + lay.L_MSHR_PREFETCH_LIMIT], c[v + lay.L_MSHR_HARDWARE_LIMIT]
 
 
 @inlined
