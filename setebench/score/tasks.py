@@ -114,7 +114,7 @@ class _Run:
                 context.foundations = self.known or tuple(registry.foundations(scenario, context))
             for finding in scenario.answer(context):
                 store.require_finite(finding)
-                self.findings.append(finding)
+                self.findings.append(msgspec.convert(store.plain(finding), Finding))  # without numpy's numbers
             self._calibrated = {"calibration": context.calibration}
             if any(finding.parameter.startswith("clock.") for finding in self.findings[before:]):
                 self.pace = seen_pace(machine)

@@ -150,7 +150,8 @@ def tasks(count: int, scenario: str = "tiny") -> list[Task]:
 
 
 def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Write, tmp_path: Path) -> None:
-    scenario_folder(tiny=tiny("context.seed", "if context.seed == 1: import os; os.kill(os.getpid(), 9)\n    print(1)"))
+    number = "__import__('numpy').int64(context.seed)"  # as some inference reports, and a file of results takes
+    scenario_folder(tiny=tiny(number, "if context.seed == 1: import os; os.kill(os.getpid(), 9)\n    print(1)"))
     received: list[Answer] = []
     answers = perform_all(tasks(3), 2, received.append)
     assert [answer.lost for answer in answers] == [None, "its worker ended: SIGKILL", None]
