@@ -9,7 +9,6 @@ the curves (`rules`), and what no family explains (`findings`). `confirm` asks a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
 from .confirm import confirmed
-from .curves import Seen, battery, leads_of, measure, practices, runs
+from .curves import Numbers, Seen, battery, leads_of, measure, practices, runs
 from .findings import named, others
 from .fit import Fit
 from .params import Params
@@ -53,11 +52,9 @@ def survey(trials: Trials) -> Iterator[Finding]:
     context.progress("rules that explain the curves")
     fit = Fit(curves, trials.line_size, params)
     reports, asker = named(fit), Asker(trials, fit, opened)
-    if not fit.explains:
-        strict = Fit(curves, trials.line_size, replace(params, false=params.strict, tried=1))
-        fit.strange = strict.unexplained_part > params.strange
-    leads = _run_ahead(trials, params) if fit.strange else {}
-    if fit.strange:
+    leads = _run_ahead(trials, params) if fit.unexplained_part > params.strange else {}
+    rest = [*others(fit, leads)]
+    if leads:
         stride = isolated(curves, leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
         if stride is not None:
@@ -68,31 +65,34 @@ def survey(trials: Trials) -> Iterator[Finding]:
     shown = {**curves, **practised}
     context.evidence["prefetchers"] = {name: seen.evidence(trials.line_size) for name, seen in shown.items()}
     reports["l1.region"] = report_region(Asker(trials, fit, 0), practised)
-    found = [*reports.values(), *others(fit, reports, leads)]
-    findings = [finding for report in found for finding in report.findings.values() if _said(finding)]
+    found = [*reports.values(), *rest]
+    findings = [finding for report in found for finding in report.findings.values()]
     yield from confirmed(context, asker, findings)
 
 
 def _run_ahead(trials: Trials, params: Params) -> dict[str, list[int]]:
-    """How far ahead lines come of each kind of practised run."""
-    rounds: dict[str, list[list[int]]] = {}
+    """How far ahead lines come of each kind of practised run, by what shares they have in quiet rounds."""
+    curves = {curve.name: curve for curve in runs(trials, params)}
+    rounds: dict[str, list[Numbers]] = {name: [] for name in curves}
     for turn in range(params.run_rounds):
         trials.context.progress(f"runs, round {turn + 1}")
-        for curve in runs(trials, params):
-            lead = leads_of(measure(trials, curve, params), trials.line_size, params.lead_share)
-            rounds.setdefault(curve.name, []).append(lead)
-    trials.context.evidence["prefetcher_runs"] = rounds
-    return {name: np.quantile(each, params.best, axis=0, method="nearest").tolist() for name, each in rounds.items()}
+        for name, curve in curves.items():
+            rounds[name].append(np.nan_to_num(measure(trials, curve, params).present))
+
+    def leads(name: str, present: Numbers) -> list[int]:
+        return leads_of(curves[name], present >= params.came, trials.line_size)
+
+    trials.context.evidence["prefetcher_runs"] = {
+        name: [leads(name, present) for present in each] for name, each in rounds.items()
+    }
+    return {
+        name: leads(name, np.quantile(each, params.best, axis=0, method="nearest")) for name, each in rounds.items()
+    }
 
 
 def _keep(curves: dict[str, Seen], seen: Seen) -> None:
     """Keep the better of a curve's rounds."""
     curves[seen.curve.name] = max(seen, curves.get(seen.curve.name, seen), key=lambda each: each.surely)
-
-
-def _said(finding: Finding) -> bool:
-    """Whether it is reported: a prefetcher without a name in most CPUs only where there is one."""
-    return finding.value is not False or not finding.parameter.startswith("prefetcher.l2.up_down.present")
 
 
 def plot(document: dict[str, Any]) -> Any:

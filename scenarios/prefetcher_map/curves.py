@@ -59,23 +59,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a curve showed: `present` (in any cache), with 95 % intervals, and `first` (in level 1) are fractions of
-    repetitions, `levels` indices of the commonest level into `names`, shapes (counts, lines); nan and -1 where a line
-    was accessed or is in level 2 from the start. `apart`: how far levels 1 and 2 can be distinguished by one load."""
+    """What a curve showed: `present` (in any cache) and `first` (in level 1) are fractions of repetitions, `levels`
+    indices of the commonest level into `names`, shapes (counts, lines); nan and -1 where a line was accessed or is in
+    level 2 from the start. `apart`: how far levels 1 and 2 can be distinguished by one load."""
 
     curve: Curve
     names: tuple[str, ...]
     present: Numbers
-    low: Numbers
-    high: Numbers
     first: Numbers
     levels: NDArray[np.int64]
     apart: float = 1.0
-
-    @property
-    def distinct(self) -> int:
-        """How many places are accessed."""
-        return len({access.at // 64 for access in self.curve.trial.accesses})
 
     @property
     def surely(self) -> float:
@@ -87,13 +80,9 @@ class Seen:
         lines = [access.at // line_size for access in self.curve.trial.accesses if access.page == 0]
         return {
             "levels": list(self.names), "touched": lines, "counts": list(self.curve.counts),
-            "nearest": self.levels.tolist(), "present": _rounded(self.present),
-            "low": _rounded(self.low), "high": _rounded(self.high),
+            "nearest": self.levels.tolist(),
+            "present": [[None if np.isnan(each) else round(float(each), 2) for each in row] for row in self.present],
         }  # fmt: skip
-
-
-def _rounded(values: Numbers) -> list[list[float | None]]:
-    return [[None if np.isnan(each) else round(float(each), 2) for each in row] for row in values]
 
 
 def battery(trials: Trials, params: Params) -> Iterator[Curve]:
@@ -131,7 +120,7 @@ def battery(trials: Trials, params: Params) -> Iterator[Curve]:
         trials_by_name["prefetches"] = made(up, 1, hints[0])
     for name, trial in trials_by_name.items():
         counts = params.counts if "not ordered" not in name and not trial.held else params.few_counts
-        if name in ("base", "one instruction", "one line again, not ordered"):
+        if name in ("base", "one instruction", "descending, one instruction", "one line again, not ordered"):
             counts = params.many_counts
         if trial.window:
             counts = (*params.few_counts, len(end) - 1, len(end))
@@ -160,8 +149,9 @@ def practices(trials: Trials, params: Params) -> Iterator[Curve]:
         for number, line in enumerate(feet)
     )
     shifted = feet[0] - SHIFT
+    left = Access(feet[0] * size, "leave", page=1)
     for name, ip, line in (("practice", 10, feet[0]), ("other instruction", 3, feet[0]), ("other line", 10, shifted)):
-        trial = Trial((*practice, Access(line * size, "load", ip)))
+        trial = Trial((*practice, left, Access(line * size, "load", ip)))
         yield Curve(name, trial, (len(trial.accesses),))
 
 
@@ -175,11 +165,9 @@ def runs(trials: Trials, params: Params) -> Iterator[Curve]:
             yield Curve(f"{who}.stride_{stride}", Trial(accesses, practised=True), tuple(range(1, len(lines) + 1)))
 
 
-def leads_of(seen: Seen, line_size: int, share: float) -> list[int]:
-    """How many lines ahead of an ascending run the furthest line lies that came in a fraction of repetitions at least,
-    after each number of accesses."""
-    last = [seen.curve.trial.accesses[count - 1].at // line_size for count in seen.curve.counts]
-    came = np.nan_to_num(seen.present) >= share
+def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]:
+    """How many lines ahead of an ascending run the furthest line lies that came, after each number of accesses."""
+    last = [curve.trial.accesses[count - 1].at // line_size for count in curve.counts]
     return [int(max(np.flatnonzero(row[line:]), default=0)) for row, line in zip(came, last, strict=True)]
 
 
@@ -194,20 +182,17 @@ def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Se
         for line in lines
         if line not in curve.touched(trials.line_size, count) and line not in held
     ]
-    samples = trials.sample(trial, cells, params.first)
-    shares = shares_of(samples)
+    shares = shares_of(trials.sample(trial, cells, params.first))
     doubtful = [cell for cell in cells if shares[cell][0] > params.doubt]
     if doubtful:
-        samples = _joined(samples, trials.sample(trial, doubtful, params.again))
-        shares = shares_of(samples)
-    return _seen(curve, samples, shares, len(lines))
-
-
-def _joined(one: Samples, other: Samples) -> Samples:
-    return Samples(
-        np.concatenate([one.lines, other.lines]), np.concatenate([one.counts, other.counts]),
-        np.concatenate([one.ticks, other.ticks]), other.controls,
-    )  # fmt: skip
+        shares |= shares_of(trials.sample(trial, doubtful, params.again))
+    shape = len(curve.counts), len(lines)
+    present, first = np.full(shape, np.nan), np.full(shape, np.nan)
+    levels = np.full(shape, -1, dtype=np.int64)
+    for (line, count), share in shares.items():
+        at = curve.counts.index(count), line
+        present[at], _, _, first[at], levels[at] = share
+    return Seen(curve, tuple(trials.controls), present, first, levels, _apart(trials.controls))
 
 
 Share = tuple[float, float, float, float, int]
@@ -233,16 +218,6 @@ def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
         low, high = (1.0 - float(bound[number, memory]) for bound in (shares.high, shares.low))
         found[line, count] = present, low, high, float(value[0]), nearest
     return found
-
-
-def _seen(curve: Curve, samples: Samples, shares: Mapping[tuple[int, int], Share], lines: int) -> Seen:
-    shape = len(curve.counts), lines
-    present, low, high, first = (np.full(shape, np.nan) for _ in range(4))
-    levels = np.full(shape, -1, dtype=np.int64)
-    for (line, count), share in shares.items():
-        at = curve.counts.index(count), line
-        present[at], low[at], high[at], first[at], levels[at] = share
-    return Seen(curve, tuple(samples.controls), present, low, high, first, levels, _apart(samples.controls))
 
 
 def _apart(controls: Mapping[str, NDArray[np.int64]]) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from setebench.results import Finding, Outcome, Value
 
 from .fit import SPACES, Fit, first_rules
-from .model import BY_PREFETCHER, Rules, Step, play
+from .model import BY_PREFETCHER
 
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
@@ -103,7 +103,7 @@ def _at_either_level(fit: Fit, name: str) -> bool:
     if like not in SPACES or like in fit.model:
         return False
     moved = {**first_rules(like), **{key: value for key, value in rules.items() if key in SPACES[like]}}
-    if like[1] == "1" and "fills" in SPACES[like]:
+    if "fills" in SPACES[like]:
         moved["fills"] = "l2"
     rest = {other: each for other, each in fit.model.items() if other != name}
     return fit.total({**rest, like: moved}) <= fit.as_good
@@ -147,12 +147,13 @@ def _reach(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Rep
 
 
 def _fills(fit: Fit, name: str, report: Report) -> None:
-    """The level of lines that come by this family alone."""
+    """The level of lines that come by this family alone. No prefetcher of level 2 brings them to level 1: where one
+    load can't distinguish the two, it is level 2."""
     levels = []
     for seen in fit.ordered():
-        if seen.curve.trial.accesses[0].ip is None or name[1] == "1":  # else level 1 asks level 2, and has it as well
+        if seen.apart > 0.5 or name[1] == "2":
             levels += np.array(seen.names)[seen.levels[fit.own(seen, name, far=False)]].tolist()
-    found = [level for level in levels if level != "memory"]
+    found = [max(level, f"l{name[1]}") for level in levels if level != "memory"]
     for level in sorted(set(found), key=found.count)[-1:]:
         if found.count(level) >= fit.params.one_level * len(found):
             report.add("fills", level, "level of the lines that come by it alone")
@@ -163,57 +164,35 @@ def _fills(fit: Fit, name: str, report: Report) -> None:
 def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
     """Lines ahead after each access of a run by one instruction, if all rules that are as good say the same."""
     rules = fit.model[name]
+    seen = fit.curves["descending, one instruction" if rules.get("directions") == "down" else "one instruction"]
     variants = [{**rules, key: value} for key, each in values.items() for value in each]
-    leads = {tuple(lead_of(fit, name, each)) for each in [rules, *variants]}
+    leads = {tuple(fit.lead(seen, {name: each})) for each in [rules, *variants]}
     if len(leads) == 1:
         report.add("lead", list(leads.pop()))
     else:
         report.open("lead", AS_GOOD.format(" or ".join(" ".join(map(str, each)) for each in sorted(leads)[:3])))
 
 
-def lead_of(fit: Fit, name: str, rules: Rules) -> list[int]:
-    """How far the furthest line lies ahead of a run by one instruction in an empty page, by rules of one prefetcher."""
-    down = rules.get("directions") == "down"
-    first, way = (fit.page_lines - 1 - fit.params.first_line, -1) if down else (fit.params.first_line, 1)
-    lines = [
-        first + way * number for number in range(min(fit.params.lead_accesses, fit.page_lines - fit.params.first_line))
-    ]
-    steps = [Step(line, line * fit.line_size, 1, "load") for line in lines]
-    after = play({name: rules}, steps, fit.page_lines)
-    ahead = [
-        [abs(other - line) for other in range(fit.page_lines) if anywhere >> other & 1 and (other - line) * way > 0]
-        for line, (_, anywhere) in zip(lines, after, strict=True)
-    ]
-    return [max(each, default=0) for each in ahead]
-
-
 # -- what no family explains -------------------------------------------------------------------------------------------
 
 
-def others(fit: Fit, reports: Mapping[str, Report], leads: Mapping[str, list[int]]) -> Iterator[Report]:
+def others(fit: Fit, leads: Mapping[str, list[int]]) -> Iterator[Report]:
     """Of each level, whether lines come that no family explains, and how far ahead of practised runs (`leads`, by kind
-    of run). Also where accesses are ordered by their addresses: what rules bring may be missing there, but no more
-    should come. As one line's level can't be seen on each clock, those at one distance from the access count together.
+    of run, if much of what comes is such). Also where accesses are ordered by their addresses: what rules bring may be
+    missing there, but no more should come. Where the clock can't distinguish levels 1 and 2, all are of level 2.
     """
-    near: list[int] = []
-    shares: list[float] = []
+    first = number = 0
     for seen in (*fit.ordered(), fit.curves["ordered by address"]):
-        rows, lines = np.nonzero(fit.unexplained(seen, fit.model))
-        last = [seen.curve.trial.accesses[count - 1].at // fit.line_size for count in seen.curve.counts]
-        near += [abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)]
-        shares += (seen.first[rows, lines] / seen.present[rows, lines]).tolist()
-    distances = np.array(near, dtype=np.int64)
-    inner = np.bincount(distances, shares, 1) > np.bincount(distances, minlength=1) / 2
-    first = int(inner[distances].sum())
-    for level, number in (("l1", first), ("l2", len(distances) - first)):
+        came = fit.unexplained(seen, fit.model)
+        number += int(came.sum())
+        first += int(np.sum(seen.first[came] > seen.present[came] / 2)) if seen.apart > 0.5 else 0
+    for level, lines in (("l1", first), ("l2", number - first)):
         report = Report(f"{level}.other")
-        opened = [name for name, each in reports.items() if each.findings["present"].value is None]
-        hidden = not fit.strange and any(name[:2] == level for name in opened)
-        if number >= fit.params.other_lines and not hidden:
+        if lines >= fit.params.other_lines and leads:
             report.add("present", True)
             _run_ahead(report, leads)
-        elif number:
-            report.open("present", f"{number} of all lines came by no rule" + "; " * hidden + HIDDEN * hidden)
+        elif lines >= fit.params.other_lines or not fit.explains:
+            report.open("present", f"{lines} lines came to this level by no rule that was tried; rules may hide others")
         else:
             report.add("present", False, outcome=Outcome.ABSENT)
         yield report
@@ -221,9 +200,7 @@ def others(fit: Fit, reports: Mapping[str, Report], leads: Mapping[str, list[int
 
 def _run_ahead(report: Report, leads: Mapping[str, list[int]]) -> None:
     """How far the furthest line lies ahead of practised runs, above all of consecutive lines by one instruction."""
-    if not leads:
-        report.open("lead", "others bring lines as well")
-    elif report.identity.startswith("l1"):
+    if report.identity.startswith("l1"):
         report.open("lead", "of runs, lines in any cache were looked for, and not in which they are")
     else:
         lead = leads[RUN]

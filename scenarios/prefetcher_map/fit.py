@@ -39,7 +39,8 @@ STRIDE: Space = {
     "directions": ("both", "up", "down"),
 }  # fmt: skip
 NEXT: Space = {**KINDS, "degree": DEGREES[:8], "crosses_4k": FLAGS}
-REQUESTS = {BY_PREFETCHER: (0, 1)}
+OUTER: Space = {"fills": ("l2", "l3")}
+REQUESTS = {BY_PREFETCHER: (0, 1), **OUTER}
 SPACES: dict[str, Space] = {
     "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT},
     "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (0, 1), "fills": ("l1", "l2")},
@@ -48,7 +49,7 @@ SPACES: dict[str, Space] = {
     "l2.pair": {**KINDS, **REQUESTS},
     "l2.up_down": {**KINDS, **REQUESTS, "crosses_4k": FLAGS},
     "l2.stride": {**STRIDE, **REQUESTS},
-    "l2.stream": {**STREAM, BY_PREFETCHER: (0, 1, 2)},
+    "l2.stream": {**STREAM, **OUTER, BY_PREFETCHER: (0, 1, 2)},
 }
 """Values of each rule; kinds of access come first, as a wrong one of those spoils all others."""
 FIXED: dict[str, Rules] = {
@@ -165,10 +166,14 @@ class Fit:
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self._seen: dict[Any, float] = {}  # costs that were asked for, by curve and rules
-        self.strange = False  # whether what comes is another behaviour than that of known families
-        self.model: dict[str, Rules] = {}
-        self.costs = self._costs(self.model)
+        self._fills: tuple[str, ...] = ("l2",)
+        self.take({})
         self._climb()
+        self._fills = (
+            "l2",
+            "l3",
+        )  # what level 2's prefetchers bring to level 3 still misses, which hides others at first
+        self._begin_again()
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
@@ -231,6 +236,20 @@ class Fit:
         for name in list(self.model):
             self._refine(name)
 
+    def _begin_again(self) -> None:
+        """Where much stays unexplained, leave out one family after the other, adapt what others made up for, and go on
+        from there."""
+        for name in list(self.model):
+            before, best = self.model, self.best
+            if self.explains or name not in before:
+                continue
+            self.take({other: rules for other, rules in before.items() if other != name})
+            for each in self.model:
+                self._refine(each)
+            self._climb()
+            if self.best >= best:
+                self.take(before)
+
     def _grow(self) -> bool:
         """Add the family that explains most once its rules are adapted, of those that promise most."""
         before = self.model, self.costs
@@ -277,7 +296,9 @@ class Fit:
         """Numbers of accesses at which some curve's first unexplained line comes, and those before: a request of level
         1's prefetchers may count as an access."""
         starts = set()
-        for seen in (self.curves[name] for name in names if self.curves[name].distinct > self.params.usual_triggers):
+        for seen in (self.curves[name] for name in names):
+            if len({step.line for step in self.targets[seen.curve.name].steps}) <= self.params.usual_triggers:
+                continue
             rows = np.flatnonzero(self.unexplained(seen, model).any(axis=1))
             starts |= {*range((0, *seen.curve.counts)[rows[0]], seen.curve.counts[rows[0]] + 1)} if len(rows) else set()
         return starts | {each + 1 for each in starts}
@@ -330,7 +351,7 @@ class Fit:
             distances = [each for each in DISTANCES if each in near]
             ways = [SPACES[name][key] for key in keys[1:-1]]
             return product(DEGREES[:8], *ways, distances)
-        first, *rest = (SPACES[name][key] for key in keys)
+        first, *rest = (self._fills if key == "fills" and name[1] == "2" else SPACES[name][key] for key in keys)
         if keys[0] in ORDERED:
             at = first.index(rules[keys[0]])
             first = first[max(at - 2, 0) : at + 3]
@@ -376,11 +397,21 @@ class Fit:
         return [self.curves[name] for name in self.names]
 
     def own(self, seen: Seen, name: str, far: bool = True) -> NDArray[np.bool_]:
-        """Lines that come, and that one family alone brings, with or without those far ahead, shape (counts, lines)."""
+        """Lines that come, that one family brings by itself, with or without those far ahead, and that no others bring,
+        shape (counts, lines)."""
         without = {other: rules for other, rules in self.model.items() if other != name}
         rules = self.model[name] if far else {**self.model[name], "far": 0}
-        mine = self._brought(seen, {**self.model, name: rules}) & ~self._brought(seen, without)
+        mine = self._brought(seen, {name: rules}) & ~self._brought(seen, without)
         return (np.nan_to_num(seen.present) > self.params.came) & mine
+
+    def lead(self, seen: Seen, model: Model) -> list[int]:
+        """How far the furthest line that a model brings lies ahead of a curve's run, after its first accesses."""
+        lines = [step.line for step in self.targets[seen.curve.name].steps]
+        way, last = lines[1] - lines[0], [lines[count - 1] for count in seen.curve.counts]
+        ahead = [
+            max(way * (np.flatnonzero(row) - line)) for row, line in zip(self._brought(seen, model), last, strict=True)
+        ]
+        return [int(each) for each in ahead[: self.params.lead_accesses]]
 
     def _brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
         target = self.targets[seen.curve.name]

@@ -7,6 +7,7 @@ held against this, and where a curve shows something else, no rule here is its r
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -152,21 +153,16 @@ class PageStream(Prefetcher):
                 return () if self.rules["leads_by"] == "new_line" and not forward else self._batch(line)
         if not misses:
             return ()
+        at_once = step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2
         if self.last < 0 or self.active:
             at = line % self.page_lines  # at a page's ends only one way is possible
-            self.way = (at == 0) - (at == self.page_lines - 1)
+            self.way = 1 if at_once else (at == 0) - (at == self.page_lines - 1)
             self.count, self.last, self.active = 1, line, False
-        elif step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2:
-            self.way = 1 if line > self.last else -1
-            return self._start(line)
         elif line != self.last:
             way = 1 if line > self.last else -1
             self.count = self.count + 1 if self.way in (0, way) else 2
             self.way, self.last = way, line
-        if step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2:
-            self.way = 1
-            return self._start(line)
-        return self._start(line) if self.count >= self.rules["trigger"] and self.way else ()
+        return self._start(line) if self.way and (at_once or self.count >= self.rules["trigger"]) else ()
 
     def _start(self, line: int) -> Iterable[int]:
         if self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
@@ -176,16 +172,20 @@ class PageStream(Prefetcher):
         return self._batch(line)
 
     def _batch(self, line: int) -> Iterable[int]:
-        rules, by_batch = self.rules, self.rules["leads_by"] == "batch"
-        if by_batch and (self.next - line) * self.way >= rules["max_distance"]:
-            return ()
+        rules, most = self.rules, self.rules["max_distance"]
+        if rules["leads_by"] == "batch":
+            if (self.next - line) * self.way >= most:
+                return ()
+            most = sys.maxsize
         ramp = rules["ramp"]
-        size = ramp[self.batches] if self.batches < len(ramp) else rules["degree"]
         self.batches += 1
-        wanted = []
-        for _ in range(size):
-            far = not by_batch and (self.next - line) * self.way > rules["max_distance"]
-            if far or not self.reaches(self.next - self.way, self.next):
+        return self._more(line, ramp[self.batches - 1] if self.batches <= len(ramp) else rules["degree"], most)
+
+    def _more(self, line: int, size: int, most: int) -> list[int]:
+        """The next lines, so many of them, as far as they lie no more than `most` lines ahead."""
+        wanted: list[int] = []
+        while len(wanted) < size and (self.next - line) * self.way <= most:
+            if not self.reaches(self.next - self.way, self.next):
                 break
             wanted.append(self.next)
             self.next += self.way
@@ -204,15 +204,9 @@ class PageStream(Prefetcher):
             if self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
                 return ()
             self.active, self.next = True, line + self.way
-        edge = (max if self.way > 0 else min)(self.lines) + self.way
-        self.next = (max if self.way > 0 else min)(self.next, edge)
-        wanted = []
-        for _ in range(self.rules["degree"]):
-            if (self.next - line) * self.way > self.rules["max_distance"] or not self.reaches(line, self.next):
-                break
-            wanted.append(self.next)
-            self.next += self.way
-        return wanted
+        furthest = max if self.way > 0 else min
+        self.next = furthest(self.next, furthest(self.lines) + self.way)
+        return self._more(line, self.rules["degree"], self.rules["max_distance"])
 
 
 KINDS: dict[str, type[Prefetcher]] = {
@@ -221,11 +215,12 @@ KINDS: dict[str, type[Prefetcher]] = {
 
 
 def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
-    """Lines in level 1, and in it or a level behind, as bits, after each access; `held`: lines of level 2 before."""
+    """Lines in level 1, and in any level, as bits, after each access; `held`: lines of level 2 before. Lines that level
+    2's prefetchers bring to level 3 still miss level 2."""
     made = {name: KINDS[name[3:]](rules, page_lines) for name, rules in model.items()}
     inner = [(each.seen, each.kinds, each.rules["fills"] == "l1") for name, each in made.items() if name[1] == "1"]
-    outer = [(each.seen, each.kinds) for name, each in made.items() if name[1] == "2"]
-    first, any_level, after = 0, held, []
+    outer = [(each.seen, each.kinds, each.rules["fills"] == "l2") for name, each in made.items() if name[1] == "2"]
+    first, second, further, after = 0, held, 0, []
     for step in steps:
         bit, kind, asked = 1 << step.line, step.kind, []
         misses = not first & bit
@@ -240,11 +235,12 @@ def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) ->
                 requests.append(Step(target, 0, -1, BY_PREFETCHER))
         for request in requests:
             bit = 1 << request.line
-            misses = not any_level & bit
-            any_level |= bit
-            for seen, kinds in outer:
+            misses = not second & bit
+            second |= bit
+            for seen, kinds, to_second in outer:
                 if request.kind in kinds:
                     for target in seen(request, misses):
-                        any_level |= 1 << target
-        after.append((first, any_level | first))
+                        second |= to_second << target
+                        further |= 1 << target
+        after.append((first, first | second | further))
     return after

@@ -26,7 +26,14 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
     """What is found of a region prefetcher of level 1."""
     report, params = Report("l1.region"), asker.params
     seen = practised["practice"]
+    *practice, last = seen.curve.trial.accesses
     came = [line for line in footprint(asker.page_lines, params)[1:] if seen.present[0, line] > params.came]
+    alone = Asker(asker.trials, asker.fit, params.opened)  # else the timed line is what followed such an access
+    came = [line for line in came if alone.share([last], line) < params.lead_share]
+    inner = float(np.mean(seen.first[0, came] / seen.present[0, came])) if came and seen.apart > 0.5 else np.nan
+    if inner < 1 - params.one_level:
+        report.open("present", "what followed elsewhere comes to level 2: its own prefetcher may bring it", METHOD)
+        return report
     if not came:
         if remembers(practised, params):
             report.open("present", "some lines that followed elsewhere came in some repetitions only", METHOD)
@@ -41,13 +48,11 @@ def report_region(asker: Asker, practised: Mapping[str, Seen]) -> Report:
         report.open("indexed_by", "it goes by any of instruction and line", METHOD)
     else:
         report.add("indexed_by", "ip" if ip else "offset" if offset else "ip+offset", METHOD)
-    inner = float(np.mean(seen.first[0, came] / seen.present[0, came]))
-    if seen.apart > 0.5 and max(inner, 1 - inner) > params.one_level:
-        report.add("fills", "l1" if inner > 0.5 else "l2", METHOD)
+    if inner > params.one_level:
+        report.add("fills", "l1", METHOD)
     else:
         report.open("fills", "the clock can't distinguish levels 1 and 2", METHOD)
     ask_kinds(asker, report, seen.curve.trial.accesses, came)
     if not offset:
-        *practice, last = seen.curve.trial.accesses
         address_bits(asker, Sign((*practice, last), came[0]), report)
     return report

@@ -13,7 +13,7 @@ import numpy as np
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
-from setebench.results import Outcome
+from setebench.results import Outcome, Value
 
 from .curves import shares_of, steps_of
 from .findings import HIDDEN, Report
@@ -55,6 +55,12 @@ class Asker:
         samples = self.trials.sample(trial, [(line, len(trial.accesses))], self.params.asked_again)
         return shares_of(samples)[line, len(trial.accesses)][0]
 
+    def passes_by(self, kind: Kind) -> bool:
+        """Whether lines of prefetches of a kind are in a cache, but not in level 1, as far as the clock shows that."""
+        trial, cell = Trial((Access(self.line_size, kind),)), (1, 1)
+        present, *_, first, _ = shares_of(self.trials.sample(trial, [cell], self.params.asked_again))[cell]
+        return present > self.params.came and first < self.fit.curves["base"].apart - self.params.lead_share
+
     def sure(self, share: float) -> Answer:
         """Whether that says yes or no."""
         return None if 1 - self.params.came < share < self.params.came else share >= self.params.came
@@ -89,6 +95,13 @@ class Asker:
     def made(self, lines: Sequence[int], ip: int | None = None) -> list[Access]:
         """Loads of lines of a page."""
         return [Access(line * self.line_size, "load", ip) for line in lines]
+
+    def alone(self, name: str, run: Sequence[Access], line: int) -> bool:
+        """Whether a line comes by no other prefetcher behind a run, and by this one where its rules say so."""
+        others = {other: rules for other, rules in self.fit.model.items() if other != name}
+        down = run[-1].at < run[0].at
+        follows = self.fit.model[name]["directions"] in ("down" if down else "up", "both")
+        return follows and not play(others, steps_of(run, self.line_size), self.page_lines)[-1][1] >> line & 1
 
     def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
         model = self.fit.model
@@ -131,21 +144,30 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
         _threads(asker, name, sign, report)
 
 
-def ask_kinds(
-    asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int], method: str = KINDS
-) -> None:
+def _answer(report: Report, parameter: str, value: Value, method: str) -> None:
+    """Report a value, or that it stays unclear where there is none."""
+    if value is None:
+        report.open(parameter, UNCLEAR, method)
+    else:
+        report.add(parameter, value, method)
+
+
+def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: Sequence[int]) -> None:
     """Which kinds of access bring all lines that loads bring, by the middle one of several samples."""
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
-        made = [replace(access, kind=kind) for access in accesses]
+        if word == "prefetch" and report.identity[1] == "1" and asker.passes_by(kind):
+            report.open("trained_by", "prefetches bring no line to level 1, so it may not see them", KINDS)
+            return
+        made = [replace(access, kind=kind) if access.kind == "load" else access for access in accesses]
         shares = [[asker.share(made, line) for line in lines] for _ in range(asker.params.kind_samples)]
         came = asker.sure(float(np.median(np.min(shares, axis=1))))
         if came is None:
-            report.open("trained_by", UNCLEAR, method)
+            report.open("trained_by", UNCLEAR, KINDS)
             return
         found += [word] if came else []
-    report.add("trained_by", found, method)
+    report.add("trained_by", found, KINDS)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -161,8 +183,7 @@ def _others(asker: Asker, name: str, sign: Sign, number: int) -> list[Access]:
 
 
 def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
-    """How many runs are followed at once: the number of others at which the first one is lost in half of the
-    repetitions, with that of a quarter and three quarters."""
+    """How many runs are followed at once: the number of others beside which the first one is lost."""
     *trained, last = sign.accesses
 
     def kept(number: int) -> float:
@@ -194,23 +215,14 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     if report.findings["directions"].value == "both" and rules["counts"] == "run":
         firsts = ((0, 1), (1, 1), (lines - 2, -1), (lines - 1, -1))
         edges = [_edge(asker, first, way, name) for first, way in firsts]
-        if None in edges:
-            report.open("trigger_at_page_edge", UNCLEAR)
-        else:
-            report.add("trigger_at_page_edge", edges)
-    directions = report.findings["directions"].value
-    if sign is None or directions is None or report.findings["lead"].reason == HIDDEN:
+        _answer(report, "trigger_at_page_edge", None if None in edges else edges, "runs that begin at a page's ends")
+    if sign is None or report.findings["directions"].value is None or report.findings["lead"].reason == HIDDEN:
         report.open("streams_per_page", NO_SIGN)
-    elif directions != "both":
-        report.add("streams_per_page", 1)
-    else:
+    elif report.findings["directions"].value == "both" and rules["counts"] == "run":
         other = [lines - 3 - number for number in range(max(int(rules["trigger"]) - 1, 2))]
-        accesses = [*sign.accesses[:-1], *asker.made(other), sign.accesses[-1]]
-        came = asker.comes(accesses, sign.line)
-        if came is None or rules["counts"] == "distinct":
-            report.open("streams_per_page", UNCLEAR)
-        else:
-            report.add("streams_per_page", 2 if came else 1, "two runs in turn in one page, one up and one down")
+        came = asker.comes([*sign.accesses[:-1], *asker.made(other), sign.accesses[-1]], sign.line)
+        number = None if came is None else 1 + came
+        _answer(report, "streams_per_page", number, "two runs in turn in one page, one up and one down")
 
 
 def _edge(asker: Asker, first: int, way: int, name: str) -> int | None:
@@ -245,12 +257,10 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
     if len(fit.plausible("l1.stride", "indexed_by")) > 1:
         shift = PAGE_BYTES - last.at + 2 * size
         moved = [replace(each, at=each.at + shift) for each in sign.accesses]
-        following = 2 * moved[-1].at - moved[-2].at  # what came in the page before may have been cut off at its end
-        came = asker.comes(moved, following // size, (0, 2 * lines))
-        if came is None:
-            report.open("indexed_by", UNCLEAR)
-        else:
-            report.add("indexed_by", "ip" if came else "ip+page", "the last access of a run in the next page")
+        ahead = {2 * moved[-1].at - moved[-2].at, sign.line * size + shift}  # what came before may have ended at a page
+        came = {asker.comes(moved, each // size, (0, 2 * lines)) for each in ahead}
+        found = "ip" if True in came else None if None in came else "ip+page"
+        _answer(report, "indexed_by", found, "the last access of a run in the next page")
     address_bits(asker, sign, report)
     by_page = report.findings["indexed_by"].value == "ip+page"
     _largest_stride(asker, trigger, by_page, report)
@@ -269,12 +279,8 @@ def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
         report.open("ip_bits", f"addresses that differ in bit {FAR_BIT} alone may be distinguished")
         return
     bits = [other(1 << bit) for bit in range(asker.params.ip_bits)]
-    if None in bits:
-        report.open("ip_bits", UNCLEAR)
-    else:
-        report.add(
-            "ip_bits", [bit for bit, came in enumerate(bits) if not came], "the last access from another address"
-        )
+    found = None if None in bits else [bit for bit, came in enumerate(bits) if not came]
+    _answer(report, "ip_bits", found, "the last access from another address")
 
 
 def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -> None:
@@ -287,12 +293,12 @@ def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -
         return asker.comes(asker.made(run, 1), end - 2, (0, end))
 
     most = min(lines - 2, (end - 2) // (trigger + 1))
-    if follows(most):
+    short = follows(5)
+    if short and follows(most):
         report.add("max_stride", most * size, outcome=Outcome.AT_LEAST, reason="longer ones leave the pages")
-    elif (found := largest(follows, 5, most)) is None:
-        report.open("max_stride", UNCLEAR)
     else:
-        report.add("max_stride", found * size, "strides in whole lines, halving")
+        found = largest(follows, 5, most) if short else None
+        _answer(report, "max_stride", found and found * size, "strides in whole lines, halving")
 
 
 def largest(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
@@ -307,11 +313,17 @@ def largest(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
 
 
 def _smallest_stride(asker: Asker, trigger: int, report: Report) -> None:
-    """In bytes: runs whose next access would be the first of the next line. Less than an access has is not asked."""
-    size, line = asker.line_size, asker.page_lines // 2 + 1
+    """In bytes: runs whose next access would be the first of the next line. Less than an access has is not asked, nor
+    is what others bring as well."""
+    size, line = asker.line_size, asker.page_lines // 2
     for stride in (ACCESS_BYTES, 2 * ACCESS_BYTES, 4 * ACCESS_BYTES, size):
-        first = line * size - stride * trigger
-        came = asker.comes([Access(first + stride * number, "load", 1) for number in range(trigger)], line)
+        came = None
+        for last, way in ((line + 1, 1), (line, 1), (line, -1), (line + 1, -1)):
+            first = last * size - stride * trigger if way > 0 else (last + 1) * size - ACCESS_BYTES + stride * trigger
+            run = [Access(first + way * stride * number, "load", 1) for number in range(trigger)]
+            if asker.alone("l1.stride", run, last):
+                came = asker.comes(run, last)
+                break
         if came is None:
             break
         if came:
@@ -348,12 +360,13 @@ def _crossing(asker: Asker, name: str, report: Report) -> None:
 
 
 def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
-    """By lines of the next page that come if it does, and else do not."""
-    model, lines = asker.fit.model, asker.page_lines
-    crossing, staying = ({**model, name: {**model[name], "crosses_4k": crosses}} for crosses in (True, False))
-    trigger = int(model[name].get("trigger", 1))
-    runs = asker.fit.curves["page end"].curve.trial.accesses, asker.made([lines - 1] * trigger, 1)
-    for run in runs:
+    """By lines of the next page that come if it does, and else do not, even if all others go on."""
+    lines = asker.page_lines
+    crossing = {other: {**rules, "crosses_4k": True} for other, rules in asker.fit.model.items()}
+    staying = {**crossing, name: {**crossing[name], "crosses_4k": False}}
+    one = asker.fit.curves["page end"].curve.trial.accesses
+    own = [replace(access, ip=None) for access in one]
+    for run in (one, own, asker.made([lines - 1] * int(crossing[name].get("trigger", 1)), 1)):
         steps = steps_of(run, asker.line_size)
         then, now = (play(each, steps, lines)[-1][1] for each in (crossing, staying))
         beyond = [line for line in range(lines, 2 * lines) if (then & ~now) >> line & 1][:2]
@@ -391,7 +404,4 @@ def _shared(asker: Asker, parameter: str, sign: Sign | None, cpus: tuple[int, in
 
     together, alone = made(1, True), made(0, True)
     without = made(1, False)
-    if alone is True and together is not None and without is False:
-        report.add(parameter, together, "a run that another thread began")
-    else:
-        report.open(parameter, UNCLEAR)
+    _answer(report, parameter, together if alone and without is False else None, "a run that another thread began")

@@ -26,7 +26,7 @@ def isolated(
     many = _ahead(curves[BY_MANY], line_size, params)
     found = {count: each for count, each in _ahead(curves[BY_ONE], line_size, params).items() if each[0]}
     filled = any(between > params.few * strides for strides, between in found.values())
-    if len(found) < params.other_lines or filled or any(strides for strides, _ in many.values()):
+    if 1 in found or len(found) < params.other_lines or filled or any(strides for strides, _ in many.values()):
         return None
     more, furthest = [1], max(strides for strides, _ in found.values())
     for stride in params.strides[1:]:

@@ -23,7 +23,7 @@ from setebench.scenario import Context
 
 Ticks = NDArray[np.int64]
 Whole = NDArray[np.int64]
-Kind = Literal["load", "store", "t0", "t1", "t2", "nta", "w", "flush"]
+Kind = Literal["load", "store", "t0", "t1", "t2", "nta", "w", "flush", "leave"]
 Order = Literal["fenced", "chained", "free"]
 
 PAGE_BYTES = 1 << 12
@@ -67,7 +67,8 @@ IP_SPAN = 1 << 23
 class Access:
     """One access: bytes from its page's beginning, kind, the instruction that makes it (accesses of one number share
     an address; None: one of its own), bits of that address that are flipped, page (0 is the one that is looked at) and
-    the SMT thread or core that makes it."""
+    the SMT thread or core that makes it. `leave` is none: other pages are opened until those before are no longer
+    watched."""
 
     at: int
     kind: Kind = "load"
@@ -81,9 +82,9 @@ class Access:
 class Trial:
     """Accesses to fresh pages in their order: `fenced` (each done before the next), `chained` (ordered by address
     dependence alone) or `free`. `held`: lines of page 0 are in level 2 beforehand, and not in level 1. `window`: lines
-    of page 0 that are flushed (first, end). `opened`: pages that are opened by each access alone before, and as many
-    again by others, so that what remembers footprints of pages has seen nothing follow. `practised`: nothing is done to
-    make an instruction forget the trials before."""
+    of page 0 that are flushed (first, end). `opened`: pages that are opened by each access alone before and left, so
+    that what remembers footprints of pages has seen nothing follow. `practised`: nothing is done to make an instruction
+    forget the trials before, which made as many accesses but for one at most."""
 
     accesses: tuple[Access, ...]
     order: Order = "fenced"
@@ -129,6 +130,8 @@ class Trials:
         kinds = np.repeat(np.arange(len(self.controls) + 1), [len(cell)] + [number] * len(self.controls))
         cell = np.concatenate([cell, cell[self.rng.integers(0, len(cell), len(kinds) - len(cell))]])
         order = self.rng.permutation(len(kinds))
+        if trial.practised:
+            order = order[np.argsort(cell[order, 1], kind="stable")]
         kinds, cell = kinds[order], cell[order]
         placed = self._placements(trial, cell, kinds)
         ticks = self._run(probe, placed)
@@ -198,14 +201,13 @@ class Trials:
         return probe
 
     def _opening(self, probe: Probe, trial: Trial) -> Probe:
-        """What remembers by a page's first access which lines followed sees each access alone; then it forgets those
-        pages over others."""
+        """What remembers by a page's first access which lines followed sees each access alone."""
         if not trial.opened:
             return probe
         for slot, access in enumerate(trial.accesses):
             alone = self._act(Probe(), access, Base(f"opened {slot}") + 0, slot)
             probe = probe.repeat(trial.opened, alone, advance=PAGE_BYTES)
-        return probe.repeat(PARAMS.forgotten, Probe().load(EVICTORS), advance=PAGE_BYTES).fence()
+        return _leaving(probe)
 
     def _evicted(self, probe: Probe, base: Base, offset: int = 0) -> Probe:
         """Twice as many lines as evict one: a level that replaces at random keeps some from one turn."""
@@ -222,6 +224,8 @@ class Trials:
     def _act(self, probe: Probe, access: Access, where: Operand, slot: int, chained: bool = False) -> Probe:
         if access.kind == "flush":
             return probe.flush(where)
+        if access.kind == "leave":
+            return _leaving(probe)
         if access.ip is None:
             bits = PARAMS.other_ip + PARAMS.ip_apart * (slot + 1)
         else:
@@ -342,6 +346,10 @@ def _enough(times: Mapping[int, Ticks]) -> int:
         if farther > 0.5 and means[size] - near > 0.85 * farther:
             return sizes[min(number + 1, len(sizes) - 1)]
     return 0
+
+
+def _leaving(probe: Probe) -> Probe:
+    return probe.repeat(PARAMS.forgotten, Probe().load(EVICTORS), advance=PAGE_BYTES).fence()
 
 
 def _page(number: int) -> Base:

@@ -21,7 +21,7 @@ from setebench.report.plots.prefetcher_map_plot import map_figure
 RUN = tuple(range(4, 28))
 STREAM: dict[str, Any] = {
     "trigger": 4, "counts": "run", "degree": 2, "max_distance": 8, "leads_by": "new_line", "ramp": (), "far": 0,
-    "directions": "both", "store": True, "prefetch": True, "crosses_4k": False, "l1_prefetcher": 1,
+    "directions": "both", "store": True, "prefetch": True, "crosses_4k": False, "l1_prefetcher": 1, "fills": "l2",
 }  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def made(name: str, lines: tuple[int, ...], ip: int | None, model: dict[str, Any
     for row, count in enumerate(curve.counts):
         present[row, list(curve.touched(64, count))] = np.nan
     levels = np.where(np.isnan(present), -1, np.where(first > 0, 0, np.where(present > 0, 1, 2)))
-    return Seen(curve, ("l1", "l2", "memory"), present, present, present, first, levels)
+    return Seen(curve, ("l1", "l2", "memory"), present, first, levels)
 
 
 def curves(model: dict[str, Any], late: float = 1.0) -> dict[str, Seen]:
@@ -76,10 +76,18 @@ def test_of_two_levels_that_explain_the_curves_alike_neither_is_named(rules: dic
 
 
 def test_a_pair_beside_a_stream_is_not_made_up_for_by_its_rules() -> None:
-    pair = {"store": True, "prefetch": True, "l1_prefetcher": 0}
+    pair = {"store": True, "prefetch": True, "l1_prefetcher": 0, "fills": "l2"}
     fit = Fit(curves({"l2.pair": pair, "l2.stream": {**STREAM, "l1_prefetcher": 0}}), 64, Params())
     assert {name[3:] for name in fit.model} == {"pair", "stream"}
     assert fit.best < Params().as_good
+
+
+@pytest.mark.parametrize("fills", ["l2", "l3"])
+def test_streams_beside_next_lines_count_misses_of_level_2(fills: str) -> None:
+    kinds = {"store": True, "prefetch": True, "l1_prefetcher": 0}
+    following = {**kinds, "trigger": 1, "only_misses": True, "degree": 2, "crosses_4k": False, "fills": fills}
+    true = {"l2.next_line": following, "l2.stream": {**STREAM, **kinds}}
+    assert Fit(curves(true), 64, Params()).best < Params().as_good
 
 
 def test_what_no_rule_explains_is_counted() -> None:
@@ -115,11 +123,9 @@ def test_a_behaviour_without_a_name_has_its_lead() -> None:
     shown = curves({"l2.stream": STREAM})
     shown["ordered by address"] = shown["one instruction"]
     fit = Fit(shown, 64, Params())
-    reports = named(fit)
-    fit.strange = True
     fit.take({})
-    inner, outer = others(fit, reports, LEADS)
-    assert (inner.findings["present"].value, outer.findings["present"].value) == (False, True)
+    inner, outer = others(fit, LEADS)
+    assert (inner.findings["present"].value, outer.findings["present"].value) == (None, True)
     assert outer.findings["lead"].value == LEADS["one.stride_1"]
     assert outer.findings["lead.own.stride_2"].value == LEADS["own.stride_2"]
 
