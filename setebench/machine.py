@@ -143,28 +143,6 @@ class Machine(Protocol):
         ...
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The first number that is not as expected: how many numbers behind the first compared one it is, and its value."""
-
-    at: int
-    value: float
-
-
-@runtime_checkable
-class ComparesNumbers(Protocol):
-    """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
-    a model of timing alone need not, and says so by not having these methods."""
-
-    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
-        """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
-        ...
-
-    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
-        """The first of the region's numbers from number `first` on that is not the expected one, shape (n,), bit by
-        bit but for the sign of zero; None where there is none."""
-        ...
-
-
 @runtime_checkable
 class BindsMemory(Protocol):
     """A machine with several memory nodes. One without this method has its memory in one place, or can't choose."""

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 
 from setebench.calibration import MEMORY, Levels
 from setebench.experiments.levels import find_levels
-from setebench.experiments.streams.arithmetic import check_all
 from setebench.experiments.streams.budget import Budget
-from setebench.experiments.streams.choice import MEMORY as WHICH_MEMORY
 from setebench.experiments.streams.choice import (
     WIDTH,
     choose_cpus,
@@ -58,15 +56,9 @@ def answer(context: Context) -> Iterator[Finding]:
     if not facts.kernels:
         yield without_kernels(facts)
         return
-    yield from _no_remote(context)
     cases = _cases(context)
     if not cases:
         return
-    wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
-    for case in cases:
-        if case.name in wrong:
-            yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
-    cases = [case for case in cases if case.name not in wrong]
     levels, budget = find_levels(context), Budget(facts, FAST_SECONDS if context.fast else SECONDS)
     memory = outgrowing(levels, int(budget.bytes(MEMORY_TIME)))
     small = max(SMALL_LEAST, min(SMALL_BYTES, int(budget.bytes(SMALL_TIME))))
@@ -103,25 +95,16 @@ def _cases(context: Context) -> list[Case]:
     kernels = kernels_of(facts, tuple(options.get("kernel") or DEFAULT_KERNELS))
     widths = widths_of(facts, tuple(options.get("width") or ()))
     counts = thread_counts(options.get("threads"), len(facts.cpus))
-    memory = tuple(options.get("memory") or ("local", "remote"))
     groups = [choose_cpus(facts, context.cpu, threads) for threads in counts]
     cases = [
-        Case(kernel, width, cpus, where == "remote")
+        Case(kernel, width, cpus, remote)
         for cpus in groups
-        for where in memory
+        for remote in (False, True)
         for kernel in kernels
         for width in widths
-        if where == "local" or all(nodes_for(facts, cpu) for cpu in cpus)
+        if not remote or all(nodes_for(facts, cpu) for cpu in cpus)
     ]
     return list(dict.fromkeys(cases))  # what is named twice would be measured twice in each round
-
-
-def _no_remote(context: Context) -> Iterator[Finding]:
-    """Says why there is no remote memory, where it is wanted."""
-    facts = context.machine.facts
-    if "remote" in (context.options.get("memory") or ()) and not all(nodes_for(facts, cpu) for cpu in facts.cpus):
-        reason = f"every CPU needs a memory node and another one; {facts.name} has {len(facts.nodes)} to choose from"
-        yield decide.unavailable("bandwidth.memory.remote", "GB/s", reason)
 
 
 def _sizes(context: Context, levels: Levels, case: Case, memory: Outgrowing) -> dict[str, int]:
@@ -143,7 +126,6 @@ SCENARIO = Scenario(
         Option(name="kernel", help="Kernel to run; may be repeated.", choices=ACCESSING, multiple=True),
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
-        WHICH_MEMORY,
     ),
     plot=bandwidth_figure,
     order=70,

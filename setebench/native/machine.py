@@ -19,7 +19,7 @@ from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageErro
 from setebench.host import lock
 from setebench.host.environment import read_environment
 from setebench.loops import LOOP_NAMES, Policy
-from setebench.machine import Difference, PrefetcherSwitch, Region, Ticks
+from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import Comparison
 from setebench.native.facts import native_facts, prefetch_hints
@@ -106,16 +106,6 @@ class NativeMachine:
     def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
         """See `Machine.link`."""
         _own(region).link(np.asarray(addresses, dtype=np.int64))
-
-    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
-        """See `setebench.machine.ComparesNumbers`."""
-        _own(region).numbers()[first : first + len(numbers)] = numbers
-
-    def first_difference(self, region: Region, expected: NDArray[np.float64], first: int = 0) -> Difference | None:
-        """See `setebench.machine.ComparesNumbers`."""
-        found = _own(region).numbers()[first : first + len(expected)]
-        wrong = np.flatnonzero(found != expected)[:1].tolist()
-        return Difference(at=wrong[0], value=float(found[wrong[0]])) if wrong else None
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         """See `setebench.machine.SwitchesPrefetchers`."""

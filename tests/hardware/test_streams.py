@@ -1,30 +1,24 @@
-"""Streams on this CPU: their arithmetic, that a broken kernel is caught, and that threads run at once."""
+"""Streams on this CPU: their arithmetic, every number that they could write, and what is refused."""
 
 from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any
 
+import numpy as np
 import pytest
 from bare_machine import facts_of
 from scenario_files import runs
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
-from setebench.experiments.streams.arithmetic import wrong_arithmetic
 from setebench.experiments.streams.choice import choose_cpus, widths_of
-from setebench.machine import ComparesNumbers
 from setebench.native.machine import NativeMachine
+from setebench.native.memory import NativeRegion
 from setebench.probe import Base, Probe
-from setebench.probe.kernels import KERNELS
-from setebench.scenario import Context
+from setebench.probe.kernels import KERNELS, array_spacing, reduction, stream_bytes
 
 ARRAYS = Base("arrays")
 LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def context(machine: Any, **options: Any) -> Context:
-    return Context(machine=machine, options=options)
 
 
 EVERY_FORM = [(name, rolled) for name, kernel in KERNELS.items() for rolled in kernel.forms]
@@ -35,10 +29,27 @@ EVERY_FORM = [(name, rolled) for name, kernel in KERNELS.items() for rolled in k
 def test_a_kernel_leaves_what_it_should_and_nothing_else(
     native: NativeMachine, name: str, rolled: bool, width: int
 ) -> None:
-    assert isinstance(native, ComparesNumbers)
     if width not in native.facts.access_sizes or name not in native.facts.kernels:
         pytest.skip("this CPU has no such kernel")
-    assert wrong_arithmetic(context(native), KERNELS[name], width, rolled=rolled) is None
+    kernel, size, spacing = KERNELS[name], 1 << 13, array_spacing(1 << 13) // 8
+    region = native.allocate(stream_bytes(kernel, size), 4096)
+    assert isinstance(region, NativeRegion)
+    try:
+        memory = region.numbers()
+        memory[:] = np.random.default_rng(77).random(len(memory))
+        expected = memory.copy()
+        arrays = [expected[number * spacing :][: size // 8] for number in range(kernel.arrays)]
+        if kernel.reduces:
+            sums = reduction(kernel, arrays, width)
+            expected[size // 8 :][: len(sums)] = sums
+        written = kernel.expected([each.copy() for each in arrays]) if kernel.expected else arrays
+        for array, numbers in zip(arrays, written, strict=True):
+            array[:] = numbers
+        native.run(Probe().stream(ARRAYS, name, size, width, rolled=rolled).fence(), {ARRAYS: [region.address]})
+        assert np.array_equal(memory, expected)
+        del memory
+    finally:
+        native.release(region)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +103,3 @@ def test_latency_under_load_is_reported_or_said_why_not() -> None:
     assert names < set(findings)
     for name in names:
         assert findings[name]["value"] or findings[name]["reason"]
-
-
-def test_remote_memory_is_reported_or_said_why_not() -> None:
-    arguments = ("--memory", "remote", "--kernel", "load", "--threads", "1", "--fast", "--quiet")
-    ended = runs()("bandwidth", *arguments, "--format", "json")
-    assert ended.exit_code == 0, ended.stderr
-    found = json.loads(ended.stdout)["findings"]
-    assert found
-    assert all("remote" in finding["parameter"] for finding in found)
-    assert all(finding["value"] or finding["reason"] for finding in found)

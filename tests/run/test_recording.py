@@ -22,12 +22,9 @@ from setebench import campaign, store
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import (
-    ComparesNumbers,
     CountsCpuTime,
-    Difference,
     Machine,
     PrefetcherSwitch,
-    Region,
     SwitchesPrefetchers,
 )
 from setebench.probe import Base, Probe
@@ -110,8 +107,6 @@ ALLOCATED = zlib.crc32(b"[65536,4096]")
 class Able(Noisy):
     """Every capability; one switch, one node and one event are refused."""
 
-    memory = np.zeros(512)
-
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         return (PrefetcherSwitch(name="L1 IP", level=1), PrefetcherSwitch(name="LLC page"))
 
@@ -134,23 +129,13 @@ class Able(Noisy):
         counts = {role: Count(role=role, value=(1 << 64) - 5, enabled=9) for role in roles}
         yield SimpleNamespace(read=lambda: counts)
 
-    def first_difference(self, region: Region, expected: Any, first: int = 0) -> Difference | None:
-        wrong = np.flatnonzero(self.memory[first:][: len(expected)] != expected).tolist()
-        return Difference(at=wrong[0], value=float(self.memory[first + wrong[0]])) if wrong else None
-
-    def write_numbers(self, region: Region, numbers: Any, first: int = 0) -> None:
-        self.memory[first : first + len(numbers)] = numbers
-
     def cpu_time(self, cpu: int | None = None) -> tuple[float, float]:
         return 1.0, 1.5
 
 
 def use_all(machine: Any) -> list[Any]:
     """Something of every capability, and what came of it."""
-    here = machine.allocate(4096, 4096)
-    machine.write_numbers(here, np.arange(8.0))
-    reported: list[Any] = [machine.first_difference(here, each) for each in (np.arange(8.0), np.zeros(8))]
-    reported += [machine.cpu_time(), machine.prefetcher_switches(), machine.event_roles()]
+    reported: list[Any] = [machine.cpu_time(), machine.prefetcher_switches(), machine.event_roles()]
     with machine.count_events(machine.event_groups(["load"])[0]) as counting:
         reported.append(counting.read())
     for context in (
@@ -166,14 +151,14 @@ def use_all(machine: Any) -> list[Any]:
     return reported
 
 
-CAPABILITIES = (ComparesNumbers, CountsCpuTime, CountsEvents, SwitchesPrefetchers)
+CAPABILITIES = (CountsCpuTime, CountsEvents, SwitchesPrefetchers)
 
 
 def test_a_recorded_machine_can_do_what_it_can_alone_and_so_can_its_replay() -> None:
     """A capability that a recorder hides would change what `characterize -o` measures."""
     recorder = recorder_of(Able())
     reported = use_all(recorder)
-    assert reported[:2] == [None, Difference(at=1, value=1.0)] and reported[-3:] == ["done", "refused", "not here"]
+    assert reported[-3:] == ["done", "refused", "not here"]
     replay = replay_of(msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording))
     assert use_all(replay) == reported
     for machine in (recorder, replay):

@@ -18,13 +18,6 @@ WIDTH = Option(
     name="width", help="Width of accesses; may be repeated. Default: the widest.", choices=tuple(WIDTHS), multiple=True
 )
 
-MEMORY = Option(
-    name="memory",
-    help="local: on the CPU's own memory node; remote: on the farthest. Default: both where there are several.",
-    choices=("local", "remote"),
-    multiple=True,
-)
-
 
 def nodes_for(facts: Facts, cpu: int) -> tuple[int, int] | None:
     """Numbers of the memory node nearest to a CPU and of the farthest; None where the CPU belongs to none, or there
