@@ -2,20 +2,13 @@
 
 `Probe.stream` runs one of these over arrays that lie one behind the other (`array_spacing`). The assembly is in
 asm/stream.S; tests hold the instructions and simulated event counts against this table, and the numbers that a kernel
-leaves in memory against its `expected` values.
+leaves in memory against its `formula`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Numbers = NDArray[np.float64]
 
 BLOCK_BYTES = 256
 """Bytes of every array that one round of an unrolled loop handles; arrays are whole blocks, whatever the loop."""
@@ -43,8 +36,7 @@ class Kernel:
 
     `reads` and `writes` name arrays whose every element is read or written once; `bypass` says that writes are
     non-temporal, so that no line is fetched to be overwritten; `fetches` names arrays of which every line is
-    prefetched. `flops` counts per element of 8 bytes. `expected` computes the arrays (shape (elements,)) that one
-    pass leaves, from those before; None where nothing is stored.
+    prefetched. `flops` counts per element of 8 bytes.
     """
 
     name: str
@@ -56,9 +48,7 @@ class Kernel:
     flops: int = 0
     bypass: bool = False
     random: bool = False
-    reduces: bool = False
     feature: str = ""
-    expected: Callable[[Sequence[Numbers]], Sequence[Numbers]] | None = None
 
     @property
     def accesses(self) -> bool:
@@ -112,16 +102,6 @@ def round_bytes(width: int, rolled: bool) -> int:
     return (width or CHUNK_BYTES) if rolled else BLOCK_BYTES
 
 
-def reduction(kernel: Kernel, arrays: Sequence[Numbers], width: int) -> Numbers:
-    """What a kernel that `reduces` leaves behind its first array: partial sums in the order in which it adds, shape
-    (4 * width / 8,); element n goes to sum n modulo their number."""
-    product = arrays[kernel.reads[0]] * arrays[kernel.reads[-1]]
-    total = np.zeros(ACCUMULATORS * width // 8)
-    for row in product.reshape(-1, len(total)):
-        total += row
-    return total
-
-
 def array_spacing(array_bytes: int) -> int:
     """Distance from one array of a stream to the next, bytes.
 
@@ -136,9 +116,8 @@ def stream_bytes(kernel: Kernel, array_bytes: int) -> int:
     return kernel.arrays * array_spacing(array_bytes)
 
 
-def _kernel(name: str, formula: str, expected: Callable[..., Any] | None = None, flops: int = 0) -> Kernel:
-    """A kernel by its formula: the arrays that it names on the left are written, those on the right read. `expected` is
-    the right side as a function of the arrays."""
+def _kernel(name: str, formula: str, flops: int = 0) -> Kernel:
+    """A kernel by its formula: the arrays that it names on the left are written, those on the right read."""
     right = formula.rpartition(" = ")[2]
     written = formula.startswith("a[i] =")
     return Kernel(
@@ -150,26 +129,24 @@ def _kernel(name: str, formula: str, expected: Callable[..., Any] | None = None,
         flops=flops,
         bypass="non-temporal" in formula,
         random="random" in formula,
-        reduces="sum +=" in formula,
-        expected=expected and (lambda arrays: [np.full_like(arrays[0], expected(*arrays)), *arrays[1:]]),
     )
 
 
 _TABLE = (
     _kernel("load", "a[i]"),
-    _kernel("store", "a[i] = s", lambda a: SCALAR),
-    _kernel("store_nt", "a[i] = s, non-temporal", lambda a: SCALAR),
-    _kernel("copy", "a[i] = b[i]", lambda a, b: b),
-    _kernel("copy_nt", "a[i] = b[i], non-temporal", lambda a, b: b),
-    _kernel("scale", "a[i] = s * b[i]", lambda a, b: SCALAR * b, 1),
-    _kernel("add", "a[i] = b[i] + c[i]", lambda a, b, c: b + c, 1),
+    _kernel("store", "a[i] = s"),
+    _kernel("store_nt", "a[i] = s, non-temporal"),
+    _kernel("copy", "a[i] = b[i]"),
+    _kernel("copy_nt", "a[i] = b[i], non-temporal"),
+    _kernel("scale", "a[i] = s * b[i]", 1),
+    _kernel("add", "a[i] = b[i] + c[i]", 1),
     # s - a[i], not s * a[i]: a thousand passes over the same data neither overflow nor come to rest
-    _kernel("update", "a[i] = s - a[i]", lambda a: SCALAR - a, 1),
+    _kernel("update", "a[i] = s - a[i]", 1),
     _kernel("ddot", "sum += a[i] * b[i]", flops=2),
-    _kernel("daxpy", "a[i] = a[i] + s * b[i]", lambda a, b: a + SCALAR * b, 2),
-    _kernel("triad", "a[i] = b[i] + s * c[i]", lambda a, b, c: b + SCALAR * c, 2),
-    _kernel("triad_nt", "a[i] = b[i] + s * c[i], non-temporal", lambda a, b, c: b + SCALAR * c, 2),
-    _kernel("vector_triad", "a[i] = b[i] + c[i] * d[i]", lambda a, b, c, d: b + c * d, 2),
+    _kernel("daxpy", "a[i] = a[i] + s * b[i]", 2),
+    _kernel("triad", "a[i] = b[i] + s * c[i]", 2),
+    _kernel("triad_nt", "a[i] = b[i] + s * c[i], non-temporal", 2),
+    _kernel("vector_triad", "a[i] = b[i] + c[i] * d[i]", 2),
     _kernel("random", "a[i], 64-byte chunks in random order"),
     Kernel(name="prefetch_shared", formula="prefetcht0 of every line", fetches=(0,)),
     Kernel(name="prefetch_exclusive", formula="prefetchw of every line", fetches=(0,), feature="3dnowprefetch"),

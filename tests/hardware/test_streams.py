@@ -15,7 +15,7 @@ from setebench.experiments.streams.choice import choose_cpus, widths_of
 from setebench.native.machine import NativeMachine
 from setebench.native.memory import NativeRegion
 from setebench.probe import Base, Probe
-from setebench.probe.kernels import KERNELS, array_spacing, reduction, stream_bytes
+from setebench.probe.kernels import ACCUMULATORS, KERNELS, SCALAR, array_spacing, stream_bytes
 
 ARRAYS = Base("arrays")
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -38,13 +38,17 @@ def test_a_kernel_leaves_what_it_should_and_nothing_else(
         memory = region.numbers()
         memory[:] = np.random.default_rng(77).random(len(memory))
         expected = memory.copy()
-        arrays = [expected[number * spacing :][: size // 8] for number in range(kernel.arrays)]
-        if kernel.reduces:
-            sums = reduction(kernel, arrays, width)
-            expected[size // 8 :][: len(sums)] = sums
-        written = kernel.expected([each.copy() for each in arrays]) if kernel.expected else arrays
-        for array, numbers in zip(arrays, written, strict=True):
-            array[:] = numbers
+        arrays = dict(
+            zip("abcd", (expected[spacing * number :][: size // 8] for number in range(kernel.arrays)), strict=False)
+        )
+        left, _, right = kernel.formula.partition(",")[0].replace("[i]", "").partition("= ")
+        if "sum" in left:  # partial sums lie behind the first array, in the order in which the kernel adds
+            sums = expected[size // 8 :][: ACCUMULATORS * width // 8]
+            sums[:] = 0
+            for row in eval(right, arrays).reshape(-1, len(sums)):
+                sums += row
+        elif right:
+            arrays["a"][:] = eval(right, {"s": SCALAR, **arrays})
         native.run(Probe().stream(ARRAYS, name, size, width, rolled=rolled).fence(), {ARRAYS: [region.address]})
         assert np.array_equal(memory, expected)
         del memory
