@@ -19,7 +19,7 @@ from setebench.counters.counting import countable, counted, number
 from setebench.counters.metrics import Measurement, best
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
-from setebench.experiments.calibrate import quick_cycles_per_tick
+from setebench.experiments.calibrate import cycles_per_tick
 from setebench.experiments.lines.layout import lay, span_bytes
 from setebench.machine import Region, SwitchesPrefetchers, run_on
 from setebench.probe import Base, Probe
@@ -187,7 +187,7 @@ def chases(context: Context, params: Params) -> Iterator[Point]:
             run = partial(machine.run, probe, {ARRAY: order[:1]}, cpu=context.cpu)
             run()
             counts, ticks = counted(machine, roles, run)
-            elapsed = float(np.median(np.concatenate(ticks))) * quick_cycles_per_tick(context) / steps
+            elapsed = float(np.median(np.concatenate(ticks))) * cycles_per_tick(context) / steps
             yield {"work": work, "bytes": size, "time of a step": [elapsed], **_per(counts, steps)}
 
 
