@@ -20,7 +20,8 @@ CALIBRATED = ("clock", "issue_pace", "levels")
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """A scenario's own command-line option. `choices` restricts a string; `flag` makes it a switch."""
+    """A scenario's own command-line option. `choices` restricts a string; `flag` makes it a switch. `check` is called
+    with a value that is given, before anything is measured, and raises `UsageError` for one that can't be."""
 
     name: str
     help: str
@@ -29,6 +30,7 @@ class Option:
     choices: tuple[str, ...] = ()
     flag: bool = False
     multiple: bool = False
+    check: Callable[[Any], object] | None = None
 
 
 def _silent(_message: str) -> None:

@@ -16,12 +16,15 @@ import msgspec
 
 from setebench import registry, store
 from setebench.calibration import Calibration
-from setebench.errors import UsageError
+from setebench.errors import UnsupportedError, UsageError
 from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Scenario
+
+LEAST_MEMORY = 16 << 20
+"""Bytes of a machine without which no question can be put: a sweep over sizes takes 8 MiB, of half of what there is."""
 
 
 def ignore(_what: object) -> None:
@@ -117,6 +120,7 @@ def answered(
         stored = msgspec.convert(document.settings, type=_Stored)
     except msgspec.ValidationError as error:
         raise UsageError(f"its settings are damaged: {error}") from error
+    check_memory(machine.facts)
     known, begin, findings = shared or Shared(), time.monotonic(), []
     recorder = recorder_of(machine) if how.raw else None
     context = Context(
@@ -185,6 +189,15 @@ def opened(machine: str | Machine, how: Settings) -> Iterator[Machine]:
             how.progress(f"the machine could not be closed: {error!r}")
 
 
+def check_memory(facts: Facts) -> None:
+    """Raise `UnsupportedError` where a machine gives too little memory for any question."""
+    if facts.memory_bytes < LEAST_MEMORY:
+        raise UnsupportedError(
+            f"too little memory: {facts.memory_bytes / (1 << 20):.3g} MiB may be used, and a question takes at least"
+            f" {LEAST_MEMORY >> 20}; free some, or raise this control group's limit"
+        )
+
+
 def machine_record(facts: Facts) -> MachineRecord:
     """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
     environment: dict[str, Any] = {}
@@ -212,4 +225,6 @@ def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, 
         for each in own[option.name] if option.multiple else (own[option.name],):
             if option.choices and each not in (None, *option.choices):
                 raise UsageError(f"option {option.name!r} takes one of {', '.join(option.choices)}, not {each!r}")
+            if option.check is not None and each is not None:
+                option.check(each)
     return own

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
 from setebench.loops.advice import START, Advisor, loop_of
+from setebench.loops.shapes import shape
 from setebench.loops.traces import loops_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 16
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the advice and the proof of every loop that is wanted; for a described one there is only evidence."""
     if described := context.options.get("describe"):  # nothing is timed, so there is no finding in it
-        advisor = _advisor(context, loop := read_loop(Path(described)))
+        advisor = _advisor(context, loop := read_loop(described))
         context.evidence["described"] = {"advice": advisor.advice(advisor.choice(), START), "loop": loop}
         return
     params = Params().faster() if context.fast else Params()
@@ -60,14 +60,14 @@ def _advisor(context: Context, loop: Loop) -> Advisor:
     return Advisor(loop, {finding.parameter: finding for finding in context.foundations})
 
 
-def read_loop(path: Path) -> Loop:
+def read_loop(path: str) -> Loop:
     """A loop's description from a TOML file. Raises `UsageError`."""
     try:
         return loop_of(tomllib.loads(files.read_text(path, MOST_BYTES)))
     except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+        raise UsageError(f"can't read {path!r}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, or a number of thousands of digits
-        raise UsageError(f"{str(path)!r} can't be read as a loop: {error}") from error
+        raise UsageError(f"{path!r} can't be read as a loop: {error}") from error
 
 
 def words(evidence_of: dict[str, Any]) -> str:
@@ -101,9 +101,10 @@ SCENARIO = Scenario(
             name="kernel",
             help=f"Only this loop (may be repeated): {', '.join(LOOP_NAMES)}; with a size as in hash_join@256K.",
             multiple=True,
+            check=shape,
         ),
         Option(name="result", help="Result file with the measured table; without, the machine is measured first."),
-        Option(name="describe", help="Advise for the loop that this TOML file describes."),
+        Option(name="describe", help="Advise for the loop that this TOML file describes.", check=read_loop),
     ),
     order=110,
     on_request=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from bare_machine import BareMachine
 from click.testing import CliRunner, Result
 from documents import make_document
 from setebench.scenarios.advise_prefetch import words
@@ -20,6 +21,7 @@ from setebench.loops import Loop, Policy, Stream
 from setebench.loops.advice import loop_of, prefetch_advice
 from setebench.loops.shapes import shape
 from setebench.results import Document
+from setebench.session import run
 from setebench.sim.files.loader import load
 from setebench.sim.truth.parameters import truth
 from setebench.text import visible
@@ -48,6 +50,12 @@ def answered(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Document:
     result = _run("--result", str(table), "--kernel", "list", "--kernel", "hash_join@8K", "--fast", "-o", str(path))
     assert result.exit_code == 0, result.output
     return store.load(path)
+
+
+@pytest.mark.parametrize(("name", "value"), [("kernel", ["nothing"]), ("describe", "nothing.toml")])
+def test_what_can_not_be_advised_for_is_refused_before_anything_is_measured(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match="nothing"):
+        run("advise-prefetch", BareMachine(), **{name: value})
 
 
 def test_a_list_gains_from_two_stages(answered: Document) -> None:

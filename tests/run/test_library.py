@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare_machine import BareMachine
+from bare_machine import BareMachine, facts_of
 from scenario_files import MACHINE, Write
 
 import setebench
+from setebench.errors import UnsupportedError
 
 OWN = """
 def answer(context):
@@ -70,6 +71,15 @@ def test_a_machine_of_ones_own_stays_open(scenario_folder: Write) -> None:
     assert setebench.run("own", machine).settings["machine"] == "bare"
     assert setebench.characterize(machine)["latency.l1"].value == 4.0
     assert not machine.closed
+
+
+def test_nothing_is_asked_in_hardly_any_memory(scenario_folder: Write) -> None:
+    """As a control group may leave it, whatever the question would make of it."""
+    scenario_folder(own=OWN)
+    machine = BareMachine()
+    machine.facts = facts_of("small", memory_bytes=1 << 20)
+    with pytest.raises(UnsupportedError, match="too little memory: 1 MiB may be used"):
+        setebench.run("own", machine)
 
 
 @pytest.mark.parametrize(
