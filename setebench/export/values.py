@@ -99,6 +99,7 @@ def derived(
     except (ArithmeticError, ValueError):
         return Open(", ".join(names), f"no number of {unit} follows from these values")
     low, high = (min(ends), max(ends)) if len(ends) > 1 else (None, None)
+    high = None if any(each.origin is Origin.AT_LEAST for each in values) else high  # a bound has no other end
     whys = [why for why in (how, *dict.fromkeys(each.why for each in values)) if why]
     origin = max((each.origin for each in values), key=tuple(Origin).index)
     return Value(rounded, unit, origin, "; ".join(whys), low, high, names)
