@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from setebench import session, store
-from setebench.cli.options import PATH, cpu_option, form_option, no_wait_option, quiet_option
+from setebench.cli.options import PATH, cpu_option, force_option, form_option, no_wait_option, quiet_option
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
@@ -59,15 +59,16 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     help="Also write FILE, to be sent with a report of a wrong answer: all this and the raw samples of latency --fast, "
     "without host names, paths and command lines.",
 )
+@force_option
 @quiet_option
-def doctor(cpu: int | None, bundle: Path | None, form: str, quiet: bool) -> None:
+def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, quiet: bool) -> None:
     """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
 
     The exit status is 0 whatever is found, and 1 with --no-wait if another measurement is running.
     """
     progress = Progress(quiet=quiet)
     if bundle is not None:
-        store.check_target(bundle, force=False)
+        store.check_target(bundle, force)
     found = examine(cpu, progress)
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
@@ -75,7 +76,7 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, quiet: bool) -> None
         print_checks(found.checks)
     if bundle is not None:
         data = bundled(found, cpu, progress)
-        store.write(bundle, data)
+        store.write(bundle, data, force)
         progress(f"wrote {bundle}, {len(data) / 1e3:.0f} kB, for setebench show and infer")
 
 

@@ -41,3 +41,5 @@ def test_a_bundle_replaces_no_file(tmp_path: Path) -> None:
     done = setebench("doctor", "--bundle", str(file))
     assert done.returncode == 2 and "exists" in done.stderr and file.read_text() == "kept"
     assert len(done.stderr.strip().splitlines()) <= 4 and done.stdout == ""
+    assert "--force" in done.stderr and setebench("doctor", "--force", "--bundle", str(file)).returncode == 0
+    assert file.read_bytes() != b"kept"
