@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from setebench import store
-from setebench.cli.options import PATH, no_wait_option, output_options, program_options
+from setebench.cli.options import PATH, Number, no_wait_option, output_options, program_options
 from setebench.cli.output import Output
 from setebench.errors import UsageError
 from setebench.results import Document
@@ -26,7 +26,7 @@ MOST_SAMPLES_HZ = 5000
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
     "--interval",
-    type=click.FloatRange(min=LEAST_INTERVAL_MS),
+    type=Number(min=LEAST_INTERVAL_MS),
     default=100.0,
     show_default=True,
     metavar="MS",

@@ -10,7 +10,7 @@ import click
 
 from setebench import registry
 from setebench.campaign import NAME
-from setebench.cli.options import PATH, fast_option, folder_option, forms_options, quiet_option, seed_option
+from setebench.cli.options import PATH, Number, fast_option, folder_option, forms_options, quiet_option, seed_option
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
@@ -88,7 +88,7 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
 @fast_option
 @click.option(
     "--limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=3600,
     show_default=True,
     metavar="SECONDS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,15 @@ FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
 LARGEST_SEED = (1 << 63) - 1
 PATH = click.Path(path_type=Path)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+
+
+class Number(click.FloatRange):
+    """A number in a range. One that is NaN is in every range that click checks, and an infinite one is no amount."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Refuse what is not finite, too."""
+        number = float(super().convert(value, param, ctx))
+        return number if isfinite(number) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
 def several(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
@@ -86,7 +96,7 @@ folder_option = click.option(
 program_options = several(
     click.option(
         "--duration",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         metavar="SECONDS",
         help="Stop after this time at the latest.",
     ),

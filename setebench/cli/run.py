@@ -11,6 +11,7 @@ import click
 from setebench import session, store
 from setebench.cli.options import (
     PATH,
+    Number,
     machine_options,
     no_wait_option,
     output_options,
@@ -63,7 +64,7 @@ def scenario_command(
 
 
 def _parameter(key: str, option: Option) -> click.Option:
-    kind: Any = click.Choice(option.choices) if option.choices else option.type
+    kind: Any = click.Choice(option.choices) if option.choices else Number() if option.type is float else option.type
     default = bool(option.default) if option.flag else option.default or () if option.multiple else option.default
     how: Values = {"is_flag": True} if option.flag else {"type": kind, "multiple": option.multiple}
     shown = not option.flag and default not in (None, (), [])

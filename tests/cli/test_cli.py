@@ -51,6 +51,14 @@ def test_bad_use_ends_with_2(run: Run, line: str) -> None:
     assert result.exit_code == 2 and result.stderr and result.stdout == "" and not BareMachine.opened
 
 
+@pytest.mark.parametrize(
+    "line", ["diagnose --duration nan -- true", "diagnose --interval inf -- true", "fake --size nan"]
+)
+def test_what_is_no_number_is_refused(run: Run, line: str) -> None:
+    result = run(*line.split(), machine=None)
+    assert result.exit_code == 2 and "no finite number" in result.stderr and not BareMachine.opened
+
+
 def test_json_on_stdout_is_the_document_alone(run: Run, tmp_path: Path) -> None:
     arguments = "--format json --seed 7 --cpu 1 --fast --max-lines 3 --size 1.5 --size 2"
     result = run("fake", *arguments.split(" "))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from setebench.cli.options import forms_options, program_options
+from setebench.cli.options import Number, forms_options, program_options
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted
 from setebench.errors import UsageError
@@ -27,9 +27,7 @@ USUAL = "task_clock,page_fault,context_switch,cpu_migration"
     multiple=True,
     help=f"Roles or events, with commas between; may be repeated.  [default: {USUAL}]",
 )
-@click.option(
-    "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
-)
+@click.option("--interval", type=Number(min=1), metavar="MS", help="Also count in intervals of MS milliseconds.")
 @program_options
 @forms_options(FORMS)
 @click.pass_context

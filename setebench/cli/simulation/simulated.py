@@ -13,6 +13,7 @@ import msgspec
 from setebench import references, store
 from setebench.cli.options import (
     PATH,
+    Number,
     cpu_option,
     file_options,
     machine_option,
@@ -119,7 +120,7 @@ twin_options = several(
     click.option("--twin", "file", metavar="FILE", type=PATH, help="Use this machine file as the twin."),
     cpu_option,
     no_wait_option,
-    click.option("--minutes", type=click.FloatRange(0.01), metavar="N", help="Duration.  [default: verify 2, fit 10]"),
+    click.option("--minutes", type=Number(0.01), metavar="N", help="Duration.  [default: verify 2, fit 10]"),
     click.option("--probes", type=click.IntRange(1), metavar="N", help="Number of probes (fit: for each field)."),
     seed_option,
     quiet_option,
