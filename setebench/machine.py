@@ -219,11 +219,16 @@ def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1,
 def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
     try:
         factory = _factory(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except SetebenchError:
+        raise
+    except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
         raise UsageError(f"machine {name!r} can't be opened: {error}") from error
     if not _takes_cpu_and_seed(factory):
         raise UsageError(f"machine {name!r} can't be opened: it is no factory, which takes cpu and seed")
-    machine = factory(cpu=cpu, seed=seed)
+    try:
+        machine = factory(cpu=cpu, seed=seed)
+    except TypeError as error:  # of any function that takes any keyword
+        raise UsageError(f"machine {name!r} can't be opened: {error}") from error
     if not isinstance(machine, Machine):
         raise SetebenchError(
             f"machine {name!r}: its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine"
