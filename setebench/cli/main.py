@@ -33,10 +33,14 @@ TOOLS = {
 }
 """Commands that are no scenarios: where each lives below this package, and its line in `--help`."""
 
+LONGEST = 4000
+"""Characters of an error's line, which may quote the whole of a damaged file."""
+
 
 def _failure(error: SetebenchError) -> click.ClickException:
     """An error of ours on its way out: one line on stderr, no traceback."""
-    failure = click.ClickException(visible(" ".join(str(error).split())))
+    text = visible(" ".join(str(error).split()))
+    failure = click.ClickException(text if len(text) <= LONGEST else f"{text[:LONGEST]} ...")
     failure.exit_code = 2 if isinstance(error, UsageError) else 1  # type: ignore[misc]
     return failure
 

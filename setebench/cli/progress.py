@@ -6,6 +6,7 @@ A redrawing thread would wake up in the middle of a measurement and take cache, 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sys
 import time
@@ -26,7 +27,9 @@ LINE_SECONDS = 10.0
 
 
 def quieten_matplotlib() -> None:
-    """Keep its notes on a home that it can't write to, of no use to anybody here, out of standard error."""
+    """Keep its notes on a home that it can't write to, of no use to anybody here, out of standard error, and a window
+    system that MPLBACKEND names, which it may not know, out of what only writes files."""
+    os.environ["MPLBACKEND"] = "agg"
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 

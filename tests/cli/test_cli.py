@@ -124,6 +124,7 @@ def test_targets_are_checked_before_the_machine_is_opened(run: Run, arguments: l
     [
         ("fake", 'raise SetebenchError("the probe\\nwas stopped")', 1, "Error: the probe was stopped\n"),
         ("fake", 'raise ProbeFault("SIGSEGV", 2, 0xBAD, "load")', 1, "stopped by SIGSEGV in operation 2 (load)"),
+        ("fake", 'raise SetebenchError("ab" * 9999)', 1, "abab ...\n"),
         ("clash", "", 1, "declares the option --seed"),
         ("broken", "", 1, "can't be loaded: ModuleNotFoundError"),
     ],
@@ -134,4 +135,5 @@ def test_errors_are_one_line_and_a_status(
     scenario_folder(fake=fake(what))
     result = run(name, "-o", "a.json", "-q") if name == "fake" else run(name)
     assert result.exit_code == status and message in result.stderr and len(result.stderr.splitlines()) == 1
+    assert len(result.stderr) < 5000
     assert "a.json" not in os.listdir() and all(machine.closed for machine in BareMachine.opened)

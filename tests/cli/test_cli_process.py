@@ -68,6 +68,11 @@ def test_help_imports_nothing_heavy(environment: dict[str, str]) -> None:
     assert not loaded & {"numpy", "numba", "matplotlib", "rich", "msgspec", "plugin"}
 
 
+def test_a_window_system_that_matplotlib_does_not_know_is_of_no_matter(environment: dict[str, str]) -> None:
+    code = "from setebench.cli.progress import quieten_matplotlib as quieten; quieten(); import matplotlib"
+    subprocess.run([sys.executable, "-c", code], env={**environment, "MPLBACKEND": "nothing"}, check=True)
+
+
 def test_a_reader_that_leaves_early_is_no_error_to_report(environment: dict[str, str]) -> None:
     with subprocess.Popen(
         program("many", "--machine", "plug", "--format", "json"),
