@@ -1,6 +1,8 @@
 """Errors a user may meet. Each carries one line that says what happened and, where there is one, the remedy."""
 
+import traceback
 from importlib.util import find_spec
+from pathlib import Path
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT, as shells have it."""
@@ -57,6 +59,12 @@ class ProbeFault(SetebenchError):
         self.signal = signal
         self.operation = operation
         self.address = address
+
+
+def place(error: BaseException) -> str:
+    """Where in the source something failed, in brackets; empty for an error that is an answer."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return "" if isinstance(error, SetebenchError) else f" ({Path(where.filename).name}:{where.lineno})"
 
 
 def reason(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError, UsageError, place, reason
 from setebench.probe import Placements, Probe, placement_table
 
 Ticks = NDArray[np.int64]
@@ -227,11 +227,14 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
         raise UsageError(f"machine {name!r} can't be opened: it is no factory, which takes cpu and seed")
     try:
         machine = factory(cpu=cpu, seed=seed)
-    except TypeError as error:  # of any function that takes any keyword
-        raise UsageError(f"machine {name!r} can't be opened: {error}") from error
-    if not isinstance(machine, Machine):
+    except SetebenchError:
+        raise
+    except (Exception, SystemExit) as error:  # a function that takes any keyword may be no factory, too
+        raise UsageError(f"machine {name!r} can't be opened: {reason(error)}{place(error)}") from error
+    if not isinstance(machine, Machine) or not isinstance(machine.facts, Facts):
         raise SetebenchError(
             f"machine {name!r}: its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine"
+            " with Facts"
         )
     return machine
 

@@ -16,7 +16,7 @@ import msgspec
 
 from setebench import registry, store
 from setebench.calibration import Calibration
-from setebench.errors import UnsupportedError, UsageError
+from setebench.errors import SetebenchError, UnsupportedError, UsageError, place, reason
 from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
@@ -69,7 +69,7 @@ def run(scenario: str | Scenario, machine: str | Machine = "native", **settings:
 
     `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
     `settings` are those of `Settings`, and the scenario's own options by their names. Raises `UsageError` for unknown
-    names and options, and what the machine raises."""
+    names and options, and `SetebenchError` for whatever another author's machine raises."""
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
     own = {name: settings.pop(name) for name in set(settings) - set(Settings.__dataclass_fields__)}
     how = Settings(**settings)
@@ -120,7 +120,6 @@ def answered(
         stored = msgspec.convert(document.settings, type=_Stored)
     except msgspec.ValidationError as error:
         raise UsageError(f"its settings are damaged: {error}") from error
-    check_memory(machine.facts)
     known, begin, findings = shared or Shared(), time.monotonic(), []
     recorder = recorder_of(machine) if how.raw else None
     context = Context(
@@ -133,13 +132,15 @@ def answered(
         layouts=known.layouts,
         progress=how.progress,
     )
-    if scenario.builds_on:
-        path = context.options.get("result")
-        context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
-    for finding in beside(scenario.answer(context), reported_caches(document.machine.environment)):
-        store.require_finite(finding)
-        findings.append(finding)
-        how.on_finding(finding)
+    with _in_a_line(machine):
+        check_memory(machine.facts)
+        if scenario.builds_on:
+            path = context.options.get("result")
+            context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
+        for finding in beside(scenario.answer(context), reported_caches(document.machine.environment)):
+            store.require_finite(finding)
+            findings.append(finding)
+            how.on_finding(finding)
     if recorder is not None:
         context.evidence[f"{EVIDENCE_PREFIX}{document.settings['scenario']}"] = recorder.recording()
     evidence = store.plain(context.evidence)
@@ -152,6 +153,19 @@ def answered(
         findings=findings,
         evidence=evidence,
     )
+
+
+@contextmanager
+def _in_a_line(machine: Machine) -> Iterator[None]:
+    """Within the context whatever ends the run on another author's machine, an exit too, is a `SetebenchError`."""
+    try:
+        yield
+    except (SetebenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if machine.facts.kind in ("native", "sim"):
+            raise
+        raise SetebenchError(f"{reason(error)}{place(error)}") from error
 
 
 def beside(findings: Iterable[Finding], reported: Mapping[str, int]) -> Iterator[Finding]:

@@ -10,16 +10,14 @@ import os
 import shutil
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 
 import click
 
 from setebench.cli.output import plain_terminal
-from setebench.errors import INTERRUPTED, SetebenchError, reason
+from setebench.errors import INTERRUPTED, place, reason
 from setebench.text import visible
 
 LINE_SECONDS = 10.0
@@ -89,9 +87,7 @@ class Progress:
 
     def failed(self, scenario: str, error: BaseException) -> None:
         """A line that stays: which scenario failed, why, and where in the source if that is nobody's answer."""
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = "" if isinstance(error, SetebenchError) else f" ({Path(where.filename).name}:{where.lineno})"
-        self.result(f"{scenario} failed: {reason(error)}{place}")
+        self.result(f"{scenario} failed: {reason(error)}{place(error)}")
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text)

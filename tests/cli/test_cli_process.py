@@ -73,6 +73,18 @@ def test_a_window_system_that_matplotlib_does_not_know_is_of_no_matter(environme
     subprocess.run([sys.executable, "-c", code], env={**environment, "MPLBACKEND": "nothing"}, check=True)
 
 
+@pytest.mark.parametrize("what", ["ValueError('no\\nticks')", "SystemExit(0)", "GeneratorExit()"])
+def test_what_another_authors_machine_raises_is_one_line(
+    environment: dict[str, str], tmp_path: Path, what: str
+) -> None:
+    lines = "from bare_machine import BareMachine\nclass Odd(BareMachine):\n    def run(self, *_, **__):\n"
+    (tmp_path / "odd.py").write_text(f"{lines}        raise {what}\n")
+    path = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
+    done = run({**environment, "PYTHONPATH": path}, "latency", "--fast", "-q", "--machine", "odd:Odd")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"Error: {what.partition('(')[0]}") and "(odd.py:4)" in done.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_error_to_report(environment: dict[str, str]) -> None:
     with subprocess.Popen(
         program("many", "--machine", "plug", "--format", "json"),
