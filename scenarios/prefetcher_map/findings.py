@@ -204,7 +204,10 @@ def _run_ahead(report: Report, leads: Mapping[str, list[int]]) -> None:
         report.open("lead", "of runs, lines in any cache were looked for, and not in which they are")
     else:
         lead = leads[RUN]
-        report.add("lead", lead, PRACTISED)
+        if all(each == lead for each in leads.values()):
+            report.add("lead", lead, PRACTISED)
+        else:
+            report.open("lead", "it depends on the stride and on the instructions: see lead.one and lead.own")
         for run, each in leads.items():
             report.add(f"lead.{run}", each, PRACTISED)
         reason = "longer runs may lead by more"
