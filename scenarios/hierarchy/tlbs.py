@@ -51,7 +51,9 @@ class TlbParams:
     looks: int = 3  # at a number of pages before its cost counts as risen: a disturbance would have to come each time
     most_first: int = 320  # pages; first TLBs with more entries (160 are the most known) are not counted one by one
     targets: int = 8  # pages that are timed; the first TLB has at least twice as many entries
-    counted_to: float = 1.2  # times the first step's end, to which pages are counted one by one
+    hit: tuple[float, float] = (1.2, 0.7)  # times the first step's end, and the second one's begin: the plateau between
+    alone: float = 4.0  # times the first step's end: the same where no second step shows
+    walk: tuple[float, float] = (1.1, 2.5)  # times the second step's end: tables of further pages leave the caches
     off: float = 0.8  # of the entries: others' pages between loads and what is timed make the step begin earlier
     sharp: float = 1.35  # times the entries, half of the step has risen at most, if pages fill sets of any ways evenly
     steep: float = 1.25  # ratio of where three quarters and a quarter of a step have risen, if pages fill sets evenly
@@ -87,8 +89,21 @@ class TlbRound(msgspec.Struct, frozen=True, kw_only=True):
     def misses(self) -> tuple[float, float]:
         """Cycles that a miss in the first TLB and one in both take longer than a hit in the first, NaN where no such
         step shows."""
-        first, second = (step.behind if step else float("nan") for step in self.levels())
-        return first, second
+        first, second = self.levels()
+        if first is None:
+            return float("nan"), float("nan")
+        low = PARAMS.hit[0] * first.risen[2]
+        high = max(low, PARAMS.hit[1] * second.risen[0] if second else PARAMS.alone * low)
+        # as many pages as a cache has lines push out the lines that are timed again sooner than those timed first
+        hit = max(first.behind, self._middle(low, high))
+        if second is None:
+            return hit, float("nan")
+        low, high = (times * second.risen[2] for times in PARAMS.walk)
+        return hit, self._middle(low, high) if (low + high) / 2 <= self.pages[-1] else second.behind
+
+    def _middle(self, low: float, high: float) -> float:
+        within = (self.pages >= low) & (self.pages <= high)
+        return float(np.median(self.cycles[within])) if within.any() else -np.inf
 
 
 class TlbPages:
@@ -159,7 +174,7 @@ class TlbPages:
         first, _ = found.levels()
         if first is None or first.risen[2] > PARAMS.most_first:
             return found
-        low, high = 1, int(PARAMS.counted_to * first.risen[2])
+        low, high = 1, int(PARAMS.hit[0] * first.risen[2])
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.fits(middle, PARAMS.rise * first.behind) else (low, middle)
@@ -209,6 +224,8 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
     reach, costs = int(max(each.pages.max(initial=0) for each in rounds)), [each.misses() for each in rounds]
     for level in (0, 1):
         seen = [(step, each) for each in rounds if (step := each.levels()[level])]
+        if len(seen) < min(PARAMS.seen, len(rounds)) and (step := pooled(rounds).levels()[level]):
+            seen = [(step, pooled(rounds))] * PARAMS.seen
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
         if seen and len(seen) >= min(PARAMS.seen, len(rounds)):
             cycles = quantile_of_rounds([each[level] for each in costs], LATENCY)
@@ -216,12 +233,16 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
             cycles = cycles._replace(low=max(cycles.low, 0.0))
             yield decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
             continue
-        reason, ends = f"no step up to {reach} pages", [each.cycles[-PARAMS.last :] for each in rounds]
-        if level:
-            end = float(np.median([np.median(each) for each in ends if len(each)] or np.nan))
-            yield _without_second(entries, (float(np.median([each[0] for each in costs])), end, reach), small)
-        else:
-            yield decide.unresolved(entries, "entries", reason)
+        reason = f"no step up to {reach} pages"
+        end = float(
+            np.median([np.median(each.cycles[-PARAMS.last :]) for each in rounds if len(each.cycles)] or np.nan)
+        )
+        hit = float(np.median([each[0] for each in costs]))
+        yield (
+            _without_second(entries, (hit, end, reach), small)
+            if level
+            else decide.unresolved(entries, "entries", reason)
+        )
         yield decide.unresolved(penalty, "cycles", reason, METHOD)
 
 
@@ -278,6 +299,13 @@ def _without_second(parameter: str, own: tuple[float, float, int], small: Sequen
     if max(miss, end) < hit + STEPS.least_cycles:
         return decide.at_least(parameter, reach, "entries", reason, METHOD)
     return decide.unresolved(parameter, "entries", f"{reason}; it holds more, or there is none", METHOD)
+
+
+def pooled(rounds: Sequence[TlbRound]) -> TlbRound:
+    """The median of rounds at each number of pages: what disturbs each of them hides a step of all."""
+    pages = rounds[0].pages
+    cycles = [np.interp(np.log(pages), np.log(each.pages), each.cycles) for each in rounds if len(each.pages)]
+    return TlbRound(pages=pages, cycles=np.median(cycles, axis=0) if cycles else pages)
 
 
 def tlb_evidence(rounds: Sequence[TlbRound], large: Sequence[TlbRound]) -> dict[str, Any]:

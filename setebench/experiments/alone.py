@@ -68,12 +68,14 @@ def _scale(context: Context) -> int:
     scale = context.calibration.control_scale
     if scale is None:
         try:
-            additions = float(np.median(_times(context, control(1))[:, 1]))
-            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(additions, 1.0))
+            first = _times(context, control(1))
+            context.machine.run(PAUSE, 1, cpu=context.cpu)
+            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(first[:, 1])), 1.0))
         except UnsupportedError:
             scale = 0
         scale = scale if scale <= PARAMS.most_scale else 0
-        context.calibration = replace(context.calibration, control_scale=scale)
+        pace = pace_of(first) if scale == 1 else 0.0  # the earliest of all: nobody may have come yet
+        context.calibration = replace(context.calibration, control_scale=scale, issue_pace=pace)
     return scale
 
 

@@ -69,7 +69,7 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     machine.release(region)
 
 
-# -- mixes of reads and writes on simulated machines -----------------------------------------------------------------
+# -- loads of memory on simulated machines ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +77,11 @@ def two_cores() -> SimulatedMachine:
     return quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=4.0), core=spec.Core(cores=2))
 
 
-def test_writes_move_more_bytes_than_reads_at_the_same_delay(two_cores: SimulatedMachine) -> None:
-    idle, reads, mixed = (measured(two_cores, step) for step in (Step(0, 0, 0), Step(1, 512, 0), Step(1, 512, 2)))
+def test_a_loading_thread_moves_its_lines_once_a_delay(two_cores: SimulatedMachine) -> None:
+    idle, reads = (measured(two_cores, step) for step in (Step(0, 0), Step(1, 512)))
     per_ns = two_cores.facts.ticks_per_second / 1e9
     assert idle.ns == pytest.approx(MEMORY / per_ns, rel=0.02)
     assert reads.gigabytes > 0.5 * LINE * STREAMS / 512 * per_ns
-    assert mixed.gigabytes > 1.2 * reads.gigabytes
 
 
 def measured(machine: SimulatedMachine, step: Step) -> Reading:
