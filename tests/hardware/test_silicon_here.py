@@ -44,7 +44,7 @@ class Silicon:
             ),
             "TLBs": self._tlbs,
             "bandwidth": lambda: (
-                session.run("bandwidth", self.machine, fast=True, kernel=("load",), threads="1", seconds=3.0).findings
+                session.run("bandwidth", self.machine, fast=True, kernel=("load",), threads="1").findings
             ),
         }
         self._found: dict[str, Findings] = {}
