@@ -25,7 +25,7 @@ TOOLS = {
     "repeat": ("repeat:repeat", "Repeat a scenario and compare the answers."),
     "report": ("documents:report", "Make one self-contained HTML page, or a table, of results."),
     "score": ("simulation.score:score", "Score the inference on simulated machines whose truth is known."),
-    "show": ("documents:show", "Print a result file as a table, CSV, Markdown or JSON."),
+    "show": ("documents:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("show_asm:show_asm", "Show the machine code of a probe."),
     "twin": ("simulation.simulated:twin_command", "Make a simulated machine with the parameters of a result."),
     "sim": ("simulation.simulated:sim", "List simulated machines and print their files and true parameters."),

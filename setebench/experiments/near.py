@@ -72,9 +72,8 @@ def chased(context: Context, region: Region, size_bytes: float) -> float:
     each = TLB_PAGE_BYTES // (params.lines_apart * line)
     count = max(int(size_bytes / line), 2)
     pages = -(-count // each)
-    begin = (
-        region.address + int(context.fresh_rng().integers(region.size // TLB_PAGE_BYTES - pages + 1)) * TLB_PAGE_BYTES
-    )
+    free = region.size // TLB_PAGE_BYTES - pages + 1
+    begin = region.address + int(context.fresh_rng().integers(free)) * TLB_PAGE_BYTES
     number = np.arange(count)
     lines = begin + number // each * TLB_PAGE_BYTES + number % each * params.lines_apart * line
     lines = context.fresh_rng().permutation(lines)
