@@ -39,7 +39,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     lone: tuple[int, int] = (1, 4)  # numbers of sizes that any first cache holds: they show what a bracket adds
     disturbed: float = 1.1  # a round whose chain takes so many times the fastest of its size is left out of the mixture
     disturbed_cycles: float = 0.5  # and so many cycles more, where loads take a few
-    most: int = 200  # chains of a size and length that enter it; more say little and take long
+    most: int = 2000  # chains of a size and length that enter it; more say little and take long
     pure: float = 0.9  # part of a size that a level must serve for long chains to state its latency
     purest: float = 0.02  # part by which it may serve less of one size than of another, and both count
     rises: float = 1.04  # ratio of costs from one size to the next where the next level begins to serve some

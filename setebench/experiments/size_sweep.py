@@ -34,7 +34,7 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     fine: float = float(8 << 20)  # bytes beyond which sizes are octaves apart
     largest: float = float(45 << 20)  # bytes of the largest set: outgrows a last level of 32 MiB
     group: int = 8  # windows between two references, which would last longer than a window or a few
-    samples: int = 96  # windows timed of each set in a round; a mean of so many chains is good to a percent
+    samples: int = 384  # windows timed of each set in a round: on a clock with steps of 37 cycles a mean is good to one
     ring: int = 512  # loads of a timed chain where the set is one window: the bracket's bias is 0.01 cycles a load
     settled: float = float(2 << 20)  # bytes of the largest set gone round twice, to settle what is replaced
     flushed: int = 12  # lines of a sample that were flushed, a page each: within any first TLB
@@ -102,7 +102,10 @@ class WorkingSet:
         for number in range(group):
             window, warm, at = (begins + number) % windows, Base(f"warm_{number}"), 0
             places[warm] = self._warmers[window, 0]
-            leads += [Probe().chase(warm, self._warmers.shape[1]).fence(), *[Probe()] * len(SHORT)]
+            leads += [Probe().chase(warm, self._warmers.shape[1]).fence(), *[Probe()] * (1 + len(SHORT))]
+            # empty intervals of each window: those of the groups are so few that clock steps would leave a bracket off
+            # by as much as two caches differ
+            questions.append(Probe())
             # short chains first: no prefetcher has seen more of the window's lines than the TLB-warming ones by then
             for length in (*SHORT, steps):
                 base = Base(f"chain_{number}_{length}")
@@ -115,8 +118,9 @@ class WorkingSet:
 
 
 def _by_window(found: Paired, group: int) -> Paired:
-    """Samples of groups of windows as samples of each, with the references that all of a group share."""
-    first, questions, last = np.split(found.ticks, [2, found.ticks.shape[1] - 1], axis=1)
+    """Samples of groups of windows as samples of each, with the references that all of a group share and the empty
+    interval of its own."""
+    first, _, questions, last = np.split(found.ticks, [1, 2, found.ticks.shape[1] - 1], axis=1)
     questions = questions.reshape(len(questions) * group, -1)
     ticks = np.concatenate([first.repeat(group, axis=0), questions, last.repeat(group, axis=0)], axis=1)
     return msgspec.structs.replace(found, ticks=ticks)

@@ -5,7 +5,7 @@ share the latencies and each has weights of its own, which expectation maximisat
 one best answer. Latencies begin as the plateaus of long chains; a further one is added where it explains some size
 clearly better than those that are there, so that a level counts that is nowhere alone, and a slope between two levels
 is a mixture and no third one. Latencies that lie closer to each other than levels do are one level: a shared cache that
-others use costs now this, now that.
+others use costs now this, now that. So are those that come as soon as a level does: its loads that a co-runner delays.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     private: float = 1.5  # least ratio of a level to the one before, of the first three; sold ones differ by more
     shared: float = 1.8  # the same further out, where what others do costs up to half as much again
     seen: float = 0.25  # part of some working set that a level serves at least
+    early: float = 0.35  # of that, most where the level before serves: more is that level's loads, which others delay
     as_memory: float = 1.6  # ratio of memory to what is none of the caches: open rows answer in two thirds of the time
 
 
@@ -250,17 +251,28 @@ def _untried(readings: _Readings, cycles: Numbers) -> list[float]:
 def levels(found: Mixture, params: LevelsParams) -> list[Level]:
     """The caches, nearest first. Memory is the component that flushed lines spend most time with, as some of them may
     be prefetched and a few are hit by refreshes, with what is hardly nearer than that, and all beyond."""
-    weights, flushed = _rising(found.weights[:-1]), found.weights[-1]
+    raw, flushed = found.weights[:-1], found.weights[-1]
+    weights = _rising(raw)
     memory = params.as_memory * found.cycles > found.cycles[(flushed * found.cycles).argmax()]
     memory[0] = False
     groups: list[list[int]] = []
     for number in np.flatnonzero(~memory).tolist():
         ratio = params.private if len(groups) < 3 else params.shared
-        if groups and found.cycles[number] < ratio * found.cycles[groups[-1][-1]]:
+        near = groups and found.cycles[number] < ratio * found.cycles[groups[-1][-1]]
+        if near or (groups and _early(raw, number, groups[-1]) > params.early * weights[:, number].max()):
             groups[-1].append(number)
         elif weights[:, number].max() >= params.seen:
             groups.append([number])
     return [_level(found.cycles, weights, group) for group in groups]
+
+
+def _early(weights: Numbers, number: int, before: list[int]) -> float:
+    """Part that a component serves, on average, of the working sets of which the level before serves half as much as of
+    any; only of smaller ones than that which the component serves most of. 0 where there is none."""
+    smaller = slice(int(weights[:, number].argmax()))
+    nearer = weights[:, before].sum(axis=1)
+    own = weights[smaller, number][nearer[smaller] >= max(nearer.max() / 2, EPSILON)]
+    return float(own.mean()) if len(own) else 0.0
 
 
 def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:

@@ -71,6 +71,16 @@ def test_a_shared_level_that_others_make_slower_is_one_level() -> None:
     assert last.low <= 95.0 and 120.0 <= last.high <= 140.0
 
 
+def test_loads_that_others_delay_are_of_their_level() -> None:
+    """A fifth to three fifths of the second cache's loads take 26 cycles instead of 14, at any size."""
+    weights = along((3.0, 6.5, 9.5), 1.0)
+    late = np.random.default_rng(2).uniform(0.2, 0.6, len(weights))
+    both = np.column_stack([weights[:, :1], (1 - late) * weights[:, 1], late * weights[:, 1], weights[:, 2:]])
+    _, second, last = found(4, (4.0, 14.0, 26.0, 90.0, 320.0), both, 2.0)
+    assert (second.low, second.high) == (pytest.approx(14.0, abs=1.0), pytest.approx(26.0, abs=1.5))
+    assert last.low == pytest.approx(90.0, rel=0.1)
+
+
 def test_two_kinds_of_memory_are_memory() -> None:
     """Rows that were open and others: what serves flushed lines as often is no cache."""
     weights = np.column_stack([along((3.0, 7.0), 1.0)[:, :2], along((3.0, 7.0), 1.0)[:, 2:] * (0.4, 0.6)])
