@@ -25,7 +25,7 @@ from setebench.scenario import Context
 from setebench.stats import decide
 from setebench.stats.estimate import Interval
 from setebench.stats.pairs import Numbers
-from setebench.stats.rounds import LATENCY, quantile_of_rounds
+from setebench.stats.rounds import LATENCY, MIDDLE, RATE, quantile_of_rounds
 from setebench.stats.steps import Step, StepParams, entries_of, oddness, steps
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
@@ -64,6 +64,7 @@ class TlbParams:
     seen: int = 2  # rounds that must show a step: others may be disturbed, and what disturbs has no plateaus
     last: int = 5  # numbers of pages that show what a translation costs at the end
     agree: float = 1.1  # ratio of rounds' steps up to which the same table was seen: what else runs takes entries
+    blurred: float = 1.4  # the same of steps that are not sharp, as where a hypervisor's tables are walked, too
     large_bytes: int = 1 << 30  # of large pages at most; all of them get real memory
     memory: float = 0.125  # of the memory on offer
 
@@ -228,7 +229,7 @@ def _of_pages(name: str, rounds: Sequence[TlbRound], small: Sequence[TlbRound]) 
             seen = [(step, pooled(rounds))] * PARAMS.seen
         entries, penalty = (f"tlb.l{level + 1}.{what}.{name}" for what in ("entries", "miss_penalty"))
         if seen and len(seen) >= min(PARAMS.seen, len(rounds)):
-            cycles = quantile_of_rounds([each[level] for each in costs], LATENCY)
+            cycles = quantile_of_rounds([each[level] for each in costs], MIDDLE)  # a difference: both were disturbed
             yield _entries(entries, seen, level)
             cycles = cycles._replace(low=max(cycles.low, 0.0))
             yield decide.measured(penalty, cycles, "cycles", METHOD, f"tlb_{name}")
@@ -254,11 +255,11 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         return decide.chosen(parameter, counted, "entries", COUNTED)
     low, middle, high = np.median([step.risen for step, _ in seen], axis=0).tolist()
     begins, halves, ends = np.array([step.risen for step, _ in seen]).T
-    if halves.max() > PARAMS.agree * halves.min():
+    sharp = PARAMS.least < low and high < PARAMS.steep * low
+    if halves.max() > (PARAMS.blurred if level and not sharp else PARAMS.agree) * halves.min():
         reason = f"rounds saw half of the step at {halves.min():.0f} to {halves.max():.0f} pages: others take entries"
         bound = counted or int(np.quantile(begins, LATENCY))
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
-    sharp = PARAMS.least < low and high < PARAMS.steep * low
     entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
     if sharp and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
         return decide.chosen(parameter, entries, "entries", METHOD)
@@ -268,7 +269,8 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         reason = f"half of the step has risen at {middle:.0f} pages, of {low:.0f} to {high:.0f}, and no table ends so"
         return decide.at_least(parameter, int(middle / PARAMS.latest), "entries", reason, METHOD)
     blurred = f"{METHOD}; a quarter, half and three quarters up a step that is not sharp"
-    return decide.measured(parameter, Interval(round(middle), low, high), "entries", blurred)
+    middle = float(np.quantile(halves, RATE))  # others take entries
+    return decide.measured(parameter, Interval(round(middle), low, max(high, middle)), "entries", blurred)
 
 
 def _counted(seen: Seen) -> int | None:
