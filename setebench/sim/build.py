@@ -101,8 +101,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
     v, level = at.C_LEVEL + index * at.L_WORDS, machine.levels[index]
     owners = machine.core.cores if index < 2 else 1
     fill(c, "L_", level, v)
-    c[v + at.L_SETS] = level.all_sets
-    c[v + at.L_SET_BITS] = level.all_sets.bit_length() - 1
+    c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
     c[v + at.L_INDEX] = _index(index, level)
     limits = c[v + at.L_MSHR_DEMAND_LIMIT : v + at.L_MSHR_HARDWARE_LIMIT + 1]
     limits[limits >= level.mshr_entries] = 0
@@ -117,9 +116,9 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
 
 
 def _index(index: int, level: spec.Level) -> int:
-    if level.hashed_index or level.slices > 1:
+    if level.hashed_index:
         return at.BY_HASH
-    if level.all_sets & (level.all_sets - 1):
+    if level.sets & (level.sets - 1):
         return at.BY_REMAINDER
     return at.BY_BITS if index else at.BY_VIRTUAL_BITS
 
@@ -133,7 +132,7 @@ def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None
     c[v + at.L_TREE_WAYS] = 1 << (ways - 1).bit_length()
     used = 2 * ways + (level.replacement == "tree_plru")
     c[v + at.L_SET_WORDS] = -(-used // at.HOST_LINE_WORDS) * at.HOST_LINE_WORDS
-    c[v + at.L_LINES] = space.take(owners * level.all_sets * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
+    c[v + at.L_LINES] = space.take(owners * level.sets * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
 
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:

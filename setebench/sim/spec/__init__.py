@@ -126,7 +126,6 @@ class Level(Table, frozen=True, kw_only=True):
         ),
     ] = "neither"
     hashed_index: Annotated[bool, says("the set is a hash of the whole physical line number")] = False
-    slices: Annotated[Count, says("level 3 only: so many times `sets`, chosen by a hash")] = 1
     way_tag_bits: Annotated[
         int, between(0, 16, "level 1 only: bits of a hash of the virtual address that predicts a load's way; 0 = none")
     ] = 0
@@ -140,14 +139,9 @@ class Level(Table, frozen=True, kw_only=True):
     mshr_shared_by_smt: Annotated[bool, says("false: each SMT thread has mshr_entries of its own")] = True
 
     @property
-    def all_sets(self) -> int:
-        """Sets of all slices together."""
-        return self.sets * self.slices
-
-    @property
     def lines(self) -> int:
         """Lines that fit into the level."""
-        return self.all_sets * self.ways
+        return self.sets * self.ways
 
 
 class TlbTable(Table, frozen=True, kw_only=True):

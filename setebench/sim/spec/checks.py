@@ -104,9 +104,8 @@ def _caches(machine: spec.Machine) -> Rules:
     odd = levels[0].sets & (levels[0].sets - 1)
     yield odd, "levels[0].sets", f"{levels[0].sets} is no power of two, as level 1 needs"
     for index, level in enumerate(levels):
-        at, third = f"levels[{index}]", index == 2
-        yield level.slices > 1 and not third, f"{at}.slices", f"{level.slices} is for level 3"
-        yield level.inclusion == "victim" and not third, f"{at}.inclusion", '"victim" is for level 3'
+        at = f"levels[{index}]"
+        yield level.inclusion == "victim" and index != 2, f"{at}.inclusion", '"victim" is for level 3'
         wrong = ages(level.qlru) is None if level.replacement == "qlru" else level.qlru
         yield wrong, f"{at}.qlru", f'"{level.qlru}"; "qlru" alone has a variant, as "H11_M1_R0_U0"'
 

@@ -17,17 +17,16 @@ GROWTH = 2
 """A level holds at least so many times the lines of the one before, and so many misses where its queue never filled."""
 
 SLICED = 3
-"""The only level that may be in slices."""
+"""The level of which CPUs with another number of sets than a power of two have slices, chosen by a hash."""
 
-MOST_SLICES = 64
 QLRU = {2: "H00_M1_R0_U1", 3: "H11_M1_R0_U0"}
 """The variant that stands for an unnamed one of the family: of Ice Lake's second level, and of last levels from Haswell
 to Coffee Lake (Abel and Reineke, ISPASS 2020, and nanoBench's tables on uops.info)."""
 
 CAUSES = {"demand": "load", "prefetch": "prefetch"}
 """What has misses in flight, and by which accesses."""
-Shape = tuple[int, int, int]
-"""Sets of each slice, ways, and slices."""
+Shape = tuple[int, int]
+"""Sets and ways."""
 
 
 def caches(readings: Readings, draft: Draft) -> None:
@@ -44,7 +43,7 @@ def caches(readings: Readings, draft: Draft) -> None:
         if level > 1:
             _inclusion(readings, draft, level)
         index = readings.get(f"cache.l{level}.index")
-        if index is not None and (*path, "slices") not in draft.fields:  # slices are chosen by a hash already
+        if index is not None:
             draft.put((*path, "hashed_index"), index.of(index.value == "hashed"))
         if level in (1, 2):
             _misses(readings, draft, level)
@@ -66,39 +65,30 @@ def at(level: int) -> Path:
 # -- size and ways -------------------------------------------------------------------------------------------------
 
 
-def exact(lines: int, ways: int, most_slices: int = 1, any_sets: bool = False) -> Shape | None:
-    """The shape of so many lines and ways: sets are a power of two, in slices if need be, or any number where lines go
-    by the remainder. None where there is none."""
-    total, rest = divmod(lines, ways)
-    if rest or not total:
-        return None
-    power = total & -total
-    if total // power <= most_slices:
-        return power, ways, total // power
-    return (total, ways, 1) if any_sets else None
+def exact(lines: int, ways: int, any_sets: bool) -> Shape | None:
+    """The shape of so many lines and ways: sets are a power of two, or any number. None where there is none."""
+    sets, rest = divmod(lines, ways)
+    return None if rest or not sets or (sets & (sets - 1) and not any_sets) else (sets, ways)
 
 
 def holding(lines: int, ways: int | None = None) -> Shape:
     """The smallest shape that holds so many lines: of these ways, or of 8 to 15 (and 8 for a power of two of lines)."""
     sets = 1 << max(-(-lines // (ways or 15)) - 1, 0).bit_length()
-    return sets, ways or max(-(-lines // sets), 1), 1
+    return sets, ways or max(-(-lines // sets), 1)
 
 
 def _shape(readings: Readings, draft: Draft, level: int, least: int) -> int:
-    """Fill sets, ways and slices; how many lines they hold."""
-    size, ways, index = (readings.get(f"cache.l{level}.{each}") for each in ("size", "ways", "index"))
+    """Fill sets and ways; how many lines they hold."""
+    size, ways = (readings.get(f"cache.l{level}.{each}") for each in ("size", "ways"))
     sized, counted = (each is not None and each.kind == "measured" for each in (size, ways))
     # a bound below what is usual anyway says nothing
     number = int(ways.value) if ways and (counted or ways.value > USUAL_WAYS[0]) else None
     lines = int(size.value if size else USUAL[level][0]) // readings.line
-    how: tuple[int, bool] = (1, False)
-    if sized and counted:
-        how = (MOST_SLICES if level == SLICED else 1, level > 1 and (index is None or index.value != "hashed"))
-    else:
+    if not (sized and counted):
         lines = max(lines, least)
     tried = (number,) if number else USUAL_WAYS if sized else ()
-    exactly = next(filter(None, (exact(lines, each, *how) for each in tried)), None)
-    sets, own_ways, slices = exactly or holding(max(lines, least), number)
+    exactly = next(filter(None, (exact(lines, each, sized and counted and level > 1) for each in tried)), None)
+    sets, own_ways = exactly or holding(max(lines, least), number)
     found = None
     if size is not None:
         kind: Kind = "measured" if sized and counted and exactly else "bounded"
@@ -106,11 +96,11 @@ def _shape(readings: Readings, draft: Draft, level: int, least: int) -> int:
         found = Reading(sets, kind, parameters=names, why=f"size over ways; {size.why}")
     path = at(level)
     draft.fill((*path, "sets"), found, sets, "the size is open: a usual one")
-    if slices > 1 and found:
-        draft.put((*path, "slices"), found.of(slices))
+    if level == SLICED and sets & (sets - 1):
+        draft.assume((*path, "hashed_index"), True, "sets are no power of two, as of slices that a hash chooses")
     why = "ways are open: as many as make the size of a power of two of sets"
     draft.fill((*path, "ways"), ways and ways.of(own_ways), own_ways, why)
-    return sets * own_ways * slices
+    return sets * own_ways
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
