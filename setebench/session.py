@@ -17,7 +17,7 @@ import msgspec
 from setebench import registry, store
 from setebench.calibration import Calibration
 from setebench.errors import SetebenchError, UnsupportedError, UsageError, place, reason
-from setebench.host.caches import reported_caches
+from setebench.host.processor import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord, Outcome

@@ -1,8 +1,10 @@
-"""Text of other people made harmless: on one line, and without meaning where it goes."""
+"""Text of other people made harmless, on one line and without meaning where it goes; and numbers in short."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 _HIDDEN = re.compile(
@@ -36,3 +38,12 @@ def remarks(value: Any) -> Any:
         changed = {name: remarks(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
     return value
+
+
+def ranges(numbers: Iterable[int], width: int = 0) -> str:
+    """Whole numbers in short, as the kernel and Slurm write them: "0-3,8", or of three digits "000-003,008"; "none"."""
+    texts = []
+    for _, group in groupby(enumerate(sorted(set(numbers))), key=lambda pair: pair[1] - pair[0]):
+        run = [f"{number:0{width}d}" for _, number in group]
+        texts.append(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ",".join(texts) or "none"

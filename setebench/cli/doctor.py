@@ -30,7 +30,7 @@ from setebench.host.doctor.reports import (
     PageReport,
 )
 from setebench.host.environment import Environment, read_environment
-from setebench.host.tree import format_cpu_list
+from setebench.text import ranges
 
 SCHEMA = 1
 COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
@@ -99,7 +99,7 @@ def examine(cpu: int | None, progress: Callable[[str], None]) -> Examination:
     environment = read_environment()
     allowed = environment.topology.allowed or environment.topology.online
     if cpu is not None and allowed and cpu not in allowed:
-        raise UsageError(f"CPU {cpu} can't be used; choose one of {format_cpu_list(allowed)}")
+        raise UsageError(f"CPU {cpu} can't be used; choose one of {ranges(allowed)}")
     lock.acquire()  # once for all, as what is refused is not a finding
     try:
         progress("measuring the clock and the pages ...")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import groupby
+
+from setebench.text import ranges
 
 _NUMBERED = re.compile(r"\A([^\[\],]*?)(\d+)([^\d\[\],]*)\Z")
 _PIECES = re.compile(r"(\d+)")
@@ -33,14 +34,6 @@ def folded(names: Iterable[str]) -> str:
         else:
             parts.setdefault((found[1], found[3], len(found[2])), []).append(int(found[2]))
     for (head, end, width), numbers in parts.items():
-        ranges = _ranges(sorted(numbers), width)
-        texts.append(f"{head}{ranges}{end}" if len(numbers) == 1 else f"{head}[{ranges}]{end}")
+        said = ranges(numbers, width)
+        texts.append(f"{head}{said}{end}" if len(numbers) == 1 else f"{head}[{said}]{end}")
     return ",".join(in_order(texts)) or "none"
-
-
-def _ranges(numbers: list[int], width: int) -> str:
-    texts = []
-    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        values = [f"{number:0{width}d}" for _, number in run]
-        texts.append(values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}")
-    return ",".join(texts)

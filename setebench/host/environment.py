@@ -7,16 +7,14 @@ address or a serial number: result files are made to be passed on.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
 
-from setebench.host.access import Access, read_access
 from setebench.host.cgroup import Limits, Unlimited, read_limits
-from setebench.host.event_sources import EventSources, read_event_sources
 from setebench.host.processor import Processor, Topology, read_processor, read_topology
-from setebench.host.tree import Tree, parse_choice, parse_cpu_list, parse_number, parse_size, shown
+from setebench.host.rights import Access, EventSources, read_access, read_event_sources
+from setebench.host.tree import Tree, parse_cpu_list, parse_size, reading
 
 CPU = "sys/devices/system/cpu"
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
@@ -94,7 +92,9 @@ def read_environment(root: Path = Path("/")) -> Environment:
         hypervisor=_hypervisor(tree, processor.flags),
         frequency=_frequency(tree),
         memory=_memory(tree),
-        activity=Activity(load=tree.value("proc/loadavg", _first_number), stolen=tree.value("proc/stat", _stolen)),
+        activity=Activity(
+            load=tree.value("proc/loadavg", reading(r"^(\d+\.\d+) ", float)), stolen=tree.value("proc/stat", _stolen)
+        ),
         access=read_access(tree, (topology.allowed or topology.online or (0,))[0]),
         limits=read_limits(tree),
         kernel=_kernel(tree),
@@ -106,16 +106,9 @@ def read_environment(root: Path = Path("/")) -> Environment:
 # -- kernel and hypervisor --------------------------------------------------------------------------------------------
 
 
-def _version(text: str) -> str:
-    match = re.match(r"\d+(\.\d+)+", text)
-    if not match:
-        raise ValueError(f"not a kernel version: {shown(text)}")
-    return match[0]
-
-
 def _kernel(tree: Tree) -> Kernel:
     return Kernel(
-        version=tree.value("proc/sys/kernel/osrelease", _version),
+        version=tree.value("proc/sys/kernel/osrelease", reading(r"^(\d+(?:\.\d+)+)", str)),
         clocksource=tree.text(f"{CLOCKSOURCE}/current_clocksource") or None,
         store_bypass=tree.fields("proc/self/status").get("Speculation_Store_Bypass"),
     )
@@ -127,10 +120,8 @@ HYPERVISORS = ("VirtualBox", "VMware", "Xen", "Hyper-V", "KVM", "QEMU")
 
 def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
     kind = tree.text("sys/hypervisor/type")
-    flagged = "hypervisor" in flags if flags else None
-    present = True if kind else flagged
-    if not present:
-        return Hypervisor(present=present)
+    if not kind and "hypervisor" not in flags:
+        return Hypervisor(present=False if flags else None)
     places = ("sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", f"{CLOCKSOURCE}/available_clocksource")
     clues = " ".join([kind or "", *(tree.text(place) or "" for place in places)]).lower()
     named = (name for name in HYPERVISORS if name.lower().replace("-", "") in clues)
@@ -142,8 +133,8 @@ def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
 
 def _frequency(tree: Tree) -> Frequency:
     governors = [tree.text(f"{CPU}/{name}/cpufreq/scaling_governor") for name in tree.names(CPU, r"cpu\d+") or ()]
-    boost = tree.value(f"{CPU}/cpufreq/boost", parse_number)
-    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", parse_number) if boost is None else not boost
+    boost = tree.value(f"{CPU}/cpufreq/boost", int)
+    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", int) if boost is None else not boost
     return Frequency(
         governors=tuple(sorted(set(filter(None, governors)))) or None,
         boost=None if no_turbo is None else not no_turbo,
@@ -153,34 +144,20 @@ def _frequency(tree: Tree) -> Frequency:
 def _memory(tree: Tree) -> Memory:
     return Memory(
         available_bytes=tree.field("proc/meminfo", "MemAvailable", parse_size),
-        locked_limit_bytes=tree.value("proc/self/limits", _locked),
-        transparent=tree.value("sys/kernel/mm/transparent_hugepage/enabled", parse_choice),
-        huge_pages=tree.value("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", parse_number),
+        locked_limit_bytes=tree.value("proc/self/limits", reading(r"^Max locked memory\s+(\S+)", _limit)),
+        transparent=tree.value("sys/kernel/mm/transparent_hugepage/enabled", reading(r"\[(\w+)\]", str)),
+        huge_pages=tree.value("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", int),
         numa_nodes=tree.value("sys/devices/system/node/online", parse_cpu_list),
     )
 
 
-def _locked(text: str) -> int | Unlimited | None:
-    match = re.search(r"^Max locked memory\s+(\S+)", text, re.MULTILINE)
-    return None if match is None else "unlimited" if match[1] == "unlimited" else parse_number(match[1])
-
-
-def _first_number(text: str) -> float:
-    word = (text.split() or [""])[0]
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word, re.ASCII):
-        raise ValueError(f"no load average: {shown(text)}")
-    return float(word)
+def _limit(text: str) -> int | Unlimited:
+    return "unlimited" if text == "unlimited" else int(text)
 
 
 def _stolen(text: str) -> float | None:
     """From the text of proc/stat: the share of the time that some program of this machine wanted to run which a
-    hypervisor gave to others. None where the kernel counts no stolen time."""
-    match = re.match(r"cpu\s+(.*)", text)
-    if not match:
-        raise ValueError("no line for all CPUs")
-    ticks = [parse_number(word) for word in match[1].split()]
-    if len(ticks) < 8:  # columns that every kernel since 2.6.11 has
-        return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
+    hypervisor gave to others."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, text.split()[1:9])
     wanted = user + nice + system + irq + softirq + steal
-    return steal / wanted if wanted > 0 and steal >= 0 else None
+    return steal / wanted if wanted else None

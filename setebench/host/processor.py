@@ -6,11 +6,13 @@ In a guest these are the hypervisor's words. They go into result files and advic
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 import msgspec
 
-from setebench.host.tree import Tree, parse_cpu_list, parse_fields, parse_number, parse_size
+from setebench.host.tree import Tree, parse_cpu_list, parse_fields, parse_size
 
 CPU = "sys/devices/system/cpu"
 KINDS = {"cpu_core": "big core", "cpu_atom": "small core", "cpu_lowpower": "low-power core"}
@@ -72,16 +74,11 @@ def _cpuinfo(tree: Tree) -> list[dict[str, str]]:
 def read_processor(tree: Tree) -> Processor:
     """Identity of the first CPU that proc/cpuinfo describes."""
     first = next(iter(_cpuinfo(tree)), {})
-
-    def number(key: str) -> int | None:
-        return tree.parsed(f"proc/cpuinfo {key}", first[key], parse_number) if key in first else None
-
+    keys = {"family": "cpu family", "model": "model", "stepping": "stepping"}
     return Processor(
         vendor=first.get("vendor_id"),
         name=first.get("model name"),
-        family=number("cpu family"),
-        model=number("model"),
-        stepping=number("stepping"),
+        **{name: tree.parsed(f"proc/cpuinfo {key}", first.get(key), int) for name, key in keys.items()},
         microcode=first.get("microcode"),
         flags=tuple(first.get("flags", "").split()),
     )
@@ -95,7 +92,7 @@ def read_topology(tree: Tree) -> Topology:
         online=online,
         allowed=tree.field("proc/self/status", "Cpus_allowed_list", parse_cpu_list) or None,
         siblings=_siblings(tree, online or ()),
-        kinds=_kinds(tree) or _kinds_by_capacity(tree, online or ()),
+        kinds=_kinds(tree, online or ()),
         isolated=tree.value(f"{CPU}/isolated", parse_cpu_list),
         full_ticks_off=tree.value(f"{CPU}/nohz_full", parse_cpu_list),
         caches=_caches(tree, online or ()),
@@ -107,37 +104,54 @@ def _siblings(tree: Tree, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...] 
     return tuple(sorted(group for group in groups if group)) or None
 
 
-def _kinds(tree: Tree) -> dict[str, tuple[int, ...]] | None:
+def _kinds(tree: Tree, cpus: tuple[int, ...]) -> dict[str, tuple[int, ...]] | None:
+    """By the PMUs of the kinds; by capacity where these share one."""
     kinds = {kind: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name, kind in KINDS.items()}
-    return {name: cpus for name, cpus in kinds.items() if cpus} or None
-
-
-def _kinds_by_capacity(tree: Tree, cpus: tuple[int, ...]) -> dict[str, tuple[int, ...]] | None:
-    """Of a processor whose kinds of core share one PMU."""
-    capacity = {cpu: tree.value(f"{CPU}/cpu{cpu}/cpu_capacity", parse_number) or 0 for cpu in cpus}
+    if named := {name: own for name, own in kinds.items() if own}:
+        return named
+    capacity = {cpu: tree.value(f"{CPU}/cpu{cpu}/cpu_capacity", int) or 0 for cpu in cpus}
     least = SMALL_CAPACITY * max(capacity.values(), default=0)
     big, small = (tuple(cpu for cpu in cpus if (capacity[cpu] < least) is is_small) for is_small in (False, True))
     return {"big core": big, "small core": small} if small and all(capacity.values()) else None
 
 
 def _caches(tree: Tree, cpus: tuple[int, ...]) -> tuple[Cache, ...] | None:
-    found = dict.fromkeys(chain.from_iterable(_caches_of(tree, f"{CPU}/cpu{cpu}/cache") for cpu in cpus))
+    places = (f"{CPU}/cpu{cpu}/cache" for cpu in cpus)
+    each = ([f"{place}/{name}" for name in tree.names(place, r"index\d{1,2}") or ()] for place in places)
+    found = dict.fromkeys(_cache(tree, place) for place in chain.from_iterable(each))
+    found.pop(Cache(), None)
     return tuple(sorted(found, key=lambda cache: (cache.level or 0, cache.type or "", cache.size_bytes or 0))) or None
 
 
-def _caches_of(tree: Tree, directory: str) -> list[Cache]:
-    caches = []
-    for name in tree.names(directory, r"index\d{1,2}") or ():
-        place = f"{directory}/{name}"
-        shared = tree.value(f"{place}/shared_cpu_list", parse_cpu_list)
-        cache = Cache(
-            level=tree.value(f"{place}/level", parse_number),
-            type=tree.text(f"{place}/type"),
-            size_bytes=tree.value(f"{place}/size", parse_size),
-            ways=tree.value(f"{place}/ways_of_associativity", parse_number),
-            sets=tree.value(f"{place}/number_of_sets", parse_number),
-            line_bytes=tree.value(f"{place}/coherency_line_size", parse_number),
-            sharing=len(shared) if shared else None,
-        )
-        caches += [cache] if cache != Cache() else []
-    return caches
+def _cache(tree: Tree, place: str) -> Cache:
+    shared = tree.value(f"{place}/shared_cpu_list", parse_cpu_list)
+    numbers = {
+        "level": "level",
+        "ways": "ways_of_associativity",
+        "sets": "number_of_sets",
+        "line_bytes": "coherency_line_size",
+    }
+    return Cache(
+        type=tree.text(f"{place}/type"),
+        size_bytes=tree.value(f"{place}/size", parse_size),
+        sharing=len(shared) if shared else None,
+        **{name: tree.value(f"{place}/{file}", int) for name, file in numbers.items()},
+    )
+
+
+FIELDS = {"size": "size_bytes", "ways": "ways", "line_size": "line_bytes"}
+
+
+def reported_caches(environment: Mapping[str, Any]) -> dict[str, int]:
+    """What the record of the environment in a result file says of the data caches: sizes, ways and line sizes by the
+    parameter that measures the same; empty where nothing is said. The record may come from anybody's file."""
+    topology = environment.get("topology")
+    caches = topology.get("caches") if isinstance(topology, dict) else None
+    records = [each for each in caches if isinstance(each, dict)] if isinstance(caches, list) else []
+    return {
+        f"cache.l{each['level']}.{name}": value
+        for each in records
+        if each.get("type") in ("Data", "Unified") and isinstance(each.get("level"), int)
+        for name, key in FIELDS.items()
+        if isinstance(value := each.get(key), int) and value > 0
+    }

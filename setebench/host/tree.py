@@ -9,20 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from itertools import groupby, islice
 from pathlib import Path
 from typing import TypeVar
 
-from setebench import files
-
 T = TypeVar("T")
-MOST_CPUS = 8192
-"""The largest number of CPUs that an x86-64 Linux kernel can be built for; a longer list is a malformed one."""
-CHUNK_BYTES = 1 << 16  # proc/sys allocates as much as is to be read, and refuses where that is too much
-MOST_CHUNKS = 256
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
-_SIZE = re.compile(r"(\d{1,15})\s*([KMG]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
-_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
+_SHIFTS = {"K": 10, "M": 20, "G": 30}
 
 
 class Tree:
@@ -33,31 +24,33 @@ class Tree:
         self.problems: list[str] = []
 
     def text(self, path: str) -> str | None:
-        """The file's text without surrounding blanks, None where there is no such file or it may not be read.
+        """The file's text without surrounding blanks, None where there is no such file or it may not be read. What
+        can't be printed is left out: the text ends up on terminals."""
+        raw = self._found(path, Path.read_bytes)
+        return None if raw is None else re.sub(rb"[^\n\t -~]", b"", raw).decode().strip()
 
-        Control characters are dropped and foreign ones become "?": what a recorded tree says ends up on a
-        terminal.
-        """
+    def names(self, path: str, pattern: str) -> list[str] | None:
+        """Names in a directory that match `pattern` in full, sorted; None where there is no such directory."""
+        found = self._found(path, os.listdir)
+        return None if found is None else sorted(name for name in found if re.fullmatch(pattern, name))
+
+    def _found(self, path: str, read: Callable[[Path], T]) -> T | None:
         try:
-            with files.opened(self.root / path) as file:
-                raw = b"".join(islice(iter(lambda: file.read(CHUNK_BYTES), b""), MOST_CHUNKS))
+            return read(self.root / path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             self.problems.append(f"{path}: {error.strerror or type(error).__name__}")
             return None
-        decoded = raw.decode("ascii", errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
-        return "".join(char for char in decoded if char in "\n\t" or char.isprintable()).strip()
 
     def value(self, path: str, parse: Callable[[str], T | None]) -> T | None:
         """What `parse` makes of the file's text; a ValueError of it becomes a problem and None."""
-        text = self.text(path)
-        return None if text is None else self.parsed(path, text, parse)
+        return self.parsed(path, self.text(path), parse)
 
-    def parsed(self, what: str, text: str, parse: Callable[[str], T | None]) -> T | None:
-        """What `parse` makes of `text`; a ValueError of it becomes a problem of `what`, and None."""
+    def parsed(self, what: str, text: str | None, parse: Callable[[str], T | None]) -> T | None:
+        """What `parse` makes of a text, if there is one; a ValueError of it becomes a problem of `what`, and None."""
         try:
-            return parse(text)
+            return None if text is None else parse(text)
         except ValueError as error:
             self.problems.append(f"{what}: {error}")
             return None
@@ -68,28 +61,11 @@ class Tree:
 
     def field(self, path: str, key: str, parse: Callable[[str], T | None]) -> T | None:
         """What `parse` makes of one of these values; None where it isn't there."""
-        text = self.fields(path).get(key)
-        return None if text is None else self.parsed(f"{path} {key}", text, parse)
+        return self.parsed(f"{path} {key}", self.fields(path).get(key), parse)
 
-    def names(self, path: str, pattern: str) -> list[str] | None:
-        """Names in a directory that match `pattern` in full, sorted; None where there is no such directory."""
-        try:
-            return sorted(name for name in os.listdir(self.root / path) if re.fullmatch(pattern, name))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            self.problems.append(f"{path}: {error.strerror or type(error).__name__}")
-            return None
-
-    def exists(self, path: str) -> bool | None:
-        """Whether there is such a file; None where its directory is not there, so that nothing is known."""
-        place = self.root / path
-        return place.exists() if place.parent.is_dir() else None
-
-
-def shown(text: str) -> str:
-    """`text` as an error message quotes it: short, on one line."""
-    return repr(text if len(text) <= 40 else text[:37] + "...")
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        return os.path.exists(self.root / path)
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -98,54 +74,29 @@ def parse_fields(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, colon, value in pairs if colon}
 
 
-def parse_number(text: str) -> int:
-    """A decimal integer. Raises ValueError for anything else."""
-    if not re.fullmatch(r"-?\d{1,20}", text.strip(), re.ASCII):
-        raise ValueError(f"not a number: {shown(text)}")
-    return int(text)
-
-
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """The CPUs of a kernel list such as "0-3,8,10-11", sorted; the kernel writes none as "" or "(null)".
-
-    Raises ValueError for a malformed list, a range that runs backwards, or a CPU number that no kernel has.
-    """
-    stripped = text.strip()
-    if stripped in ("", "(null)"):
-        return ()
+    """The CPUs of a kernel list such as "0-3,8,10-11", sorted; the kernel writes none as "" or "(null)". Raises
+    ValueError for another text."""
     cpus: set[int] = set()
-    for part in stripped.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        if not match:
-            raise ValueError(f"not a CPU list: {shown(stripped)}")
-        first = int(match[1])
-        last = int(match[2] or first)
-        if not first <= last < MOST_CPUS:
-            raise ValueError(f"no such CPU range: {shown(part.strip())}")
-        cpus.update(range(first, last + 1))
+    for part in text.split(",") if text.strip() not in ("", "(null)") else ():
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
     return tuple(sorted(cpus))
 
 
 def parse_size(text: str) -> int:
     """Bytes of "32K", "2048 kB", "1G" or a plain number; K is 1024. Raises ValueError for anything else."""
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise ValueError(f"not a size: {shown(text)}")
-    return int(match[1]) << _SHIFTS[match[2].upper()]
+    number = reading(r"^(\d+)\s*[KMG]?B?$", int)(text.strip().upper())
+    return number << _SHIFTS.get(text.strip().upper().rstrip("B")[-1:], 0)
 
 
-def parse_choice(text: str) -> str:
-    """The chosen word of a list such as "always [madvise] never". Raises ValueError where none is chosen."""
-    match = re.search(r"\[([\w+-]+)\]", text)
-    if not match:
-        raise ValueError(f"no choice marked: {shown(text)}")
-    return match[1]
+def reading(pattern: str, kind: Callable[[str], T]) -> Callable[[str], T]:
+    """What makes of a text the `kind` of thing that the pattern's group finds in it. Raises ValueError for none."""
 
+    def parse(text: str) -> T:
+        found = re.search(pattern, text, re.MULTILINE)
+        if not found:
+            raise ValueError(f"not understood: {text[:80]!r}")
+        return kind(found[1])
 
-def format_cpu_list(cpus: tuple[int, ...]) -> str:
-    """The inverse of `parse_cpu_list`: "0-3,8"; "none" for no CPU."""
-    texts = []
-    for _, group in groupby(enumerate(sorted(set(cpus))), key=lambda pair: pair[1] - pair[0]):
-        run = [cpu for _, cpu in group]
-        texts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    return ",".join(texts) or "none"
+    return parse

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from setebench.errors import UnsupportedError
 from setebench.host.environment import Environment
-from setebench.host.tree import Tree, format_cpu_list
+from setebench.host.tree import Tree
 from setebench.machine import Facts
 from setebench.native import _engine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region, memory_nodes
 from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 from setebench.probe.kernels import KERNELS
+from setebench.text import ranges
 
 
 def native_facts(
@@ -51,7 +52,7 @@ def _kinds_of_core(kinds: Mapping[str, tuple[int, ...]], cpu: int) -> tuple[str,
     """A warning where there are several."""
     if len(kinds) < 2:
         return ()
-    listed = "; ".join(f"{kind}: CPU {format_cpu_list(cpus)}" for kind, cpus in kinds.items())
+    listed = "; ".join(f"{kind}: CPU {ranges(cpus)}" for kind, cpus in kinds.items())
     return (f"findings hold for the kind of core of CPU {cpu} alone; --cpu chooses another ({listed})",)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from setebench.compare import REFERENCE
 from setebench.errors import UsageError
-from setebench.host.caches import reported_caches
+from setebench.host.processor import reported_caches
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
 
 PREFIX = "reference:"

@@ -15,7 +15,7 @@ from setebench.scenarios.hierarchy.first_cache import first_cache_findings, meas
 from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings, tlb_pages
 
 from setebench import registry, session
-from setebench.host.caches import reported_caches
+from setebench.host.processor import reported_caches
 from setebench.host.environment import read_environment
 from setebench.native.machine import NativeMachine
 from setebench.results import Finding, Outcome

@@ -17,7 +17,7 @@ from setebench import references, store
 from setebench.cli.beside import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
-from setebench.host.caches import reported_caches
+from setebench.host.processor import reported_caches
 from setebench.report.comparison import FORMS, render
 from setebench.report.numbers import in_bytes
 from setebench.results import Document, Finding, MachineRecord, Outcome

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, Check, either, row
 from setebench.host.environment import Activity, Environment
 from setebench.host.processor import Processor, Topology
-from setebench.host.tree import format_cpu_list
+from setebench.text import ranges
 
 STOLEN_NOTE, STOLEN_BAD = 0.001, 0.02  # shares of CPU time up to which nothing shows, and from which samples are lost
 QUIET_LOAD, BUSY_LOAD = 0.25, 0.75  # load of a CPU up to which little else runs, and from which too much does
@@ -97,19 +97,19 @@ def _activity(activity: Activity, count: int) -> Iterator[Check]:
 def _choice(topology: Topology, cpu: int | None) -> Iterator[Check]:
     """Which CPUs there are to choose from."""
     allowed, isolated = topology.allowed or (), topology.isolated or ()
-    online = f" (online: {format_cpu_list(topology.online)})" if topology.online else ""
+    online = f" (online: {ranges(topology.online)})" if topology.online else ""
     yield row(
         "allowed CPUs",
-        None if topology.allowed is None else f"{format_cpu_list(allowed)}{online}",
+        None if topology.allowed is None else f"{ranges(allowed)}{online}",
         BAD if cpu is not None and cpu not in allowed else len(allowed) > 1,
         "Threads are pinned to these; coherence, shared caches and SMT need at least two.",
         "Choose one of them with --cpu, or widen the CPU set with taskset or the container's settings.",
     )
-    ticks_off = f", nohz_full {format_cpu_list(topology.full_ticks_off)}" if topology.full_ticks_off else ""
+    ticks_off = f", nohz_full {ranges(topology.full_ticks_off)}" if topology.full_ticks_off else ""
     boot = "Boot with isolcpus= and nohz_full= where that is worth it."
     yield row(
         "CPU isolation",
-        None if topology.isolated is None else f"isolated {format_cpu_list(isolated)}{ticks_off}",
+        None if topology.isolated is None else f"isolated {ranges(isolated)}{ticks_off}",
         cpu is not None and cpu in isolated,
         "On other CPUs processes and the scheduler's tick interrupt measurements; what they hit is thrown away.",
         f"Measure there: --cpu {isolated[0]}." if isolated else boot,
@@ -120,7 +120,7 @@ def _shared(topology: Topology, cpu: int | None, guest: bool | None) -> Iterator
     """Who shares a core, and kinds of core where there are several."""
     usable = {cpu} if cpu is not None else set(topology.allowed or topology.online or ())
     groups = [group for group in topology.siblings or () if len(group) > 1 and usable & set(group)]
-    sharing = f"these share a core: {'; '.join(map(format_cpu_list, groups))}"
+    sharing = f"these share a core: {'; '.join(map(ranges, groups))}"
     none = "none is shown" if guest else "none"
     yield row(
         "SMT sibling",
@@ -130,7 +130,7 @@ def _shared(topology: Topology, cpu: int | None, guest: bool | None) -> Iterator
         "Keep siblings idle while measuring; in a guest watch the jitter, and ask the provider for whole cores.",
     )
     if topology.kinds:
-        kinds = "; ".join(f"{kind}: {format_cpu_list(cpus)}" for kind, cpus in sorted(topology.kinds.items()))
+        kinds = "; ".join(f"{kind}: {ranges(cpus)}" for kind, cpus in sorted(topology.kinds.items()))
         own = [kind for kind, cpus in topology.kinds.items() if cpu in cpus]
         found = f"{kinds}; CPU {cpu} is {own[0]}" if own else kinds
         meaning = "Findings hold for the kind of core they were measured on."

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from setebench.host.cgroup import Limits
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check, PageReport, row
 from setebench.host.environment import Environment, Memory
-from setebench.host.tree import format_cpu_list
+from setebench.text import ranges
 
 ENOUGH_BYTES = 1 << 30  # buffers of several times the largest last-level cache, and room for tables
 ENOUGH_LOCKED_BYTES = 64 << 20
@@ -49,7 +49,7 @@ def memory_checks(environment: Environment, pages: PageReport | str) -> Iterator
     )
     yield row(
         "NUMA nodes",
-        None if nodes is None else format_cpu_list(nodes),
+        None if nodes is None else ranges(nodes),
         len(nodes or ()) <= 1,
         "Memory of another node is slower, and automatic balancing moves pages.",
         "Bind to one node: numactl --cpunodebind=N --membind=N, with the same N.",

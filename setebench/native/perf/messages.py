@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from setebench.host.environment import Hypervisor, read_environment
-from setebench.host.event_sources import read_event_sources
-from setebench.host.tree import Tree, parse_number
+from setebench.host.tree import Tree
 from setebench.native.perf.attributes import EVERYBODY, Attributes, Flag, Type
 from setebench.native.perf.sysfs import Pmu, core_pmus, read_pmus
 
@@ -43,13 +42,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def read_situation(tree: Tree | None = None) -> Situation:
     """The situation of this process, or of the recorded one below the tree's root. Raises nothing."""
     tree = Tree(Path("/")) if tree is None else tree
-    events = read_event_sources(tree)
+    system = read_environment(tree.root)
     return Situation(
-        paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
-        privileged=events.privileged,
+        paranoid=system.access.perf_event_paranoid,
+        privileged=system.events.privileged,
         seccomp=tree.fields("proc/self/status").get("Seccomp") == SECCOMP_FILTER,
-        hypervisor=read_environment(tree.root).hypervisor,
-        nmi_watchdog=events.nmi_watchdog,
+        hypervisor=system.hypervisor,
+        nmi_watchdog=system.events.nmi_watchdog,
         pmus=read_pmus(tree),
     )
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from setebench.host.event_sources import CORE_PMUS as CORE_PMUS
-from setebench.host.event_sources import DEVICES
-from setebench.host.tree import Tree, parse_cpu_list, parse_number, shown
+from setebench.host.rights import CORE_PMUS as CORE_PMUS
+from setebench.host.rights import DEVICES
+from setebench.host.tree import Tree, parse_cpu_list
 
 _NAME, _WORD = r"[A-Za-z0-9_.-]{1,64}", r"[A-Za-z0-9_-]{1,64}"
 _SUFFIXES = (".scale", ".unit", ".snapshot", ".per-pkg")
@@ -62,13 +62,13 @@ def parse_format(text: str) -> tuple[Bits, ...]:
     found = [_RANGE.fullmatch(part) for part in ranges.split(",")]
     bits = [Bits(field, int(match[1]), int(match[2] or match[1])) for match in found if match]
     if not _FIELD.fullmatch(field) or None in found or not all(low <= high < 64 for _, low, high in bits):
-        raise ValueError(f"not a format of bits: {shown(text)}")
+        raise ValueError(f"not a format of bits: {text!r}")
     return tuple(bits)
 
 
 def _pmu(tree: Tree, name: str) -> Pmu | None:
     place = f"{DEVICES}/{name}"
-    number = tree.value(f"{place}/type", parse_number)
+    number = tree.value(f"{place}/type", int)
     if number is None:
         return None
     terms = tree.names(f"{place}/format", _WORD) or ()
