@@ -153,6 +153,15 @@ def _write_atomically(target: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> bool:
+    """Make a folder where it isn't there; whether it holds anything. Raises `UsageError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        return any(path.iterdir())
+    except OSError as error:
+        raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
+
+
 def _unwritable(path: str | Path, error: OSError) -> UsageError:
     return UsageError(f"can't write {str(path)!r}: {error.strerror or error}")
 

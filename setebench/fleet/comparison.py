@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,8 +13,7 @@ from scipy import stats
 from setebench import store
 from setebench.errors import UsageError
 from setebench.fleet import reading
-from setebench.fleet.columns import Column, Columns
-from setebench.fleet.examine import Tested, test_of
+from setebench.fleet.examine import Column, Tested, test_of
 from setebench.fleet.nodes import folded, in_order
 from setebench.stats.nodes import multiple, robust
 
@@ -97,39 +97,37 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
     next.
 
     A file that can't be read costs a note. Raises `UsageError` where there is nothing to compare."""
-    files, columns, notes = reading.files(paths), Columns(), list[str]()
-    made: dict[str, set[str]] = {}
+    files, notes = reading.files(paths), list[str]()
+    nodes: dict[str, int] = {}
+    columns: dict[str, Column] = {}
+    made: dict[str, list[str]] = {}
     for number, (path, name) in enumerate(files.items(), 1):
         try:
             result = store.load_as(path, reading.Result)
-            columns.add(result.node(name), result.findings)
-            made.setdefault(result.made_by, set()).add(result.node(name))
         except UsageError as error:
             notes.append(str(error))
+            continue
+        made.setdefault(result.made_by, []).append(result.node(name))
+        node = nodes.setdefault(result.node(name), len(nodes))
+        for finding in {each.parameter: each for each in reversed(result.findings)}.values():
+            columns.setdefault(finding.parameter, Column(finding.parameter)).add(node, finding)
         progress(f"{number:,} of {len(files):,} files read")
-    if not columns.runs:
+    if not made:
         raise UsageError(f"none of {len(files)} files is a result: {notes[0]}")
     if len(made) > 1:
-        parts = [f"{how} on {folded(in_order(nodes))}" for how, nodes in sorted(made.items())]
+        parts = [f"{how} on {folded(in_order(own))}" for how, own in sorted(made.items())]
         notes.append(f"results differ in how they were made: {'; '.join(parts)}")
-    return _compared(columns, notes)
-
-
-def _compared(columns: Columns, notes: list[str]) -> Fleet:
-    names = list(columns.nodes)
-    ordered = in_order(names)
-    tests = [test for column in columns.of.values() if (test := test_of(column, len(names)))]
-    answered = [column.answered for column in columns.of.values()]
-    if all(len(set(nodes)) == len(nodes) for nodes in answered):
-        notes = [*notes, SINGLE_RUNS]
-    count = sum(len(test.p) for test in tests)
+    names, answered = list(nodes), [column.answered for column in columns.values()]
+    if all(len(set(own)) == len(own) for own in answered):
+        notes.append(SINGLE_RUNS)
+    tests = [test for column in columns.values() if (test := test_of(column, len(names)))]
     return Fleet(
-        nodes=ordered,
-        runs=columns.runs,
-        tests=count,
+        nodes=in_order(names),
+        runs=sum(map(len, made.values())),
+        tests=sum(len(test.p) for test in tests),
         parameters=[_parameter(test) for test in tests],
         marks=_marks(tests, names),
-        open=[each for column in columns.of.values() for each in _open(column, names)],
+        open=[each for column in columns.values() for each in _open(column, names)],
         notes=notes,
     )
 
@@ -142,22 +140,16 @@ SINGLE_RUNS = (
 
 
 def _parameter(test: Tested) -> Parameter:
-    found, runs, centre = test.spread, test.runs, test.shown(test.centre)
-    if found is None or runs is None:
-        return Parameter(parameter=test.parameter, unit=test.unit, centre=centre, nodes=len(test.nodes))
-    one_run = float(np.sqrt(found.between + max(found.within, float(np.median(runs.stated)))))
-    reach = robust.limit(0.05, found.means.degrees) * one_run
+    found, runs = test.spread, test.runs
+    numeric: dict[str, Any] = {}
+    if found is not None and runs is not None:
+        one_run = float(np.sqrt(found.between + max(found.within, float(np.median(runs.stated)))))
+        reach = robust.limit(0.05, found.means.degrees) * one_run
+        ends = {"low": test.centre - reach, "high": test.centre + reach} if np.isfinite(reach) else {}
+        spreads = {"within": found.within**0.5, "between": found.between**0.5, "repeated": found.repeated}
+        numeric = {"runs": int(runs.runs.sum()), **spreads, **ends}
     return Parameter(
-        parameter=test.parameter,
-        unit=test.unit,
-        centre=centre,
-        nodes=len(test.nodes),
-        runs=int(runs.runs.sum()),
-        within=found.within**0.5,
-        between=found.between**0.5,
-        repeated=found.repeated,
-        low=test.centre - reach if np.isfinite(reach) else None,
-        high=test.centre + reach if np.isfinite(reach) else None,
+        parameter=test.parameter, unit=test.unit, centre=test.shown(test.centre), nodes=len(test.nodes), **numeric
     )
 
 
@@ -190,14 +182,11 @@ def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
     return marks
 
 
-def _open(column: Column, names: list[str]) -> list[Open]:
+def _open(column: Column, names: list[str]) -> Iterator[Open]:
     """Reasons for which a parameter is open, on the nodes that none of its runs answers."""
     answered, silent = set(column.answered), dict[str, set[str]]()
     for node, reason in column.open:
         if node not in answered:
             silent.setdefault(reason, set()).add(names[node])
-    found = [
-        Open(parameter=column.parameter, reason=reason, nodes=folded(in_order(nodes)), count=len(nodes))
-        for reason, nodes in silent.items()
-    ]
-    return sorted(found, key=lambda each: -each.count)
+    for reason, nodes in silent.items():
+        yield Open(parameter=column.parameter, reason=reason, nodes=folded(in_order(nodes)), count=len(nodes))

@@ -7,18 +7,68 @@ booleans, names and lists.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.fleet.columns import Column
+from setebench.results import Finding, Outcome
 from setebench.stats.nodes import categories, components, robust
 
 Numbers = NDArray[np.float64]
 
 FEWEST_NODES = 3  # of fewer, none is odder than the other
+LARGEST = 1e100  # numbers beyond are nobody's measurement, and their squares would overflow
+_OF_WIDTH = 0.5 / 1.959963984540054  # standard error over width of a 95 % interval of a normal value
+
+
+@dataclass
+class Column:
+    """All that results report of one parameter, each with its node's number: `numbers` with the standard error that
+    they state (0: none), `answers` that are none as text, nodes that gave a lower bound (`bounds`), and why it was left
+    `open`."""
+
+    parameter: str
+    unit: str = ""
+    numbers: list[tuple[int, float, float]] = field(default_factory=list)
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    bounds: list[int] = field(default_factory=list)
+    open: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def answered(self) -> list[int]:
+        """The number of its node for each run that didn't leave it open."""
+        return [*(node for node, *_ in self.numbers), *(node for node, _ in self.answers), *self.bounds]
+
+    def add(self, node: int, finding: Finding) -> None:
+        """Take what a node says."""
+        value = finding.value
+        if value is None:
+            self.open.append((node, f"{finding.outcome}: {finding.reason}"))
+        elif finding.outcome is Outcome.ABSENT or isinstance(value, (bool, str, list)):
+            self.answers.append((node, answer_text(finding)))
+        elif finding.unit != (self.unit or finding.unit):
+            self.open.append((node, f"another unit: {finding.unit}"))
+        elif max(abs(value), abs(finding.low or 0), abs(finding.high or 0)) > LARGEST:
+            self.open.append((node, "no measurement is so large"))
+        elif finding.outcome is Outcome.AT_LEAST:
+            self.bounds.append(node)
+        else:
+            width = 0.0 if finding.low is None or finding.high is None else abs(finding.high - finding.low)
+            self.numbers.append((node, float(value), width * _OF_WIDTH))
+            self.unit = self.unit or finding.unit
+
+
+def answer_text(finding: Finding) -> str:
+    """An answer as text. A list of names is a set; of numbers, the order says something."""
+    value: Any = "absent" if finding.outcome is Outcome.ABSENT else finding.value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = sorted(set(value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Tested(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from setebench import store
-from setebench.fleet.columns import answer_text
 from setebench.fleet.comparison import Parameter
+from setebench.fleet.examine import answer_text
 from setebench.results import Document, Finding, Outcome
 from setebench.stats.nodes import robust
 
@@ -50,8 +50,7 @@ def _refused(usual: Parameter, finding: Finding) -> str | None:
     if finding.value is None or finding.outcome is Outcome.AT_LEAST:
         return None
     if isinstance(usual.centre, str):
-        answer = answer_text(finding.value) if number is None else f"{number:.9g}"
-        answer = "absent" if finding.outcome is Outcome.ABSENT else answer
+        answer = answer_text(finding) if number is None else f"{number:.9g}"
         return None if answer == usual.centre else f"{finding.parameter} is {answer} instead of {usual.centre}"
     if number is None or low is None or high is None or (finding.unit == usual.unit and low <= number <= high):
         return None

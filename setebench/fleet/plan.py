@@ -17,8 +17,6 @@ NODE_FIELD = "{node}"
 """In a machine's name: the node's own name takes its place."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
-LONGEST_ANSWER = 64 << 20
-"""Bytes of a result that a node may send back; one of all scenarios without raw answers has less than a tenth."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,11 +53,7 @@ class Folder:
     def open(cls, path: Path, plan: Plan) -> Folder:
         """The folder is made if it isn't there. Raises `UsageError` where it can't be used, or holds something else or
         results of another plan; more runs than before are no other plan."""
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            holds = any(path.iterdir())
-        except OSError as error:
-            raise UsageError(f"can't use the directory {str(path)!r}: {error.strerror or error}") from error
+        holds = store.make_folder(path)
         if holds and not (path / PLAN).exists():
             raise UsageError(f"the directory {str(path)!r} holds other files; name another one")
         earlier = store.load_as(path / PLAN, Plan) if holds else plan
@@ -81,19 +75,13 @@ class Folder:
 
     def keep(self, job: Job, answer: bytes) -> None:
         """Write what a node answered. Raises `UsageError` where it is no result, or can't be written."""
-        if len(answer) > LONGEST_ANSWER:
-            raise UsageError("the answer is too large for a result")
         try:
             document = msgspec.json.decode(answer, type=Document)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"the answer is no result: {error}") from error
         named = {**document.settings, NODE_SETTING: job.node, "run": job.run}
-        file = self.file(job)
-        try:
-            file.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"can't write {str(file)!r}: {error.strerror or error}") from error
-        store.save(msgspec.structs.replace(document, settings=named), file, force=True)
+        store.make_folder(self.file(job).parent)
+        store.save(msgspec.structs.replace(document, settings=named), self.file(job), force=True)
 
     def arguments(self, job: Job) -> list[str]:
         """Of setebench, for a job."""

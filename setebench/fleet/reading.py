@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import UsageError
+from setebench.results import Finding
 
 NODE_SETTING = "node"
 """The name of a document's setting that says which node it is of; without it the file's name does."""
@@ -19,22 +20,10 @@ _OWN_FILES = frozenset(("fleet.json", "plan.json", "recorded.json", "truth.json"
 """Files of a fleet's folder that are no results."""
 
 
-class Reported(msgspec.Struct, frozen=True, gc=False):
-    """What a finding says, without how it was found."""
-
-    parameter: str
-    outcome: str = "measured"
-    value: Any = None
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
-
-
 class Result(msgspec.Struct, frozen=True):
     """Of a result file of one run: what the findings say, and of whom, by which version and with which effort."""
 
-    findings: list[Reported]
+    findings: list[Finding]
     tool: dict[str, Any] = {}
     settings: dict[str, Any] = {}
 

@@ -121,12 +121,7 @@ def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
 def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
     """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them. Returns
     the odd nodes. Raises `UsageError`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        holds = any(folder.iterdir())
-    except OSError as error:
-        raise UsageError(f"can't use the directory {str(folder)!r}: {error.strerror or error}") from error
-    if holds:
+    if store.make_folder(folder):
         raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
     started = datetime.now(UTC).isoformat(timespec="seconds")
     settings = {"scenario": ", ".join(recording.scenarios), "fast": recording.fast}
