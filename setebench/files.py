@@ -15,24 +15,14 @@ MOST_BYTES = 256 << 20
 def opened(path: str | Path) -> BinaryIO:
     """A regular file, to read. Raises `OSError`, also for what is no regular file: nothing else is opened."""
     try:
-        _check(os.stat(path))
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another one by now
+        mode = os.stat(path).st_mode
     except ValueError as error:  # a null character in the name
         raise OSError(errno.EINVAL, str(error)) from error
-    file = os.fdopen(descriptor, "rb")
-    try:
-        _check(os.fstat(descriptor))
-    except OSError:
-        file.close()
-        raise
-    return file
-
-
-def _check(status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "not a regular file; write what it gives to one first")
+    return open(path, "rb")
 
 
 def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:

@@ -8,8 +8,7 @@ works with every scenario; see docs/machine-plugins.md.
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -218,37 +217,15 @@ def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1,
 
 def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
     try:
-        factory = _factory(name)
+        machine = _factory(name)(cpu=cpu, seed=seed)
     except SetebenchError:
         raise
     except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
-        raise UsageError(f"machine {name!r} can't be opened: {error}") from error
-    if not _takes_cpu_and_seed(factory):
-        raise UsageError(f"machine {name!r} can't be opened: it is no factory, which takes cpu and seed")
-    try:
-        machine = factory(cpu=cpu, seed=seed)
-    except SetebenchError:
-        raise
-    except (Exception, SystemExit) as error:  # a function that takes any keyword may be no factory, too
         raise UsageError(f"machine {name!r} can't be opened: {reason(error)}{place(error)}") from error
     if not isinstance(machine, Machine) or not isinstance(machine.facts, Facts):
-        raise SetebenchError(
-            f"machine {name!r}: its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine"
-            " with Facts"
-        )
+        what = f"its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine with Facts"
+        raise SetebenchError(f"machine {name!r}: {what}")
     return machine
-
-
-def _takes_cpu_and_seed(factory: Callable[..., Any]) -> bool:
-    """Whether it can be called as a factory is. Checked before the call: a name may come from a result file that is
-    resumed, and anything in any module could be named there."""
-    try:
-        inspect.signature(factory).bind(cpu=None, seed=1)
-    except TypeError:
-        return False
-    except ValueError:  # some compiled functions don't say
-        return True
-    return True
 
 
 def _factory(name: str) -> Any:

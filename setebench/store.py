@@ -13,7 +13,7 @@ import re
 import secrets
 import stat
 import zlib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -41,10 +41,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 def this_tool() -> Tool:
     """The tool record of documents written by this installation."""
-    try:
-        return Tool(name="setebench", version=version("setebench"))
-    except PackageNotFoundError:
-        return Tool(name="setebench", version="unknown (run without installing)")
+    return Tool(name="setebench", version=version("setebench"))
 
 
 # -- documents to bytes -------------------------------------------------------------------------------------------

@@ -32,13 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_modules_with_a_scenario_are_listed_without_being_imported(folder: Path) -> None:
     (folder / "good_one.py").write_text(GOOD)
     (folder / "helper.py").write_text('"""No scenario."""\nfrom x import SCENARIO\n')
-    (folder / "torn.py").write_text("SCENARIO = (")
     (folder / "note.txt").write_text("SCENARIO = 1")
     summaries = {name: entry.summary for name, entry in registry.catalogue().items()}
-    assert summaries == {
-        "good-one": "The declared summary.",
-        "torn": "(has a syntax error; it says where when it is used)",
-    }
+    assert summaries == {"good-one": "The declared summary."}
 
 
 def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
