@@ -11,7 +11,7 @@ import base64
 import bz2
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from types import FunctionType, SimpleNamespace
@@ -136,8 +136,7 @@ def _with(kind: type, capabilities: Collection[str]) -> Any:
 
 def recorder_of(machine: Machine) -> Any:
     """A recorder with the capabilities of the machine."""
-    found = {each.__name__ for each in CAPABILITIES if isinstance(machine, each)}
-    return _with(Recorder, found)(machine, tuple(sorted(found)))
+    return _with(Recorder, [each.__name__ for each in CAPABILITIES if isinstance(machine, each)])(machine)
 
 
 def replay_of(recording: Recording) -> Any:
@@ -151,23 +150,21 @@ def replay_of(recording: Recording) -> Any:
 class Recorder:
     """A machine that notes what another one answers. It copies ticks between runs, never while one goes on."""
 
-    def __init__(self, machine: Machine, capabilities: tuple[str, ...]) -> None:
-        self.inner, self.facts, self._capabilities = machine, machine.facts, capabilities
+    def __init__(self, machine: Machine) -> None:
+        self.inner, self.facts = machine, machine.facts
         self._journal: list[bytes] = []
-        self._ticks: list[NDArray[Any]] = []
+        self._ticks: list[bytes] = []
 
     def answer(self, name: str, kind: Any, asked: list[Any], perform: Callable[[], Any]) -> Any:
         """Call the machine, and note its answer."""
-        refusal, found = None, None
+        if kind is type(None):
+            return perform()
         try:
             found = perform()
         except UnsupportedError as error:
-            refusal = error
-        if kind is not type(None):
-            noted = Noted(name, _checksum(asked), self._kept(found), str(refusal) if refusal else None)
-            self._journal.append(msgspec.json.encode(noted))
-        if refusal is not None:
-            raise refusal
+            self._journal.append(msgspec.json.encode(Noted(name, _checksum(asked), None, str(error))))
+            raise
+        self._journal.append(msgspec.json.encode(Noted(name, _checksum(asked), self._kept(found))))
         return found
 
     def _kept(self, found: Any) -> Any:
@@ -175,9 +172,7 @@ class Recorder:
         if isinstance(found, Region):
             return found.address, found.size
         if isinstance(found, np.ndarray):
-            # half the memory where they fit, as ticks of an interval do unless the machine was stopped
-            few = bool(found.size and abs(found).max() < 1 << 31)
-            self._ticks.append(np.array(found, np.int32 if few else np.int64))
+            self._ticks.append(np.asarray(found, "<i8").tobytes())
             return found.shape
         if isinstance(found, dict) and any(isinstance(each, np.ndarray) for each in found.values()):
             return [[cpu, self._kept(each)] for cpu, each in found.items()]
@@ -187,9 +182,9 @@ class Recorder:
         """Everything so far."""
         return Recording(
             facts=self.facts,
-            capabilities=self._capabilities,
-            journal=_packed([b"[", b",".join(self._journal), b"]"]),
-            ticks=_packed(each.astype("<i8").tobytes() for each in self._ticks),
+            capabilities=tuple(sorted(each.__name__ for each in CAPABILITIES if isinstance(self.inner, each))),
+            journal=_packed(b"[" + b",".join(self._journal) + b"]"),
+            ticks=_packed(b"".join(self._ticks)),
         )
 
 
@@ -222,16 +217,13 @@ class Replay:
         except msgspec.ValidationError as error:
             raise _damaged(str(error)) from error
         if kind is Region:
-            return self._region(*found, *asked[:2])
+            (address, actual), (size, page_size) = found, asked[:2]
+            if address < 0 or not size <= actual <= 2 * size + page_size:  # a plug-in may round up, but hardly so far
+                raise _damaged(f"a region of {actual} bytes for {size} is impossible")
+            return Region(address, actual, page_size, self.facts.line_size)
         if kind == Ticks:
             return self._taken(*found)
         return {cpu: self._taken(*shape) for cpu, shape in found} if kind == dict[int, Ticks] else found
-
-    def _region(self, address: int, actual: int, size: int, page_size: int) -> Region:
-        """A machine rounds up to its pages; a plug-in may give more, but hardly twice as much."""
-        if address < 0 or not size <= actual <= 2 * size + page_size:
-            raise _damaged(f"a region of {actual} bytes for {size} is impossible")
-        return Region(address, actual, page_size, self.facts.line_size)
 
     def _taken(self, rows: int, columns: int) -> NDArray[np.int64]:
         size = rows * columns
@@ -252,11 +244,8 @@ def _damaged(why: str) -> UsageError:
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def _packed(parts: Iterable[bytes]) -> str:
-    """All parts, one after the other; they are never all in memory at their full width."""
-    stream = bz2.BZ2Compressor()
-    compressed = [stream.compress(part) for part in parts]
-    return base64.b64encode(b"".join([*compressed, stream.flush()])).decode()
+def _packed(data: bytes) -> str:
+    return base64.b64encode(bz2.compress(data)).decode()
 
 
 def _unpacked(text: str, most: int) -> bytes:
@@ -277,7 +266,7 @@ def _check_facts(facts: Facts) -> None:
         all(0 < size <= MOST_PAGE_BYTES and not size & (size - 1) for size in sizes)
         and 0 < len(facts.cpus) <= cpus <= MOST_CPUS
         and 0 <= facts.memory_bytes <= MOST_MEMORY_BYTES
-        and all(math.isfinite(rate) and rate > 0 for rate in (facts.ticks_per_second, facts.lines_per_second))
+        and all(0 < rate < math.inf for rate in (facts.ticks_per_second, facts.lines_per_second))
     )
     if not possible:
         raise _damaged("its machine is impossible")

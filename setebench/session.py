@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from setebench import registry, store
-from setebench.calibration import Calibration
 from setebench.errors import SetebenchError, UnsupportedError, UsageError, place, reason
 from setebench.host.processor import reported_caches
 from setebench.machine import Facts, Machine, open_machine
@@ -44,15 +43,6 @@ class Settings:
     raw: bool = False
     progress: Callable[[str], None] = ignore
     on_finding: Callable[[Finding], None] = ignore
-
-
-@dataclass(kw_only=True)
-class Shared:
-    """What scenarios of one session share: what was measured of the clock and the levels, and how many layouts of lines
-    were drawn. One that fails adds nothing."""
-
-    calibration: Calibration = field(default_factory=Calibration)
-    layouts: int = 0
 
 
 class _Stored(msgspec.Struct):
@@ -100,7 +90,7 @@ def begun(machine: Machine, named: dict[str, Any], how: Settings) -> Document:
     )
 
 
-def infer(document: Document, how: Settings | None = None, shared: Shared | None = None) -> Document:
+def infer(document: Document, how: Settings | None = None, shared: dict[str, Any] | None = None) -> Document:
     """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
 
     Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
@@ -113,14 +103,17 @@ def infer(document: Document, how: Settings | None = None, shared: Shared | None
 
 
 def answered(
-    document: Document, scenario: Scenario, machine: Machine, how: Settings, shared: Shared | None = None
+    document: Document, scenario: Scenario, machine: Machine, how: Settings, shared: dict[str, Any] | None = None
 ) -> Document:
-    """The document with what a scenario finds on an open machine, or on its replay, by the document's settings."""
+    """The document with what a scenario finds on an open machine, or on its replay, by the document's settings.
+
+    `shared` is what scenarios of one session share, fields of `Context`: what was measured of the clock and the levels,
+    and how many layouts of lines were drawn. One that fails adds nothing."""
     try:
         stored = msgspec.convert(document.settings, type=_Stored)
     except msgspec.ValidationError as error:
         raise UsageError(f"its settings are damaged: {error}") from error
-    known, begin, findings = shared or Shared(), time.monotonic(), []
+    begin, findings = time.monotonic(), list[Finding]()
     recorder = recorder_of(machine) if how.raw else None
     context = Context(
         machine=recorder or machine,
@@ -128,12 +121,13 @@ def answered(
         cpu=stored.cpu,
         fast=stored.fast,
         options=complete_options(scenario, stored.options),
-        calibration=known.calibration,
-        layouts=known.layouts,
         progress=how.progress,
+        **(shared or {}),
     )
     with _in_a_line(machine):
-        check_memory(machine.facts)
+        if (room := machine.facts.memory_bytes) < LEAST_MEMORY:
+            little = f"{room / (1 << 20):.3g} MiB may be used, and a question takes at least {LEAST_MEMORY >> 20}"
+            raise UnsupportedError(f"too little memory: {little}; free some, or raise this control group's limit")
         if scenario.builds_on:
             path = context.options.get("result")
             context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
@@ -144,7 +138,8 @@ def answered(
     if recorder is not None:
         context.evidence[f"{EVIDENCE_PREFIX}{document.settings['scenario']}"] = recorder.recording()
     evidence = store.plain(context.evidence)
-    known.calibration, known.layouts = context.calibration, context.layouts
+    if shared is not None:
+        shared.update(calibration=context.calibration, layouts=context.layouts)
     return msgspec.structs.replace(
         document,
         tool=store.this_tool(),
@@ -201,15 +196,6 @@ def opened(machine: str | Machine, how: Settings) -> Iterator[Machine]:
             fresh.close()
         except Exception as error:  # another author's machine may raise anything
             how.progress(f"the machine could not be closed: {error!r}")
-
-
-def check_memory(facts: Facts) -> None:
-    """Raise `UnsupportedError` where a machine gives too little memory for any question."""
-    if facts.memory_bytes < LEAST_MEMORY:
-        raise UnsupportedError(
-            f"too little memory: {facts.memory_bytes / (1 << 20):.3g} MiB may be used, and a question takes at least"
-            f" {LEAST_MEMORY >> 20}; free some, or raise this control group's limit"
-        )
 
 
 def machine_record(facts: Facts) -> MachineRecord:

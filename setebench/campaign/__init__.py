@@ -1,6 +1,6 @@
 """All scenarios on one machine, one after the other: what `setebench characterize` runs.
 
-What one scenario measures of the clock and the levels goes to the next (`session.Shared`); findings and evidence stay
+What one scenario measures of the clock and the levels goes to the next; findings and evidence stay
 its own. A scenario that fails costs its own rows alone. `series` is about runs of one question in a folder.
 """
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -21,12 +21,13 @@ from setebench.recording import EVIDENCE_PREFIX as RECORDING
 from setebench.recording import recording_of
 from setebench.results import Document, Finding
 from setebench.scenario import Scenario
-from setebench.session import Settings, Shared, ignore
+from setebench.session import Settings, ignore
 
 NAME = "characterize"
 EVIDENCE = "scenario."
-Ask = Callable[..., Document]
-"""Makes of a document of one scenario, with `Settings` and what is `Shared`, one with its findings."""
+Kind = TypeVar("Kind")
+Ask = Callable[[Document, Settings, dict[str, Any]], Document]
+"""Makes of a document of one scenario, with `Settings` and what scenarios share, one with its findings."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,32 +103,28 @@ def plan_of(document: Document) -> Plan:
     """The plan that a document of `characterize` was made by. Raises `UsageError` for any other document."""
     if document.settings.get("scenario") != NAME:
         raise UsageError("this is no result of characterize, so there is nothing to go on with")
-    try:
-        plan: Plan = msgspec.convert(document.settings, type=Plan)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"its settings are damaged: {error}") from error
-    return plan
+    return _converted(document.settings, Plan)
 
 
 def steps_of(document: Document) -> list[Step]:
     """How far each scenario of a characterize document got; none for another document. Raises `UsageError`."""
-    if document.settings.get("scenario") != NAME:
-        return []
+    own = document.settings.get("scenario") == NAME
+    return _converted(document.evidence.get("steps", []), list[Step]) if own else []
+
+
+def _converted(value: Any, kind: type[Kind]) -> Kind:
     try:
-        return msgspec.convert(document.evidence.get("steps", []), type=list[Step])
+        return msgspec.convert(value, type=kind)
     except msgspec.ValidationError as error:
-        raise UsageError(f"its list of steps is damaged: {error}") from error
+        raise UsageError(f"its settings or steps are damaged: {error}") from error
 
 
 def evidence_of(document: Document) -> dict[str, dict[str, Any]]:
     """Evidence by scenario, of a characterize document or of one scenario's."""
     if document.settings.get("scenario") != NAME:
         return {str(document.settings.get("scenario", "")): document.evidence}
-    return {
-        key.removeprefix(EVIDENCE): value
-        for key, value in document.evidence.items()
-        if key.startswith(EVIDENCE) and isinstance(value, dict)
-    }
+    named = {key.removeprefix(EVIDENCE): each for key, each in document.evidence.items() if key.startswith(EVIDENCE)}
+    return {name: each for name, each in named.items() if isinstance(each, dict)}
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -173,12 +170,11 @@ def carry_out(document: Document, machine: Machine, listener: Listener, raw: boo
     findings = [finding for finding in document.findings if finding.parameter in stay]
     document = _with(msgspec.structs.replace(document, findings=findings), steps)
 
-    def measure(part: Document, how: Settings, shared: Shared) -> Document:
+    def measure(part: Document, how: Settings, shared: dict[str, Any]) -> Document:
         scenario = registry.scenario(str(part.settings["scenario"]))
         return session.answered(part, scenario, machine, replace(how, raw=raw), shared)
 
-    left = [step for step in steps if step.scenario not in known]
-    return _in_turn(document, left, measure, listener)
+    return _in_turn(document, [step for step in steps if step.scenario not in known], measure, listener)
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -194,46 +190,40 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
 
 
 def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Listener) -> Document:
-    """The document with what came of these scenarios' turns."""
-    shared: dict[int, Shared] = {step.session: Shared() for step in left}
+    """The document with what came of these scenarios' turns, also of those that failed. `ask` makes the document of a
+    scenario alone."""
+    shared: dict[int, dict[str, Any]] = {step.session: {} for step in left}
     for place, step in enumerate(left, 1):
-        progress = partial(_say, listener, f"[{place}/{len(left)}] {step.scenario}")
-        document = _taken(document, step, partial(ask, shared=shared[step.session]), progress, listener)
+        head, begin, findings = f"[{place}/{len(left)}] {step.scenario}: ", time.monotonic(), list[Finding]()
+        how = Settings(progress=partial(_say, listener.progress, head), on_finding=findings.append)
+        settings = {**document.settings, "scenario": step.scenario, "options": {}}
+        part = msgspec.structs.replace(document, settings=settings, findings=[])
+        own, evidence, why = f"{EVIDENCE}{step.scenario}", dict[str, Any](), None
+        try:
+            made = ask(part, how, shared[step.session]).evidence
+            evidence = {key: made.pop(key) for key in list(made) if key.startswith(RECORDING)} | {own: made}
+        except (Exception, SystemExit) as error:  # whatever a scenario does wrong, the others are run
+            why = reason(error)
+            listener.failed(step.scenario, error)
+        scenario = _loadable(step.scenario)
+        taken = Step(
+            scenario=step.scenario,
+            state="failed" if why else "done",
+            reason=why,
+            elapsed_seconds=round(time.monotonic() - begin, 3),
+            reported=[finding.parameter for finding in findings],
+            parameters=list(scenario.parameters) if scenario else [],
+            session=step.session,
+        )
+        steps = [taken if each.scenario == step.scenario else each for each in steps_of(document)]
+        placed = [msgspec.structs.replace(each, evidence=f"{own}/{each.evidence}".rstrip("/")) for each in findings]
+        document = _with(document, steps, placed, evidence)
         listener.saved(document)
     return document
 
 
-def _say(listener: Listener, head: str, message: str) -> None:
-    listener.progress(f"{head}: {message}")
-
-
-def _taken(document: Document, step: Step, ask: Ask, progress: Callable[[str], None], listener: Listener) -> Document:
-    """The document with what came of a scenario's turn, also where it failed. `ask` makes it of the document of that
-    scenario alone."""
-    name, begin, scenario = step.scenario, time.monotonic(), _loadable(step.scenario)
-    findings: list[Finding] = []
-    evidence: dict[str, Any] = {}
-    why: str | None = None
-    settings = {**document.settings, "scenario": name, "options": {}}
-    try:
-        part = msgspec.structs.replace(document, settings=settings, findings=[])
-        made = ask(part, Settings(progress=progress, on_finding=findings.append)).evidence
-        recordings = {key: made.pop(key) for key in list(made) if key.startswith(RECORDING)}
-        evidence = {f"{EVIDENCE}{name}": made, **recordings}
-    except (Exception, SystemExit) as error:  # whatever a scenario does wrong, the others are run
-        why = reason(error)
-        listener.failed(name, error)
-    taken = Step(
-        scenario=name,
-        state="done" if why is None else "failed",
-        reason=why,
-        elapsed_seconds=round(time.monotonic() - begin, 3),
-        reported=[finding.parameter for finding in findings],
-        parameters=list(scenario.parameters) if scenario else [],
-        session=step.session,
-    )
-    steps = [taken if each.scenario == name else each for each in steps_of(document)]
-    return _with(document, steps, findings, evidence)
+def _say(progress: Callable[[str], None], head: str, message: str) -> None:
+    progress(head + message)
 
 
 def _with(
@@ -242,13 +232,10 @@ def _with(
     """The document with these steps, and with a scenario's findings and evidence added: each parameter once, of which a
     finding with a value goes before one without, else the first."""
     added = {**document.evidence, **(evidence or {}), "steps": store.plain(steps)}
-    place = next(iter(evidence or ()), "")
     best = {finding.parameter: finding for finding in document.findings}
     for each in findings:
-        earlier = best.get(each.parameter)
-        if earlier is None or (earlier.value is None and each.value is not None):
-            own = f"{place}/{each.evidence}" if each.evidence else place
-            best[each.parameter] = msgspec.structs.replace(each, evidence=own)
+        if (earlier := best.get(each.parameter)) is None or (earlier.value is None and each.value is not None):
+            best[each.parameter] = each
     elapsed = round(sum(step.elapsed_seconds for step in steps), 3)
     made = msgspec.structs.replace(document, elapsed_seconds=elapsed, findings=list(best.values()), evidence=added)
     cycles = [each["cycles"] for each in evidence_of(made).values() if "cycles" in each]
