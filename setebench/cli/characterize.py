@@ -21,7 +21,7 @@ from setebench.cli.options import (
     quiet_option,
     register_options,
 )
-from setebench.cli.output import Output, file_or_none
+from setebench.cli.output import STANDARD_OUTPUT, Output
 from setebench.cli.progress import Progress
 from setebench.cli.run import warn_of_kinds
 from setebench.errors import SetebenchError, UsageError, need
@@ -68,7 +68,7 @@ def characterize(**values: Any) -> None:
         with progress.interruptible(lambda: _way_on(plan, saved)):
             document = _measured(plan, earlier, saved, values, progress)
         shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
-        Output(values["form"], None).deliver(shown, beside.chosen_references(document))
+        Output(values["form"]).deliver(shown, beside.chosen_references(document))
         if report is not None:
             name = saved.name if saved is not None else document.machine.name
             store.write(report, beside.report({name: shown}), values["force"])
@@ -108,9 +108,9 @@ def _resumed(file: Path, earlier: Document) -> Plan:
 
 def _check_targets(saved: Path | None, report: Path | None, values: Values) -> None:
     """Raise `UsageError` for what can't work, before anything is measured."""
-    Output("table", None).check()
+    Output(values["form"]).check()
     for path in filter(None, (saved, report)):
-        if file_or_none(path) is None:
+        if path == STANDARD_OUTPUT:
             raise UsageError("--output and --report need a file; the table, or --format json, goes to standard output")
         store.check_target(path, values["force"] or path == values["resume"])
     if report is not None:

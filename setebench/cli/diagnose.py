@@ -75,7 +75,7 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     from setebench.report.plots.timeline import timeline_figure
     from setebench.report.table import render
 
-    target = Output.choose(values["output"], values["form"], values["force"])
+    target = Output.choose(values)
     _check(values)
     if values["machine"] == "native":
         document, run = _diagnosed(values, ctx)

@@ -12,7 +12,7 @@ from setebench import campaign, references, session, store
 from setebench.campaign import Listener
 from setebench.cli import beside
 from setebench.cli.options import PATH, file_options, forms_options, output_options, quiet_option
-from setebench.cli.output import Output, print_text, target_of
+from setebench.cli.output import Output, print_text
 from setebench.cli.progress import Progress
 from setebench.compare import Agreement, compare
 from setebench.errors import SetebenchError, UsageError, reason
@@ -27,9 +27,9 @@ DIFFERS = 3
 @click.command()
 @click.argument("file", type=PATH)
 @output_options
-def show(file: Path, form: str | None, output: Path | None, force: bool) -> None:
+def show(file: Path, **values: Any) -> None:
     """Print the result file FILE, or write it to another file in another form."""
-    target = Output.choose(output, form, force)
+    target = Output.choose(values)
     document = store.load(file)
     target.deliver(document, beside.chosen_references(document) if target.form == "overview" else ())
 
@@ -37,15 +37,15 @@ def show(file: Path, form: str | None, output: Path | None, force: bool) -> None
 @click.command()
 @click.argument("results", metavar="RESULT...", nargs=-1, required=True)
 @file_options
-def report(results: tuple[str, ...], output: Path | None, force: bool) -> None:
+def report(results: tuple[str, ...], **values: Any) -> None:
     """Make an HTML page of result files, on standard output or in FILE.
 
     It is one self-contained file with the machine, all findings with method and reason, and the plots.
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """
-    write = target_of(output, force)
-    write(beside.report(_named(results)))
+    target = Output.choose(values)
+    target.write(beside.report(_named(results)))
 
 
 def _named(results: tuple[str, ...]) -> dict[str, Document]:
@@ -71,14 +71,14 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
     Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
     """
     if values["list_references"]:
-        print_text("".join(map(references.listed, references.names())).encode())
+        print_text("".join(map(references.listed, references.names())))
         return
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
-    target = Output.choose(values["output"], values["form"], values["force"], COMPARISONS)
+    target = Output.choose(values, COMPARISONS)
     documents = _named(results)
     found = compare(list(documents.values()), list(documents))
-    target.show(render_comparison(found, target.form))
+    target.write(render_comparison(found, target.form))
     if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)
 
@@ -88,7 +88,7 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
 @click.option("--to", "name", metavar="FORMAT", help="The format; see --list.")
 @click.option("--list", "listing", is_flag=True, help="List the formats and exit.")
 @file_options
-def export_command(result: Path | None, name: str | None, listing: bool, output: Path | None, force: bool) -> None:
+def export_command(result: Path | None, name: str | None, listing: bool, **values: Any) -> None:
     """Write the result file RESULT as configuration for another tool.
 
     Every value has its interval and method where the format allows it. Parameters that the result leaves open are
@@ -98,19 +98,19 @@ def export_command(result: Path | None, name: str | None, listing: bool, output:
 
     if listing:
         width = max(map(len, formats()))
-        print_text("".join(f"{each.name:{width}}  {each.title}\n" for each in formats().values()).encode())
+        print_text("".join(f"{each.name:{width}}  {each.title}\n" for each in formats().values()))
         return
     if result is None or name is None:
         raise UsageError("name a result file and --to FORMAT; --list says which formats there are")
-    write = target_of(output, force)
-    write(export(store.load(result), name).encode())
+    target = Output.choose(values)
+    target.write(export(store.load(result), name))
 
 
 @click.command()
 @click.argument("file", type=PATH)
 @quiet_option
 @output_options
-def infer(file: Path, quiet: bool, form: str | None, output: Path | None, force: bool) -> None:
+def infer(file: Path, quiet: bool, **values: Any) -> None:
     """Run the inference again on the machine's answers recorded in FILE, without the machine.
 
     FILE is a result of characterize -o, or of a scenario with --raw.
@@ -118,7 +118,7 @@ def infer(file: Path, quiet: bool, form: str | None, output: Path | None, force:
     Exit status: 0 inferred, 1 all scenarios have other probes than in the version that recorded, 2 nothing was
     recorded.
     """
-    target = Output.choose(output, form, force)
+    target = Output.choose(values)
     document = store.load(file)
     whole = document.settings.get("scenario") == campaign.NAME
     try:

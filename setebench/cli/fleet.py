@@ -58,10 +58,10 @@ def compare_nodes(results: tuple[str, ...], **values: Any) -> None:
     from setebench.fleet.comparison import compare
     from setebench.report.fleet import render
 
-    target = Output.choose(values["output"], values["form"], values["force"], FORMS)
+    target = Output.choose(values, FORMS)
     with Progress(quiet=values["quiet"]) as progress:
         found = compare(results, progress)
-    target.show(render(found, target.form))
+    target.write(render(found, target.form))
     if values["exit_code"] and found.alarms:
         raise click.exceptions.Exit(STANDS_OUT)
 

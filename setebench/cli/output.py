@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.sections import Reference
 from setebench.report.table import render
-from setebench.report.text import ascii_only
 from setebench.results import Document
 
 FORM_OF_EXTENSION = {
@@ -31,7 +30,7 @@ FORM_OF_EXTENSION = {
 }
 FORMS = ("json", "csv", "markdown", "latex", "table")
 FOR_PEOPLE = ("table", "overview")
-STANDARD_OUTPUT = "-"
+STANDARD_OUTPUT = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +38,22 @@ class Output:
     """A form, and the file it is written to; standard output without one."""
 
     form: str
-    path: Path | None
+    path: Path | None = None
     force: bool = False
 
     @classmethod
-    def choose(
-        cls, file: str | Path | None, form: str | None, force: bool, forms: Sequence[str] = FORMS, usual: str = "table"
-    ) -> Output:
-        """What `-o FILE --format FORM --force` say. Without a form the file's extension names one of `forms`; on
-        standard output it is the `usual` one. Raises `UsageError` for an extension that names none, and as `check`."""
-        path = None if file is None else file_or_none(Path(file))
-        if form is None and path is not None:
-            usual = FORM_OF_EXTENSION.get(path.suffix.lower(), "")
-            if usual not in forms:
+    def choose(cls, values: Mapping[str, Any], forms: Sequence[str] = FORMS) -> Output:
+        """What `-o FILE --format FORM --force` say; a FILE of `-` is standard output. Without a form the file's
+        extension names one of `forms`; of a command that has one form only none is said. Raises `UsageError` for an
+        extension that names none, and as `check`."""
+        path, form = values["output"], values.get("form", "")
+        path = None if path == STANDARD_OUTPUT else path
+        if form is None:
+            form = "table" if path is None else FORM_OF_EXTENSION.get(path.suffix.lower(), "")
+            if path is not None and form not in forms:
                 known = ", ".join(each for each, name in FORM_OF_EXTENSION.items() if each and name in forms)
                 raise UsageError(f"the extension of {str(path)!r} names no form; add --format, or use {known}")
-        made = cls(form or usual, path, force)
+        made = cls(form, path, values["force"])
         made.check()
         return made
 
@@ -65,29 +64,30 @@ class Output:
         elif sys.stdout is None:  # as Python has it where the caller closed the descriptor
             raise UsageError("standard output is closed; use -o FILE")
 
-    def write(self, data: bytes) -> None:
-        """Write to the file, or print. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
-        if self.path is None:
-            print_text(data)
-        else:
-            store.write(self.path, data, self.force)
+    @property
+    def _printed(self) -> bool:
+        """Whether it is for the eyes of somebody at a terminal, or before a pager."""
+        return self.path is None and self.form in FOR_PEOPLE
 
-    def show(self, text: str) -> None:
-        """Write a text; of a form for people, where it is printed, as the terminal can show it. Raises as `write`."""
-        printed = self.path is None and self.form in FOR_PEOPLE
-        encoding = (sys.stdout.encoding or "utf-8").lower() if printed else "utf-8"
-        self.write((text if encoding.startswith("utf") else ascii_only(text)).encode())
+    def write(self, text: str | bytes) -> None:
+        """Write to the file, or print, what is for people as the terminal can show it. Raises `UsageError`, or
+        `SetebenchError` where standard output takes no more."""
+        if self.path is None:
+            print_text(text, (sys.stdout.encoding if self._printed else None) or "utf-8")
+        else:
+            store.write(self.path, text.encode() if isinstance(text, str) else text, self.force)
 
     def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
         """Print or write the document, in a form for people as wide as the terminal. Raises as `write`."""
-        width = terminal_width() if self.path is None and self.form in FOR_PEOPLE else None
-        how: Any = {} if width is None else {"width": width, "colour": not plain_terminal()}
-        self.show(render(document, self.form, references=references, **how))
+        how: dict[str, Any] = {}
+        if self._printed and sys.stdout.isatty():
+            how = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()}
+        self.write(render(document, self.form, references=references, **how))
 
     def deliver_beside(self, text: str) -> None:
         """Write a text about a program, to standard error without a file: standard output is the program's."""
         if self.path is not None:
-            store.write(self.path, text.encode(), self.force)
+            self.write(text)
             return
         try:
             click.echo(text, err=True, nl=False)
@@ -97,34 +97,16 @@ class Output:
             raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
 
 
-def file_or_none(path: Path | None) -> Path | None:
-    """The file that `-o` names: none, for standard output, where that is `-` as in other commands."""
-    return None if path is not None and str(path) == STANDARD_OUTPUT else path
-
-
-def target_of(path: Path | None, force: bool) -> Callable[[bytes], None]:
-    """What writes to the file that `-o` names, or prints where that is `-` or none. Raises `UsageError` now for what
-    couldn't be written later."""
-    output = Output("", file_or_none(path), force)
-    output.check()
-    return output.write
-
-
-def terminal_width() -> int | None:
-    """Columns of the terminal; None where standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
 def plain_terminal() -> bool:
     """Whether the terminal takes text only (an editor's shell): colours and cleared lines would litter it."""
     return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
-def print_text(data: bytes) -> None:
+def print_text(text: str | bytes, encoding: str = "utf-8") -> None:
     """Write to standard output and see that it got there. A broken pipe is left to click, which ends quietly."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(text.encode(encoding, "replace") if isinstance(text, str) else text)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise

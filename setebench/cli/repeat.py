@@ -14,7 +14,7 @@ from setebench import campaign
 from setebench.campaign import series
 from setebench.cli.fleet import checked_scenario
 from setebench.cli.options import PATH, file_options, form_option, machine_options, no_wait_option, quiet_option
-from setebench.cli.output import target_of
+from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError
 from setebench.report.accuracy import repeated
@@ -53,7 +53,7 @@ def repeat(**values: Any) -> None:
     from setebench.fleet.plan import Folder, Plan
     from setebench.fleet.run import Place, Run, perform
 
-    write = target_of(values["output"], values["force"])
+    target = Output.choose(values)
     name = checked_scenario(values["scenario"])
     own = {key: values[key] for key in ("machine", "cpu", "seed", "fast", "runs")}
     folder = Folder.open(values["folder"], Plan(scenarios=(name,), **own))
@@ -77,4 +77,4 @@ def repeat(**values: Any) -> None:
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
         text = repeated.render(made)
-    write(text.encode())
+    target.write(text)

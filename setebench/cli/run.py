@@ -77,7 +77,7 @@ def run(scenario: Scenario, options: Values, values: Values) -> Document:
     written. Raises `UsageError` before measuring where the findings would have nowhere to go.
 
     Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none."""
-    output, drawn = Output.choose(values["output"], values["form"], values["force"]), values.get("plot")
+    output, drawn = Output.choose(values), values.get("plot")
     if drawn is not None:
         plot.check_extension(drawn)
         store.check_target(drawn, output.force)

@@ -45,4 +45,4 @@ def show_asm(probe: str, bracket: str) -> None:
     from setebench.native.disassemble import disassemble
     from setebench.probe import notation
 
-    print_text("\n".join(disassemble(notation.parse(probe), bracket)).encode())
+    print_text("\n".join(disassemble(notation.parse(probe), bracket)))

@@ -1,4 +1,4 @@
-"""Text made safe and fit for where it goes: cells of CSV, columns, Markdown, LaTeX, terminals without Unicode.
+"""Text made safe and fit for where it goes: cells of CSV, columns, Markdown, LaTeX.
 
 Text may come from anybody's result file: control characters are shown, never sent to the terminal.
 """
@@ -19,13 +19,6 @@ FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What spreadsheets take for the begin of a formula, wide letters too."""
 
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_ASCII = str.maketrans(
-    {"≠": "!=", "≥": ">=", "≤": "<=", "…": "...", "±": "+-", "│": "|"}
-    | dict(zip("\N{MULTIPLICATION SIGN}µ»—·─┌┐└┘", "xu>---++++", strict=True))
-)
-"""What symbols become on a terminal without Unicode."""
-
-
 _LATEX = str.maketrans(
     {each: f"\\{each}" for each in "&%$#_{}"}
     | {
@@ -92,8 +85,3 @@ def in_columns(
 def markdown_text(text: str) -> str:
     """`text` with what is special in Markdown escaped."""
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
-
-
-def ascii_only(text: str) -> str:
-    """`text` for a terminal without Unicode; symbols without a substitute become `?`."""
-    return text.translate(_ASCII).encode("ascii", errors="replace").decode()

@@ -21,7 +21,6 @@ from setebench.report import comparison, numbers
 from setebench.report.numbers import decimals
 from setebench.report.sections import Reference
 from setebench.report.table import FORMS, render
-from setebench.report.text import ascii_only
 from setebench.results import Document, Finding, Outcome
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -92,11 +91,6 @@ def test_no_width_cuts_anything_off(width: int) -> None:
         assert numbers.interval_text(finding) in text
         for word in (finding.reason or finding.method).split():
             assert word in joined
-
-
-def test_ascii_keeps_the_meaning() -> None:
-    text = ascii_only(render(make_document(), "table"))
-    assert text.isascii() and ">= 64 entries" in text and "[60, ...]" in text
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", " =", "\uff1d"])

@@ -17,4 +17,4 @@ def header(folder: bool) -> None:
     cc -I"$(setebench counters header --dir)" program.c
     """
     place = files("setebench") / "include"
-    print_text(f"{place if folder else place / 'setebench.h'}\n".encode())
+    print_text(f"{place if folder else place / 'setebench.h'}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,14 +21,14 @@ Row = dict[str, Any]
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also the events of PMUs that the kernel names.")
 @forms_options(FORMS)
-def list_roles(everything: bool, form: str | None, output: Path | None, force: bool) -> None:
+def list_roles(everything: bool, **values: Any) -> None:
     """List what can be counted here. Each role has its meaning, unit and event, or why it can't be.
 
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """
-    target = Output.choose(output, form, force, FORMS)
+    target = Output.choose(values, FORMS)
     rows = _rows(everything)
-    target.write((_json(rows) if target.form == "json" else _table(rows)).encode())
+    target.write(_json(rows) if target.form == "json" else _table(rows))
 
 
 def _rows(everything: bool) -> list[Row]:

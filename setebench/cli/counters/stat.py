@@ -42,7 +42,7 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     """
     if not options["command"]:
         raise UsageError("name a program to run")
-    target = Output.choose(options["output"], options["form"], options["force"], FORMS)
+    target = Output.choose(options, FORMS)
     if target.path is None and sys.stderr is None:  # as Python has it where the caller closed the descriptor
         raise UsageError("standard error is closed; use -o FILE")
     counted = _counted(options, ctx)

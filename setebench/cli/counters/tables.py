@@ -31,7 +31,7 @@ def list_tables(name: str | None) -> None:
         for key, table in tables.items():
             named = "; ".join(match.names for match in table.processors if match.names)
             rows.append((key, str(len(table.roles)), table.title, named))
-        print_text(f"{in_columns(rows, ('table', 'roles', 'processors', 'named'))}\n\n{NOTICE}\n".encode())
+        print_text(f"{in_columns(rows, ('table', 'roles', 'processors', 'named'))}\n\n{NOTICE}\n")
         return
     here = read_processor(Tree(Path("/"))) if name == "here" else None
     found = (table_for(here) or ("",))[0] if here is not None else name

@@ -13,7 +13,7 @@ import msgspec
 
 from setebench import registry
 from setebench.cli.options import PATH, fast_option, file_options, form_option, is_given, quiet_option
-from setebench.cli.output import target_of
+from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.errors import UsageError
 from setebench.report.accuracy import scored
@@ -69,14 +69,14 @@ def score(**values: Any) -> None:
     With --sealed the seeds can't be chosen, and every run is logged. A run with --answers that was stopped is continued
     by --resume.
     """
-    write = target_of(values["output"], values["force"])
+    target = Output.choose(values)
     plan, done = _resumed(values) if values["resume"] else (_against(values) if values["against"] else _new(values), {})
     made = _logged(plan, done, values)
     if values["form"] == "json":
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
         text = scored.render(made)
-    write(text.encode())
+    target.write(text)
 
 
 def _logged(plan: Plan, done: Done, values: Values) -> Values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from setebench.cli.options import (
     seed_option,
     several,
 )
-from setebench.cli.output import Output, file_or_none, print_text, target_of
+from setebench.cli.output import Output, print_text
 from setebench.cli.progress import Progress
 from setebench.errors import UsageError
 
@@ -35,12 +34,12 @@ DIFFERS = 3
 LONGEST_LINE = 240
 
 
-def _machine_file(path: Path | None, force: bool) -> Callable[[bytes], None]:
-    """What writes a machine file there. Raises `UsageError` for one that couldn't be opened by --machine."""
-    path = file_or_none(path)
-    if path is not None and path.suffix != ".toml":
-        raise UsageError(f"{str(path)!r} must end in .toml, or --machine sim:FILE would not find it")
-    return target_of(path, force)
+def _machine_file(values: dict[str, Any]) -> Output:
+    """Where a machine file goes. Raises `UsageError` for one that couldn't be opened by --machine."""
+    output = Output.choose(values)
+    if output.path is not None and output.path.suffix != ".toml":
+        raise UsageError(f"{str(output.path)!r} must end in .toml, or --machine sim:FILE would not find it")
+    return output
 
 
 @click.group(no_args_is_help=True)
@@ -58,7 +57,7 @@ def list_machines() -> None:
 
     rows = [*loader.shipped(), ("random:SEED", "drawn from SEED, any whole number; the same for the same SEED")]
     width = max(len(name) for name, _ in rows)
-    print_text("".join(f"{name:<{width}}  {description}\n" for name, description in rows).encode())
+    print_text("".join(f"{name:<{width}}  {description}\n" for name, description in rows))
 
 
 @sim.command("show", epilog=NAME_HELP)
@@ -72,7 +71,7 @@ def show_machine(name: str) -> None:
     from setebench.sim.files.dump import dump
 
     shipped = loader.presets().get(name)
-    print_text(shipped.read_bytes() if shipped else dump(loader.load(name)).encode())
+    print_text(shipped.read_bytes() if shipped else dump(loader.load(name)))
 
 
 @sim.command()
@@ -86,13 +85,12 @@ def schema() -> None:
 @sim.command(epilog=NAME_HELP)
 @click.argument("name")
 @output_options
-def truth(name: str, form: str | None, output: Path | None, force: bool) -> None:
+def truth(name: str, **values: Any) -> None:
     """Print the true parameters of NAME, by the names of findings."""
     from setebench.sim.files import loader
     from setebench.sim.truth.document import truth_document
 
-    target = Output.choose(output, form, force)
-    target.check()
+    target = Output.choose(values)
     target.deliver(truth_document(loader.load(name), name, datetime.now(UTC)))
 
 
@@ -102,7 +100,7 @@ def truth(name: str, form: str | None, output: Path | None, force: bool) -> None
 @click.command("twin", epilog="Use it with --machine sim:FILE, compare it with the machine by 'setebench verify'.")
 @result_argument
 @file_options
-def twin_command(result: Path, output: Path | None, force: bool) -> None:
+def twin_command(result: Path, **values: Any) -> None:
     """Make a machine file of the result file RESULT: a simulated machine with the parameters that were found.
 
     Each field says whether it was measured (with its interval), bounded, or assumed (with the reason), in a comment and
@@ -110,8 +108,8 @@ def twin_command(result: Path, output: Path | None, force: bool) -> None:
     """
     from setebench.truth.twin import as_toml, make_twin
 
-    write = _machine_file(output, force)
-    write(as_toml(make_twin(store.load(result))).encode())
+    output = _machine_file(values)
+    output.write(as_toml(make_twin(store.load(result))))
 
 
 twin_options = several(
@@ -153,8 +151,7 @@ def verify_command(**values: Any) -> None:
     """
     from setebench.truth.verify import as_document, verify
 
-    target = Output.choose(values["output"], values["form"], values["force"])
-    target.check()
+    target = Output.choose(values)
     document, twin, request = _twin_and_request(values, None if values["probes"] else 2.0)
     with Progress(quiet=values["quiet"]) as progress:
         checked = verify(twin, request, progress)
@@ -183,9 +180,9 @@ def fit_command(**values: Any) -> None:
     from setebench.truth.fit import fit
     from setebench.truth.twin import as_toml
 
-    write = _machine_file(values["output"], values["force"])
+    output = _machine_file(values)
     _, twin, request = _twin_and_request(values, 10.0)
     with Progress(quiet=values["quiet"]) as progress:
         better, steps = fit(twin, request, progress)
         progress.result(f"{len(steps)} fields fitted")
-    write(as_toml(better).encode())
+    output.write(as_toml(better))
