@@ -63,7 +63,6 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
         roles=roles | {"task_clock": ""},
         hits=tuple(hits),
         threads=(Thread(number=1, name="demonstration", cpu_seconds=now),),
-        line_bytes=machine.facts.line_size,
         ending="three phases",
     )
 

@@ -33,7 +33,8 @@ def diagnosed(
     each = [Figures([interval], basis) for interval in timeline.intervals]
     numbers = ((one.parameter.removeprefix("diagnose."), one.value) for one in found)
     values = {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
-    values |= {"elapsed": timeline.seconds} | ({} if timeline.idle_ns is None else {"idle_latency": timeline.idle_ns})
+    if timeline.idle_ns:
+        values["probe_latency"] = values.get("probe_latency", 0.0) / timeline.idle_ns
     places = {part: _where(timeline, each, part) for part in ("memory_latency", "memory_bandwidth")}
     return Document(
         tool=store.this_tool(),

@@ -84,8 +84,9 @@ class LatencyProbe(threading.Thread):
 
     def run(self) -> None:
         """In a thread of its own."""
+        begin = time.monotonic()
         while not self._over.wait(self._interval):
-            self._points.append((time.monotonic(), self.latency_ns()))
+            self._points.append((time.monotonic() - begin, self.latency_ns()))
 
     def end(self) -> None:
         """End the thread, and give back its memory."""
@@ -93,9 +94,8 @@ class LatencyProbe(threading.Thread):
         self.join()
         self._context.machine.release(self._region)
 
-    def added_to(self, timeline: Timeline, begin: float, end: float) -> Timeline:
-        """The timeline with the points between two times of `time.monotonic`, in seconds from the first of them, and
-        the latency without the program; without points with the reason."""
-        points = tuple((at - begin, ns) for at, ns in self._points if begin <= at <= end)
-        reason = "" if points else "the program ended before its first point"
-        return msgspec.structs.replace(timeline, probed=points, idle_ns=self.idle_ns, unprobed=reason)
+    def added_to(self, timeline: Timeline) -> Timeline:
+        """The timeline with all points, in seconds since the thread began, and the latency without the program; without
+        points with the reason."""
+        reason = "" if self._points else "the program ended before its first point"
+        return msgspec.structs.replace(timeline, probed=tuple(self._points), idle_ns=self.idle_ns, unprobed=reason)

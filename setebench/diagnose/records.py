@@ -53,7 +53,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     probed: tuple[tuple[float, float], ...] = ()
     idle_ns: float | None = None
     regions: tuple[Region, ...] = ()
-    line_bytes: int = 64
     unsampled: str = ""
     unprobed: str = ""
     lost_samples: int = 0

@@ -7,7 +7,6 @@ all of its roles were counted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -96,14 +95,12 @@ def _probed(kit: Kit, options: Options, command: Sequence[str]) -> tuple[Timelin
     cpu = idle_core()
     with closing(open_machine("native", cpu=cpu)) as machine:
         probe = LatencyProbe(machine, cpu, options.interval)
-        begin = time.monotonic()
         probe.start()
         try:
             timeline, run = observe_program(kit, options, command)
         finally:
-            end = time.monotonic()
             probe.end()
-    return probe.added_to(timeline, begin, end), run
+    return probe.added_to(timeline), run
 
 
 def this_machine() -> MachineRecord:
