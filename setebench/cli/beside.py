@@ -14,25 +14,19 @@ from setebench.errors import SetebenchError
 from setebench.recording import without_recordings
 from setebench.report import web
 from setebench.report.plots.timeline import timeline_figure
-from setebench.report.sections import Reference
 from setebench.results import Document
 
 OWN_PLOTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {"diagnose": timeline_figure}
 """What draws the evidence of commands that have no scenario behind them."""
 
 
-def chosen_references(document: Document) -> list[Reference]:
-    """The published values of the processor that the document is of; and what the operating system says of its caches,
-    where the document has any."""
-    found = []
+def chosen_references(document: Document) -> dict[str, Document]:
+    """The published values of the processor that the document is of, and what the operating system says of its caches,
+    by who says it."""
     chosen = references.matching(document.machine.environment)
-    if chosen is not None:
-        found.append(Reference(name=chosen, document=references.document(chosen)))
+    found = {} if chosen is None else {f"published for {chosen}": references.document(chosen)}
     system = references.of_the_system(document.machine.environment)
-    reported = {finding.parameter for finding in document.findings}
-    if system is not None and reported & {finding.parameter for finding in system.findings}:
-        found.append(Reference(name="system", document=system, complete=False))
-    return found
+    return found if system is None else found | {"said by the operating system": system}
 
 
 def load(name: str) -> Document:

@@ -31,7 +31,7 @@ def show(file: Path, **values: Any) -> None:
     """Print the result file FILE, or write it to another file in another form."""
     target = Output.choose(values)
     document = store.load(file)
-    target.deliver(document, beside.chosen_references(document) if target.form == "overview" else ())
+    target.deliver(document, beside.chosen_references(document) if target.form == "overview" else None)
 
 
 @click.command()

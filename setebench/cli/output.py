@@ -15,7 +15,6 @@ import click
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
-from setebench.report.sections import Reference
 from setebench.report.table import render
 from setebench.results import Document
 
@@ -77,7 +76,7 @@ class Output:
         else:
             store.write(self.path, text.encode() if isinstance(text, str) else text, self.force)
 
-    def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
+    def deliver(self, document: Document, references: Mapping[str, Document] | None = None) -> None:
         """Print or write the document, in a form for people as wide as the terminal. Raises as `write`."""
         how: dict[str, Any] = {}
         if self._printed and sys.stdout.isatty():

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from statistics import fmean, pstdev
 
 import msgspec
 
-from setebench.compare import Agreement, agreement
 from setebench.report.numbers import number, value_text
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Finding, Outcome
 from setebench.text import visible
 
 _HEADINGS = {
@@ -37,42 +35,6 @@ _MOST_PAIRS = 12
 
 _MOST_NAMES = 6
 """Names that a row of several findings spells out."""
-
-UNDOCUMENTED = "undocumented"
-"""The remark on a finding of which a reference has no value."""
-
-
-class Reference(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A document to hold findings against, and what its column is called. `complete` says that what it does not mention
-    is worth a mark: a published table is, what the operating system says of caches is not."""
-
-    name: str
-    document: Document
-    complete: bool = True
-
-    @cached_property
-    def _findings(self) -> dict[str, Finding]:
-        return {each.parameter: each for each in self.document.findings}
-
-    def of(self, parameter: str) -> Finding | None:
-        """What it says of a parameter."""
-        return self._findings.get(parameter)
-
-    def remark(self, finding: Finding) -> str:
-        """`= 14 cycles`, `≠ 12 cycles`, `undocumented`; empty where there is nothing to say."""
-        published = self.of(finding.parameter)
-        if published is None:
-            return UNDOCUMENTED if self.complete and _publishable(finding) else ""
-        mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, published)]
-        if finding.outcome is Outcome.AT_LEAST and mark == "= ":  # a bound is not the value
-            mark = ""
-        return f"{mark}{published_text(published)}"
-
-
-def _publishable(finding: Finding) -> bool:
-    """Whether it says something that a data sheet could: not of this run's clock, a twin, or by one of two methods."""
-    ways = finding.parameter.startswith(("clock.", "verify.")) or finding.parameter.endswith((".sete", ".chase"))
-    return finding.value is not None and not ways
 
 
 def published_text(finding: Finding) -> str:

@@ -5,19 +5,16 @@ The forms share their cells. Each escapes for itself, because what is special di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.opening import opening
-from setebench.report.sections import Reference
-from setebench.report.terminal import terminal_table
+from setebench.report.terminal import NATURAL_WIDTH, terminal_table
 from setebench.report.text import csv_table, in_columns, latex_text, markdown_text
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
-
-_NATURAL_WIDTH = 100_000
 
 
 def render(
@@ -26,19 +23,19 @@ def render(
     *,
     width: int | None = None,
     colour: bool = False,
-    references: Sequence[Reference] = (),
+    references: Mapping[str, Document] | None = None,
 ) -> str:
     """The document in one of `FORMS`, ending with a newline.
 
     `width` (columns) and `colour` are for the form `table` on a terminal; without a width nothing is folded. The first
-    page says what contradicts `references`. Raises `UsageError` for an unknown form.
+    page says what contradicts `references`, by who says them. Raises `UsageError` for an unknown form.
     """
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}; one of {', '.join(FORMS)}")
     view = View(document)
     if form in TERMINAL:
-        page = opening(document, references)
-        return terminal_table(view, page, width or _NATURAL_WIDTH, colour and form == "table", form == "overview")
+        page = opening(document, references or {})
+        return terminal_table(view, page, width or NATURAL_WIDTH, colour and form == "table", form == "overview")
     return _RENDERERS[form](view)
 
 

@@ -22,8 +22,10 @@ _STYLES = {
     Outcome.UNRESOLVED: "yellow",
     Outcome.UNAVAILABLE: "bright_black",
 }
+NATURAL_WIDTH = 100_000
+"""Columns where nothing is folded."""
+
 _NOTE_WIDTH = 24
-_GAP = 3
 _PAGE_WIDTH, _LEAST_WIDTH = 100, 40
 """Columns of the first page: lines of more are hard to read, panels of fewer hold no words."""
 
@@ -35,15 +37,16 @@ def terminal_table(view: View, page: Opening | None, width: int, colour: bool, p
     from rich.console import Console
     from rich.text import Text
 
-    needed = _width(view)
-    notes_fit = needed + _NOTE_WIDTH <= width
     console = Console(
         file=StringIO(),  # else rich writes to standard output, be it nothing, and meets its full disk
-        width=max(width, needed),
+        width=NATURAL_WIDTH,
         force_terminal=colour,
         color_system="standard" if colour else None,
         highlight=False,
     )
+    needed = console.measure(_rich_table(view, notes=False)).maximum
+    notes_fit = needed + _NOTE_WIDTH <= width
+    console.width = max(width, needed)
     with console.capture() as captured:
         console.print(Text(title(view.document), style="bold"), soft_wrap=True)
         for part in _page(page) if page else ():
@@ -97,16 +100,6 @@ def _panel(box: Box) -> RenderableType:
     lines += [f"» {name}: {words}" if words else f"» {name}" for name, words in box.prefetchers]
     body = Text("\n".join(map(visible, lines)))
     return Panel(body, title=Text(visible(box.name)), title_align="left", box=SQUARE)
-
-
-def _width(view: View) -> int:
-    """Terminal columns of the table without its notes."""
-    from rich.cells import cell_len
-
-    listed = [finding for findings in view.sections().values() for finding in findings]
-    *columns, _notes = zip(view.columns(), *map(view.cells, listed), strict=True)
-    first, *others = (max(map(cell_len, cells)) + _GAP for cells in columns)
-    return sum([max([first, *(cell_len(heading) + _GAP for heading in view.sections())]), *others])
 
 
 def _rich_table(view: View, notes: bool) -> Table:

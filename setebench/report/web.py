@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,7 @@ from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report.opening import opening, processor_name
 from setebench.report.plots import plot
-from setebench.report.sections import Reference, condensed, sections
+from setebench.report.sections import condensed, sections
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
 from setebench.results import Document, Finding
 from setebench.text import visible
@@ -39,12 +39,12 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A document in a report: what it is called there, its plots, and what it is held against."""
+    """A document in a report: what it is called there, its plots, and what others say, by who says it."""
 
     name: str
     document: Document
     plots: Sequence[Plot] = ()
-    references: Sequence[Reference] = ()
+    references: Mapping[str, Document] = {}
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -69,18 +69,11 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
     """What the template prints of an entry."""
     document = entry.document
     view, ratio = View(document), cycles_per_ns(document)
-    columns = [*view.columns()[:-1], *(each.name for each in entry.references)]
+    columns = view.columns()[:-1]
 
     def row(finding: Finding) -> dict[str, Any]:
-        *cells, _note = view.cells(finding)
-        remarks = [each.remark(finding) for each in entry.references]
-        return {
-            "cells": list(zip(columns, [*cells, *remarks], strict=True)),
-            "outcome": str(finding.outcome),
-            "method": finding.method,
-            "reason": finding.reason or "",
-            "differs": any("≠" in each for each in remarks),
-        }
+        cells = list(zip(columns, view.cells(finding), strict=False))
+        return {"cells": cells, "outcome": finding.outcome, "method": finding.method, "reason": finding.reason or ""}
 
     return {
         "number": number,
@@ -100,7 +93,6 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             heading: [row(finding) for finding in findings]
             for heading, findings in sections(condensed(document.findings)).items()
         },
-        "references": [f"{each.name}: {each.document.machine.name}" for each in entry.references],
         "plots": msgspec.to_builtins(entry.plots),
         "download": _address(store.dumps(document), "application/json"),
     }

@@ -10,7 +10,6 @@ from typing import Any
 from documents import make_document
 
 from setebench.report.opening import Opening, opening
-from setebench.report.sections import Reference
 from setebench.report.table import render
 from setebench.results import Document, Finding, Outcome
 
@@ -49,7 +48,7 @@ def document(findings: list[Finding], facts: Any = None, environment: Any = None
 
 
 def page(findings: list[Finding] = SEEN, **more: Any) -> Opening:
-    made = opening(document(findings, **more), [])
+    made = opening(document(findings, **more), {})
     assert made is not None
     return made
 
@@ -69,8 +68,7 @@ def test_golden() -> None:
 def test_what_stands_against_others_words_is_said() -> None:
     said = document([Finding(parameter="cache.l1.size", value=49152, unit="bytes"), SEEN[0]])
     system = document([Finding(parameter="cache.l2.size", value=32 << 20, unit="bytes")])
-    references = [Reference(name="book", document=said), Reference(name="system", document=system, complete=False)]
-    made = opening(document(SEEN), references)
+    made = opening(document(SEEN), {"published for book": said, "said by the operating system": system})
     assert made is not None and made.against == [
         "cache.l1.size: 32 KiB; published for book: 48 KiB",
         "cache.l2.size: ≥ 3 MiB seen; said by the operating system: 32 MiB",

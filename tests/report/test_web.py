@@ -22,7 +22,6 @@ from setebench.cli import beside
 from setebench.cli.main import setebench
 from setebench.report import web
 from setebench.report.plots import plot
-from setebench.report.sections import Reference
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -92,9 +91,9 @@ def test_golden() -> None:
 
 def test_plots_are_inline_and_described() -> None:
     drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}))
-    reference = Reference(name="sandybridge", document=references.document("sandybridge"))
+    others = {"published for sandybridge": references.document("sandybridge")}
     plots = [drawn, web.Plot(name="lost", problem="nothing to draw")]
-    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=plots, references=[reference])]))
+    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=plots, references=others)]))
     (drawing,) = (attributes for tag, attributes in page.tags if tag == "img")
     assert "Load-to-use latency over the working set" in str(drawing["alt"])
     assert "<svg " in _decoded(str(drawing["src"]))

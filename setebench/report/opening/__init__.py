@@ -3,7 +3,7 @@ stayed open, and the summary of the paper. Everything in it is text; who shows i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
 from setebench.report.opening.picture import Box, Picture, picture
 from setebench.report.opening.tables import Group, groups
-from setebench.report.sections import Reference, listed, merged, published_text
+from setebench.report.sections import listed, merged, published_text
 from setebench.report.view import verified
 from setebench.results import Document, Finding, Outcome
 
@@ -38,8 +38,9 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[Group]
 
 
-def opening(document: Document, references: Sequence[Reference]) -> Opening | None:
-    """The first page of a document; None where it holds no machine: latencies and caches both."""
+def opening(document: Document, references: Mapping[str, Document]) -> Opening | None:
+    """The first page of a document; None where it holds no machine: latencies and caches both. `references` are what
+    others say of it, by who says it: "published for zen5"."""
     answers = Answers(document)
     if not {"latency.l1", "cache.l1.size"} <= answers.findings.keys():
         return None
@@ -63,15 +64,15 @@ def processor_name(document: Document) -> str:
     return ", ".join(map(str, [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]))
 
 
-def _against(document: Document, references: Sequence[Reference]) -> Iterator[str]:
+def _against(document: Document, references: Mapping[str, Document]) -> Iterator[str]:
     """One line for each finding that contradicts a reference, or that reached less than half of what one says."""
     for finding in document.findings:
-        others = []
-        for reference in references:
-            stated = reference.of(finding.parameter)
-            if stated is not None and _contradicts(finding, stated):
-                who = f"published for {reference.name}" if reference.complete else "said by the operating system"
-                others.append(f"{who}: {published_text(stated)}")
+        others = [
+            f"{who}: {published_text(stated)}"
+            for who, reference in references.items()
+            for stated in reference.findings
+            if stated.parameter == finding.parameter and _contradicts(finding, stated)
+        ]
         if others:
             interval = interval_text(finding) if finding.low != finding.high else ""
             seen = "seen" if finding.outcome is Outcome.AT_LEAST else interval
