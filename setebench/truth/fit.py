@@ -22,17 +22,8 @@ from setebench.sim.files.loader import parse
 from setebench.sim.files.origins import Origin, Path, field_name
 from setebench.truth.twin import Twin, fields_of, said
 from setebench.truth.twin.readings import LONGEST_WHY
-from setebench.truth.verify.check import (
-    Progress,
-    Request,
-    Row,
-    Verified,
-    answered,
-    least_difference,
-    scaled,
-    verify,
-)
-from setebench.truth.verify.families import drawn
+from setebench.truth.verify.check import Progress, Request, Verified, answered, least_difference, scaled, verify
+from setebench.truth.verify.families import Surroundings, Trial, drawn
 from setebench.truth.verify.runner import Cycles, Runner
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -107,21 +98,20 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
     """Machines that differ from the twin in one field that these families of probes rest on, in their order: with the
     ends of the interval of a measured number, else with multiples of it and the next whole numbers. What no machine may
     have is left out."""
-    numbers = [(path, value) for path, value in fields_of(twin.machine) if type(value) in (int, float)]
-    for wanted in dict.fromkeys(name for each in families for name in FIELDS[each]):
-        for path, value in numbers:
-            if f"{path[0]}.{path[-1]}" != wanted:
-                continue
-            origin = twin.origins[path]
-            interval = (origin.low, origin.high) if origin.origin == "measured" else ()
-            ends = [each for each in interval if each is not None and each != value]
-            others = ends or [value * factor for factor in PARAMS.factors]
-            if isinstance(value, int):
-                others = [*map(round, others), *([] if ends else (value - 1, value + 1))]
-            for other in dict.fromkeys(each for each in others if each != value):
-                with suppress(UsageError, msgspec.ValidationError):
-                    machine = changed(twin.machine, path, other)
-                    yield Step(path, f"{field_name(path)} = {other} instead of {value}", machine)
+    wanted = list(dict.fromkeys(name for each in families for name in FIELDS[each]))
+    numbers = ((path, value) for path, value in fields_of(twin.machine) if type(value) in (int, float))
+    own = [(path, value) for path, value in numbers if f"{path[0]}.{path[-1]}" in wanted]
+    for path, value in sorted(own, key=lambda each: wanted.index(f"{each[0][0]}.{each[0][-1]}")):
+        origin = twin.origins[path]
+        interval = (origin.low, origin.high) if origin.origin == "measured" else ()
+        others = [each for each in interval if each is not None and each != value]
+        others = others or [value * factor for factor in PARAMS.factors]
+        if isinstance(value, int):
+            others = [*map(round, others), value - 1, value + 1]
+        for other in dict.fromkeys(each for each in others if each != value):
+            with suppress(UsageError, msgspec.ValidationError):
+                machine = changed(twin.machine, path, other)
+                yield Step(path, f"{field_name(path)} = {other} instead of {value}", machine)
 
 
 def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine:
@@ -136,24 +126,24 @@ def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine:
 def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Step]:
     """The changes that bring the simulator nearer to the machine on probes on which the twin stays wrong, those that
     explain most first, of those that there was time for."""
-    bad = checked.staying[: PARAMS.tried]
+    bad = {row.number: row for row in checked.staying[: PARAMS.tried]}
     end, found = time.monotonic() + seconds, list[tuple[int, Step]]()
-
-    def gap(row: Row, given: Cycles | None) -> float:
-        """How far an answer is from the machine's on the target on which the twin is worst; far without one."""
-        if given is None:
-            return float("inf")
-        own, other = (scaled(row.trial, each, checked.around)[row.worst] for each in (row.answers[0], given))
-        return abs(own - other)
-
-    for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad)):
+    for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad.values())):
         if time.monotonic() > end:
             break
         progress(f"trying {change.text}")
-        given = answered(change.machine, checked, {row.number: row.trial for row in bad})
-        nearer = sum(gap(row, given.get(row.number)) < gap(row, row.answers[-1]) / 2 for row in bad)
-        found.append((nearer, change))
+        given = answered(change.machine, checked, {number: row.trial for number, row in bad.items()})
+        sides = [sided(bad[n].trial, (bad[n].answers[-1], bad[n].answers[0], given[n]), checked.around) for n in given]
+        found.append((sides.count(True), change))
     return [change for explained, change in sorted(found, key=lambda each: -each[0]) if explained]
+
+
+def sided(trial: Trial, answers: tuple[Cycles, Cycles, Cycles], around: Surroundings) -> bool | None:
+    """Whether the machine, of answers of twin, machine and changed twin, is nearer to the changed one on the target on
+    which both twins differ most; None where they differ by no more than counts."""
+    targets = zip(*(scaled(trial, each, around) for each in answers), strict=True)
+    old, machine, new = max(targets, key=lambda each: abs(each[0] - each[2]))
+    return abs(machine - new) < abs(machine - old) if abs(old - new) > least_difference(trial, answers[0]) else None
 
 
 # -- the referee ------------------------------------------------------------------------------------------------------
@@ -169,12 +159,6 @@ def referee(checked: Verified, candidate: spec.Machine, purpose: int) -> tuple[i
         runner = Runner(real, around, request.seed, checked.repetitions)
         own = runner.answers(trials)
         runner.close()
-    won = total = 0
-    for number in own.keys() & old.keys() & new.keys():
-        trial = trials[number]
-        targets = zip(*(scaled(trial, each[number], around) for each in (own, old, new)), strict=True)
-        machine, one, other = max(targets, key=lambda each: abs(each[1] - each[2]))
-        if abs(one - other) > least_difference(trial, old[number]):
-            total += 1
-            won += abs(machine - other) < abs(machine - one)
-    return won, total
+    known = own.keys() & old.keys() & new.keys()
+    sides = [sided(trials[number], (old[number], own[number], new[number]), around) for number in known]
+    return sides.count(True), len(sides) - sides.count(None)

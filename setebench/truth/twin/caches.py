@@ -19,9 +19,9 @@ GROWTH = 2
 SLICED = 3
 """The level of which CPUs with another number of sets than a power of two have slices, chosen by a hash."""
 
-QLRU = {2: "H00_M1_R0_U1", 3: "H11_M1_R0_U0"}
-"""The variant that stands for an unnamed one of the family: of Ice Lake's second level, and of last levels from Haswell
-to Coffee Lake (Abel and Reineke, ISPASS 2020, and nanoBench's tables on uops.info)."""
+QLRU = "H00_M1_R0_U1"
+"""The variant that stands for an unnamed one of the family: of Ice Lake's second level (Abel and Reineke, ISPASS 2020,
+and nanoBench's tables on uops.info)."""
 
 CAUSES = {"demand": "load", "prefetch": "prefetch"}
 """What has misses in flight, and by which accesses."""
@@ -50,11 +50,10 @@ def caches(readings: Readings, draft: Draft) -> None:
         else:
             draft.assume((*path, "mshr_entries"), 0, "no scenario measures it: no limit")
     # queues of the core that nobody measured must hold the misses that were seen in flight
-    limits = (draft.fields.get((*at(1), name)) for name in ("mshr_demand_limit", "mshr_entries"))
-    found = next(filter(None, limits), 0)
+    found = draft.fields.get((*at(1), "mshr_demand_limit")) or draft.fields.get((*at(1), "mshr_entries")) or 0
     for name in ("load_queue", "reorder_window"):
-        if getattr(spec.Core(), name) < found:
-            draft.assume(("core", name), int(found), "at least the misses of loads that were seen in flight")
+        more = max(getattr(spec.Core(), name), int(found))
+        draft.assume(("core", name), more, "the default, and at least the misses of loads that were seen in flight")
 
 
 def at(level: int) -> Path:
@@ -114,7 +113,7 @@ def _replacement(readings: Readings, draft: Draft, level: int) -> None:
         found = found.bounded(f"{found.value}, which fifo stands for").of("fifo")
     draft.put((*path, "replacement"), found)
     if found.value == "qlru":
-        draft.assume((*path, "qlru"), QLRU.get(level, QLRU[3]), "which variant is not reported: a usual one")
+        draft.assume((*path, "qlru"), QLRU, "which variant is not reported: a usual one")
 
 
 def _inclusion(readings: Readings, draft: Draft, level: int) -> None:

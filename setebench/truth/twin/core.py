@@ -6,7 +6,7 @@ from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.checks import MOST_TLB_WAYS
 from setebench.sim.spec.fields import table_fields
-from setebench.truth.twin.caches import at
+from setebench.truth.twin.caches import at, exact, holding
 from setebench.truth.twin.readings import Draft, Reading, Readings, computed, narrowest
 
 SYSTEM = "as the machine itself says"
@@ -49,7 +49,7 @@ def clock(readings: Readings, draft: Draft) -> None:
 
 
 def cores(readings: Readings, draft: Draft) -> None:
-    """How many there are, whether they wait for a miss, and what vector loads and siblings cost."""
+    """How many there are, whether they wait for a miss, and what vector loads cost."""
     groups = readings.fact("siblings") or [[cpu] for cpu in readings.fact("cpus") or [0]]
     for name, number in (("cores", len(groups)), ("threads_per_core", max(map(len, groups)))):
         most = table_fields(spec.Core)[name].limits[1]
@@ -69,9 +69,6 @@ def cores(readings: Readings, draft: Draft) -> None:
             if (vector := readings.get(f"latency.{level}.vector{size}")) and (plain := readings.get(f"latency.{level}"))
         ]
         draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(extra))
-    beside, alone = readings.get("latency.smt.l1"), readings.get("latency.l1")
-    if beside is not None and alone is not None:
-        draft.put(("core", "smt_extra_cycles"), computed(_above, beside, alone))
 
 
 def _above(more: float, less: float) -> float:
@@ -107,13 +104,11 @@ def tlbs(readings: Readings, draft: Draft) -> None:
 def tlb_shape(level: int, entries: int) -> tuple[int, int]:
     """Entries and ways (0: all) of a table that has so many entries at least: a first one is fully associative, as most
     are; others have usual ways where these make a power of two of sets."""
-    for ways in TLB_WAYS if level > 1 and entries else ():
-        sets, rest = divmod(entries, ways)
-        if not rest and sets >= LEAST_SETS and sets.bit_count() == 1:
-            return entries, ways
-    if entries <= MOST_TLB_WAYS:
+    shapes = [exact(entries, ways) for ways in TLB_WAYS if level > 1 and entries >= ways * LEAST_SETS]
+    if entries <= MOST_TLB_WAYS and not any(shapes):
         return entries, 0
-    return min((ways << (-(-entries // ways) - 1).bit_length(), ways) for ways in TLB_WAYS)
+    sets, ways, _ = next(filter(None, shapes), holding(entries))
+    return sets * ways, ways
 
 
 def _splintered(readings: Readings, draft: Draft) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from setebench.errors import SetebenchError
@@ -19,7 +20,7 @@ from setebench.machine import Machine, open_machine
 from setebench.sim import spec
 from setebench.sim.files.dump import dump
 from setebench.truth.twin import Twin
-from setebench.truth.verify.families import Surroundings, Trial, drawn
+from setebench.truth.verify.families import FAMILIES, Surroundings, Trial, drawn
 from setebench.truth.verify.runner import Cycles, Runner
 
 Progress = Callable[[str], None]
@@ -60,20 +61,20 @@ class Request:
 # -- scales --------------------------------------------------------------------------------------------------------
 
 
-def labels(cycles: Cycles, around: Surroundings) -> tuple[int, ...]:
-    """The level that served each line: 0 for the first, the number of caches for memory. Levels part in the middle
+def depths(cycles: Cycles, around: Surroundings) -> NDArray[np.float64]:
+    """How deep in the hierarchy each line was: 0 in the first level, the number of caches in memory, linear in cycles
     between the twin's latencies."""
-    borders = [(one + other) / 2 for one, other in itertools.pairwise(around.latencies)]
-    return tuple(sum(each > border for border in borders) for each in cycles)
+    return np.interp(cycles, around.latencies, range(len(around.latencies)))
 
 
-def scaled(trial: Trial, cycles: Cycles, around: Surroundings) -> tuple[float, ...]:
-    """Answers on a scale on which a difference means the same anywhere: depth in the hierarchy (0 for the first level,
-    linear in cycles between the twin's latencies), or the logarithm of a time."""
-    if not trial.targets:
-        return tuple(float(np.log(each)) for each in cycles)
-    latencies = around.latencies
-    return tuple(float(np.interp(each, latencies, range(len(latencies)))) for each in cycles)
+def labels(cycles: Cycles, around: Surroundings) -> tuple[int, ...]:
+    """The level that served each line. Levels part in the middle between the twin's latencies."""
+    return tuple(map(round, depths(cycles, around)))
+
+
+def scaled(trial: Trial, cycles: Cycles, around: Surroundings) -> NDArray[np.float64]:
+    """Answers on a scale on which a difference means the same anywhere: depth, or the logarithm of a time."""
+    return depths(cycles, around) if trial.targets else np.log(cycles)
 
 
 def least_difference(trial: Trial, cycles: Cycles) -> float:
@@ -85,23 +86,15 @@ def least_difference(trial: Trial, cycles: Cycles) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """One trial with the cycles of the machine, of the machine again, and of the twin. `apart` is by target how far the
-    twin lies beyond both of the machine's answers, in levels, or relative to the time."""
+    """One trial with the cycles of the machine, of the machine again, and of the twin. `worst` is the target on which
+    the twin lies farthest beyond both of the machine's answers, and `badness` how far, in the scale of `scaled`: 0
+    where that is no more than the least difference."""
 
     number: int
     trial: Trial
     answers: tuple[Cycles, ...]
-    apart: tuple[float, ...]
-
-    @property
-    def worst(self) -> int:
-        """The target on which the twin lies farthest from the machine."""
-        return int(np.argmax(np.abs(self.apart)))
-
-    @property
-    def badness(self) -> float:
-        """How far the twin is off at the worst target: 0 where it is not."""
-        return abs(self.apart[self.worst])
+    worst: int
+    badness: float
 
 
 # -- the check -----------------------------------------------------------------------------------------------------
@@ -121,11 +114,9 @@ class Verified:
 
     @property
     def families(self) -> dict[str, list[Row]]:
-        """Rows by family, in the order in which families first came."""
-        found: dict[str, list[Row]] = {}
-        for each in self.rows:
-            found.setdefault(each.trial.family, []).append(each)
-        return found
+        """Rows by family, without families that have none."""
+        found = {name: [row for row in self.rows if row.trial.family == name] for name in FAMILIES}
+        return {name: rows for name, rows in found.items() if rows}
 
     @property
     def staying(self) -> list[Row]:
@@ -142,14 +133,19 @@ class Verified:
 
 def surroundings(machine: spec.Machine, real: Machine, model: Machine) -> Surroundings:
     """What machine and twin both have."""
-    names = ("page_sizes", "prefetch_hints", "kernels", "access_sizes")
+    own, other = real.facts, model.facts
     both = {
-        name: tuple(each for each in getattr(real.facts, name) if each in getattr(model.facts, name)) for name in names
+        name: tuple(each for each in getattr(own, name) if each in getattr(other, name))
+        for name in ("page_sizes", "prefetch_hints", "kernels", "access_sizes")
     }
     lines = tuple(level.lines for level in machine.levels)
-    facts = msgspec.structs.replace(real.facts, **both)
-    latencies = (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
-    return Surroundings(facts, machine.line_size_bytes, lines, latencies)
+    facts = msgspec.structs.replace(own, **both)
+    return Surroundings(facts, machine.line_size_bytes, lines, latencies(machine))
+
+
+def latencies(machine: spec.Machine) -> tuple[float, ...]:
+    """Cycles from load to use of each level, and of memory."""
+    return (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
 
 
 @contextmanager
@@ -180,36 +176,33 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
         own = Runner(real, around, request.seed)
         checked = Verified(twin, request, around, [], {}, own.repetitions)
         both = (own, Runner(model, around, request.seed + 1, own.repetitions))
-        for number in itertools.count(0, PARAMS.batch):
-            late = request.minutes and time.monotonic() - start > PARAMS.drawing * 60 * request.minutes
-            if (late and number) or number >= (request.trials or number + 1):
+        seconds, numbers = 60 * (request.minutes or np.inf), range(request.trials or sys.maxsize)
+        for begin in numbers[:: PARAMS.batch]:
+            if begin and time.monotonic() - start > PARAMS.drawing * seconds:
                 break
-            progress(f"{number} trials measured")
-            end = min(number + PARAMS.batch, request.trials or number + PARAMS.batch)
-            trials = drawn(request.seed, range(number, end), around, request.purpose)
+            progress(f"{begin} trials measured")
+            trials = drawn(request.seed, numbers[begin : begin + PARAMS.batch], around, request.purpose)
             given = [runner.answers(trials) for runner in (own, *both)]
             complete = (n for n in trials if all(n in each for each in given))
             checked.rows.extend(_row(n, trials[n], tuple(each[n] for each in given), around) for n in complete)
         if not checked.rows:
             raise SetebenchError("no trial could be run on both machines")
         progress("repeating those on which they differ")
-        _repeat(checked, both, start + 60 * request.minutes if request.minutes else None)
+        _repeat(checked, both, start + seconds)
         own.close()
         return replace(checked, seconds=time.monotonic() - start)
 
 
 def _row(number: int, trial: Trial, answers: tuple[Cycles, ...], around: Surroundings) -> Row:
-    """How far the twin is from the nearer of the machine's answers at each target, if it is so by more than the least
-    difference and on one side of both."""
-    apart = []
-    for first, again, twin in zip(*(scaled(trial, each, around) for each in answers), strict=True):
-        nearer = min(twin - first, twin - again, key=abs)
-        counts = (twin - first) * (twin - again) > 0 and abs(nearer) > least_difference(trial, answers[0])
-        apart.append(nearer if counts else 0.0)
-    return Row(number, trial, answers, tuple(apart))
+    *own, twin = (scaled(trial, each, around) for each in answers)
+    gaps = twin - np.array(own)
+    beyond = np.where(gaps.prod(axis=0) > 0, np.abs(gaps).min(axis=0), 0.0)
+    worst = int(beyond.argmax())
+    counts = beyond[worst] > least_difference(trial, answers[0])
+    return Row(number, trial, answers, worst, float(beyond[worst] * counts))
 
 
-def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float | None) -> None:
+def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float) -> None:
     """Run the trials on which the twin differs most on new places, and note the p-value that answers of one lie so far
     to one side of the other's if both behave alike, or differ by no more than the least difference: the rank test of
     Mann and Whitney, which holds whatever the noise is. What chance explains is given up early."""
@@ -217,7 +210,7 @@ def _repeat(checked: Verified, both: tuple[Runner, Runner], end: float | None) -
     left = {each.number: each for each in differing[: PARAMS.repeated]}
     given: dict[int, tuple[list[float], list[float]]] = {number: ([], []) for number in left}
     for count in range(PARAMS.rounds):
-        if not left or (end is not None and time.monotonic() > end):
+        if not left or time.monotonic() > end:
             break
         own, twin = (runner.answers({number: each.trial for number, each in left.items()}) for runner in both)
         for number in own.keys() & twin.keys():

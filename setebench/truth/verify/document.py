@@ -15,7 +15,7 @@ from setebench import store
 from setebench.results import Document, Finding, Outcome
 from setebench.sim.files.origins import field_name
 from setebench.truth.twin import make_twin
-from setebench.truth.verify.check import Row, Verified, answered, labels
+from setebench.truth.verify.check import Row, Verified, answered, labels, latencies
 from setebench.truth.verify.families import FAMILIES, Surroundings
 
 SHOWN = 20
@@ -58,8 +58,7 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     table predicts in which nothing was measured: the `baseline` that others say, and defaults of machine files."""
     around, levels = checked.around, [row for row in checked.rows if row.trial.targets]
     plain = make_twin(baseline, of_nothing=True).machine
-    latencies = (*(level.latency_cycles for level in plain.levels), plain.memory.latency_cycles)
-    other = replace(around, latencies=latencies)
+    other = replace(around, latencies=latencies(plain))
     runs = answered(plain, replace(checked, around=other), {row.number: row.trial for row in levels}) if levels else {}
     predicted = {
         "agreement": {row.number: labels(row.answers[TWIN], around) for row in levels},
@@ -68,20 +67,17 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
     }
     parts: dict[str, dict[str, Interval]] = {kind: {} for kind in predicted}
     for name, rows in checked.families.items():
-        if not rows[0].trial.targets:
-            yield _finding(f"{name}.time_error", _error(rows, TWIN), rows)
-            yield _finding(f"{name}.time_error.ceiling", _error(rows, AGAIN), rows)
-            continue
-        for kind, given in predicted.items():
-            if known := [row for row in rows if row.number in given]:
-                own = [labels(row.answers[0], around) for row in known]
-                parts[kind][name] = found = _share(own, [given[row.number] for row in known])
+        for kind, given in predicted.items() if rows[0].trial.targets else ():
+            pairs = [(labels(row.answers[0], around), given[row.number]) for row in rows if row.number in given]
+            if pairs:
+                parts[kind][name] = found = _share(pairs)
                 if kind != "defaults":
                     yield _finding(f"{name}.{kind}", found, rows)
-    for kind, own_parts in parts.items():
-        if own_parts:
-            weights = [FAMILIES[name][1] for name in own_parts]
-            value, low, high = np.average(list(own_parts.values()), axis=0, weights=weights).tolist()
+        for end, which in () if rows[0].trial.targets else (("", TWIN), (".ceiling", AGAIN)):
+            yield _finding(f"{name}.time_error{end}", _error(rows, which), rows)
+    for kind, own in parts.items():
+        if own:
+            value, low, high = np.average(list(own.values()), axis=0, weights=[FAMILIES[n][1] for n in own]).tolist()
             yield _finding(f"all.{kind}", (value, low, high), levels)
     yield Finding(
         parameter="verify.contradicted",
@@ -95,11 +91,10 @@ def findings(checked: Verified, baseline: Document) -> Iterator[Finding]:
         yield Finding(parameter=f"verify.{name}", unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
-def _share(own: Sequence[Sequence[int]], given: Sequence[Sequence[int]]) -> Interval:
-    """Lines on which two answers of each trial agree, in per cent."""
-    same = np.array([sum(map(np.equal, *pair)) for pair in zip(own, given, strict=True)], float)
-    count = np.array([len(each) for each in own], float)
-    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(own))
+def _share(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Interval:
+    """Lines on which the two answers of each trial agree, in per cent."""
+    same, count = np.array([(np.equal(*pair).sum(), len(pair[0])) for pair in pairs]).T
+    return _resampled(lambda chosen: 100 * float(same[chosen].sum() / count[chosen].sum()), len(pairs))
 
 
 def _error(rows: list[Row], which: int) -> Interval:
@@ -118,7 +113,7 @@ def _resampled(figure: Callable[[NDArray[np.int64]], float], count: int) -> Inte
 
 
 def _finding(name: str, figure: Interval, rows: list[Row]) -> Finding:
-    method = (f"{_lines(rows)} lines of " if rows[0].trial.targets else "") + f"{len(rows)} probes"
+    method = (f"{_lines(rows)} lines of " if _lines(rows) else "") + f"{len(rows)} probes"
     value, low, high = figure
     return Finding(parameter=f"verify.{name}", value=value, low=low, high=high, unit="%", method=method)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
-from setebench.truth.verify.families import HERE, HUGE, PAGE, RING, SPAN, TARGET, THERE, Surroundings, Trial
+from setebench.truth.verify.families import HERE, PAGE, RING, SPAN, TARGET, THERE, Surroundings, Trial
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,6 @@ class Params:
 
 
 PARAMS = Params()
-TINY = 1e-9
 Cycles = tuple[float, ...]
 """A machine's answer: for each target the cycles from load to use, or the one time of a trial, in cycles a unit."""
 
@@ -100,13 +99,13 @@ class Runner:
         spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
         ratio = PARAMS.chain / max(mean(added, step) - nothing, 1.0)
         first, *_, memory = self._around.latencies
-        return _Controls(nothing, spread, step, ratio, (memory - first) / max(mean(miss, step) - mean(hit, step), TINY))
+        return _Controls(nothing, spread, step, ratio, (memory - first) / max(mean(miss, step) - mean(hit, step), step))
 
     def _enough(self) -> int:
         """Repetitions until a line's mean parts the first two levels."""
         first, second, *_ = self._around.latencies
         spread = self._controls.spread * self._controls.latency_per_tick
-        needed = (PARAMS.apart * spread / max((second - first) / 2, TINY)) ** 2
+        needed = (PARAMS.apart * spread / max((second - first) / 2, 1.0)) ** 2
         return int(np.clip(np.ceil(needed), *PARAMS.repetitions))
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -122,17 +121,16 @@ class Runner:
             self._regions[use, size] = self._machine.allocate(PARAMS.region_bytes, size)
         return self._regions[use, size]
 
-    def _places(self, region: Region, count: int, reach: int = SPAN) -> dict[Base, NDArray[np.int64]]:
-        """Two different random places for each repetition, a row more for the warm-up; so many bytes fit behind."""
-        spans = region.size // SPAN - 2
-        first = self._rng.integers(1, spans, count + 1)
-        second = (first + self._rng.integers(1, spans - 1, count + 1) - 1) % (spans - 1) + 1
-        last = (region.address + region.size - reach - HUGE) // PAGE * PAGE
-        return {HERE: np.minimum(region.address + first * SPAN, last), THERE: region.address + second * SPAN}
+    def _places(self, region: Region, count: int) -> dict[Base, NDArray[np.int64]]:
+        """Random places for each repetition, a row more for the warm-up: one in the first half, behind which all that a
+        trial reaches has room, and one in the second."""
+        half = region.size // SPAN // 2
+        first, second = self._rng.integers(half, size=(2, count + 1))
+        return {HERE: region.address + first * SPAN, THERE: region.address + (half + second) * SPAN}
 
     def _levels(self, trial: Trial) -> Cycles:
         count = self.repetitions * len(trial.targets)
-        places = self._places(self._region(trial.page_size), count, max(*trial.targets, SPAN))
+        places = self._places(self._region(trial.page_size), count)
         which = np.concatenate([[0], self._rng.permutation(np.arange(count) % len(trial.targets))])
         places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
         probe = trial.probe
@@ -163,17 +161,12 @@ class Runner:
         return (max(ticks * self._controls.cycles_per_tick, 0.5) / trial.units,)
 
     def _ring(self, lines: int, pages: int, region: Region) -> int:
-        """Link so many random lines on so many random pages into a cycle in random order; where it starts. In a page,
-        lines start anywhere and step by an odd number, so that none comes twice."""
-        per_page = region.page_size // self._around.line
-        pages = min(max(pages, -(-lines // per_page)), region.pages)
-        number = np.arange(min(lines, pages * per_page))
-        slots = number % pages
-        begin = self._rng.integers(0, per_page, pages)
-        step = 2 * self._rng.integers(0, max(per_page // 2, 1), pages) + 1
-        inside = (begin[slots] + number // pages * step[slots]) % per_page
-        chosen = self._rng.permutation(region.pages)[:pages]
-        addresses = region.address + chosen[slots] * region.page_size + inside * self._around.line
-        addresses = self._rng.permutation(addresses)
+        """Link so many random lines on so many random pages into a cycle in random order; where it starts. Each page
+        has as many of them as any other."""
+        line = self._around.line
+        chosen = self._rng.permutation(region.pages)[: max(pages, -(-lines * line // region.page_size))]
+        inside = np.tile(np.arange(region.page_size // line)[:, None], len(chosen))
+        every = chosen * region.page_size + self._rng.permuted(inside, axis=0) * line
+        addresses = region.address + self._rng.permutation(every.ravel()[:lines])
         self._machine.link(region, addresses)
         return int(addresses[0])
