@@ -56,11 +56,10 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _region(region: Region) -> dict[str, Any]:
-    def within(one: Region) -> dict[str, Any]:
-        return {**{name: getattr(one, name) for name in ("calls", "unended", "seconds")}, **_counts(one)}
-
-    threads = [{"process": each.process, "thread": each.thread, **within(each)} for each in region.threads]
-    return {"name": region.name, **within(region), "threads": threads}
+    """A region, or of one that is in `threads` what one thread counted in it."""
+    own = {"name": region.name} if region.threads else {"process": region.process, "thread": region.thread}
+    own |= {name: getattr(region, name) for name in ("calls", "unended", "seconds")} | _counts(region)
+    return own | ({"threads": [*map(_region, region.threads)]} if region.threads else {})
 
 
 def _counts(counted: Run | Interval | Region) -> dict[str, Any]:
@@ -105,7 +104,7 @@ def table(counted: Counted) -> str:
 
 
 def _shown(counts: Mapping[str, Count], names: Sequence[str]) -> list[str]:
-    found = (counts[name] for name in names)
+    found = map(counts.__getitem__, names)
     return ["-" if each.value is None else f"{each.value:,}{'*' * each.shared}" for each in found]
 
 

@@ -13,14 +13,8 @@ from setebench.text import visible
 if TYPE_CHECKING:  # report knows its records only; the comparison is the fleet's
     from setebench.fleet.comparison import Fleet, Mark, Parameter
 
-SHOWN_MARKS = 40
-"""Marks of a table; CSV and JSON have them all."""
-
-SHOWN_REASONS = 30
-"""Lines of what was left open."""
-
-_NEVER = 10.0
-"""A change of a parameter, as a fraction, that is none of the same thing any more."""
+SHOWN = 40
+"""Marks, and reasons for what was left open, of a table; CSV and JSON have them all."""
 
 
 def render(fleet: Fleet, form: str) -> str:
@@ -30,18 +24,12 @@ def render(fleet: Fleet, form: str) -> str:
 
 def summary(fleet: Fleet) -> str:
     """One line: what was compared, and what stands out."""
-    nodes = list(dict.fromkeys(mark.node for mark in fleet.marks))
-    alarms = len({mark.node for mark in fleet.alarms})
-    out = f"{_count(len(nodes), 'node stands', 'nodes stand')} out" if nodes else "no node stands out"
-    sure = f", {_count(alarms, 'of them', 'of them')} beyond any false alarm in the whole comparison" if nodes else ""
+    marked, alarms = ({mark.node for mark in marks} for marks in (fleet.marks, fleet.alarms))
+    sure = f", {len(alarms):,} of them beyond any false alarm in the whole comparison" if marked else ""
     return (
-        f"{_count(len(fleet.nodes), 'node', 'nodes')}, {_count(fleet.runs, 'run', 'runs')}, "
-        f"{_count(len(fleet.parameters), 'parameter', 'parameters')}: {out}{sure}"
+        f"nodes: {len(fleet.nodes):,}, runs: {fleet.runs:,}, parameters: {len(fleet.parameters):,}; "
+        f"nodes that stand out: {len(marked):,}{sure}"
     )
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _value(value: float | str | None, unit: str = "") -> str:
@@ -55,8 +43,6 @@ def _spread_text(value: float | None, centre: float | str) -> str:
     """A standard deviation, relative where there is something to be relative to."""
     if value is None or isinstance(centre, str):
         return "—"
-    if centre and abs(value / centre) >= _NEVER:
-        return "never"
     return f"{abs(value / centre):.2%}" if centre else f"{value:.3g}"
 
 
@@ -77,27 +63,20 @@ def _parameter_row(each: Parameter) -> list[str]:
     return [each.parameter, _value(each.centre, each.unit), *spreads, f"{each.nodes:,}"]
 
 
-def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int]]:
-    """Heading, columns and rows of each part that has any, and how many rows are not shown."""
-    marks = [_mark_row(mark) for mark in fleet.marks[:SHOWN_MARKS]]
-    left_open = sorted(fleet.open, key=lambda each: -each.count)
-    reasons = [[each.parameter, each.nodes, each.reason] for each in left_open[:SHOWN_REASONS]]
-    parts = [
-        ("Nodes that stand out", MARK_COLUMNS, marks, len(fleet.marks) - len(marks)),
-        ("Parameters", PARAMETER_COLUMNS, [_parameter_row(each) for each in fleet.parameters], 0),
-        ("Left open", OPEN_COLUMNS, reasons, len(left_open) - len(reasons)),
-    ]
-    shown = ((heading, columns, [[*map(visible, row)] for row in rows], more) for heading, columns, rows, more in parts)
-    return [part for part in shown if part[2]]
-
-
 def _text(fleet: Fleet) -> str:
-    blocks = [summary(fleet)]
-    blocks += [visible(note) for note in fleet.notes]
-    for heading, heads, rows, more in _tables(fleet):
-        blocks.append(
-            f"{heading}\n{in_columns(rows, heads)}" + (f"\n… and {more:,} more (--format csv has all)" if more else "")
-        )
+    """The summary, and a table of each part that has any rows."""
+    left_open = sorted(fleet.open, key=lambda each: -each.count)
+    parts: list[tuple[str, Sequence[str], list[list[str]]]] = [
+        ("Nodes that stand out", MARK_COLUMNS, [*map(_mark_row, fleet.marks)]),
+        ("Parameters", PARAMETER_COLUMNS, [*map(_parameter_row, fleet.parameters)]),
+        ("Left open", OPEN_COLUMNS, [[each.parameter, each.nodes, each.reason] for each in left_open]),
+    ]
+    blocks = [summary(fleet), *map(visible, fleet.notes)]
+    for heading, heads, rows in parts:
+        most = len(rows) if heads is PARAMETER_COLUMNS else SHOWN
+        more = f"\n… and {len(rows) - most:,} more (--format csv has all)" if len(rows) > most else ""
+        if rows:
+            blocks.append(f"{heading}\n{in_columns([[*map(visible, row)] for row in rows[:most]], heads)}{more}")
     return "\n\n".join(blocks) + "\n"
 
 
