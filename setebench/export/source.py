@@ -198,17 +198,14 @@ class Source:
     def least_stride(self) -> Known:
         """The smallest stride in bytes that no hardware prefetcher follows; open unless the largest that one follows is
         settled for each kind that may follow strides."""
-        reaches: list[Value] = []
-        for kind in ("l1.stride", "l2.stride"):
-            there = self.present(f"prefetcher.{kind}")
-            settled = self.get(f"prefetcher.{kind}.{'max_stride' if there else 'present'}", float if there else bool)
-            if isinstance(settled, Open):
-                return settled
-            reaches += [settled] if settled.value is not False else []
-        if not reaches:
-            return Open("prefetcher.l1.stride.present", "absent, as at level 2: no hardware prefetcher follows strides")
-        most = max(reaches, key=lambda each: float(each.value))
-        return derived(lambda stride: stride + 1, "bytes", (most,), "first stride not followed", int)
+        kinds = [f"prefetcher.l{level}.stride" for level in PRIVATE]
+        found = [self.get(f"{kind}.max_stride") for kind in kinds if self.present(kind)]
+        absent = [self.get(f"{kind}.present", bool) for kind in kinds if not self.present(kind)]
+        if left := next((each for each in (*absent, *found) if isinstance(each, Open)), None):
+            return left
+        if not found:
+            return Open(f"{kinds[0]}.present", "absent, as at level 2: no hardware prefetcher follows strides")
+        return derived(lambda *strides: max(strides) + 1, "bytes", found, "first stride not followed", int)
 
     def present(self, prefetcher: str) -> bool:
         """Whether that prefetcher was found."""

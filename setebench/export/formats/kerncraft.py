@@ -87,20 +87,13 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
         yield from (f"    {name}:", f"      FLOPs per iteration: {flops}")
         for key, (number, size) in zip(("read streams", "read+write streams", "write streams"), streams, strict=True):
             yield f"      {key}: {{streams: {number}, bytes: {size}.00 B}}"
-    tables = [*_table(source, sheet)]
-    yield from ("  measurements:", *tables) if tables else ("  measurements: {}",)
-
-
-def _table(source: Source, sheet: Sheet) -> Iterator[str]:
-    """Of each level, kernels that are known, on one core."""
-    for level in source.places:
-        known = {kernel: sheet.values[f"{level} {kernel}"] for kernel in KERNELS if f"{level} {kernel}" in sheet.values}
-        if known:
-            yield f"    {'MEM' if level == 'memory' else level.upper()}:"
-            yield from ("      1:", "        threads per core: 1", "        cores: [1]", "        threads: [1]")
-            yield "        results:"
-        for kernel, each in known.items():
-            yield from (f"          # {each.comment}", f"          {kernel}: [{float(each.value):.2f} GB/s]")
+    known = [level for level in source.places if level in parts]
+    yield "  measurements:" + " {}" * (not known)
+    for level in known:  # on one core
+        yield f"    {'MEM' if level == 'memory' else level.upper()}:"
+        yield from ("      1:", "        threads per core: 1", "        cores: [1]", "        threads: [1]")
+        yield "        results:"
+        yield from (f"          {line}" for line in parts[level].lines("#", "{key}: [{value:.2f} GB/s]"))
 
 
 FORMATS = (Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines, "#"),)
