@@ -1,4 +1,4 @@
-"""Statistics on samples of known truth: coverage, linearity, choice between candidates."""
+"""Statistics on samples of known truth: coverage, choice between candidates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from setebench.results import Outcome
 from setebench.stats import decide
 from setebench.stats.candidates import likeliest
 from setebench.stats.estimate import Interval, over_epochs
-from setebench.stats.linear import slopes
 
 
 @pytest.mark.parametrize("epochs", [4, 8])
@@ -36,12 +35,6 @@ def test_an_interval_holds_its_number_whatever_its_ends_were_found_from(value: f
     )
     for found in several:
         assert (found.low, found.value, found.high) == (min(value, 2.0), value, max(value, 4.0))
-
-
-def test_a_slope_forgets_what_comes_with_every_reading() -> None:
-    amounts = np.array([1.0, 2.0, 4.0])
-    counts = 17.0 + np.array([[3.0], [5.0]]) * amounts
-    assert slopes(amounts, counts) == pytest.approx([3.0, 5.0])
 
 
 def test_the_candidate_that_made_the_data_is_found_at_any_scale() -> None:
