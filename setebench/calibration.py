@@ -90,14 +90,12 @@ class Reference:
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """`step_ticks`: granularity of the clock. `reference`: work of a known duration.
-    `line_bytes`: what a flush takes out of the caches, 0 where it does not show. `control_scale`: how many times as
-    long as usual a control of the core's other thread must be on this clock, 0 where it does not say. `issue_pace`: the
-    fastest pace of independent instructions beside a chain that was seen, 0 before. None until measured."""
+    `line_bytes`: what a flush takes out of the caches, 0 where it does not show. `issue_pace`: the fastest pace of
+    independent instructions beside a chain that was seen, 0 before. None until measured."""
 
     step_ticks: float | None = None
     reference: Reference | None = None
     line_bytes: int | None = None
-    control_scale: int | None = None
     issue_pace: float = 0.0
     levels: Levels | None = None
 

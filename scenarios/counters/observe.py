@@ -91,9 +91,8 @@ class Evidence:
             return np.empty(0)
         whole = ~np.isnan(self.roles[role].counts[name]).any(axis=1)
         amounts = np.array(self.params.amounts, dtype=np.float64) * self.workloads[name].unit
-        return np.asarray(
-            np.polyfit(amounts, values[name][whole].T, 1)[0]
-        )  # what comes with every reading is the intercept
+        # what comes with every reading is the intercept
+        return np.asarray(np.polyfit(amounts, values[name][whole].T, 1)[0])
 
     def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
         """By role and workload: events per piece of work by epoch, and what it should be (None where that is not

@@ -9,6 +9,8 @@ from bare_machine import BareMachine, facts_of
 from numpy.typing import NDArray
 
 from setebench.calibration import Calibration, Levels
+from setebench.errors import UnsupportedError
+from setebench.experiments.alone import CONTROL
 from setebench.machine import Region
 from setebench.probe import ACCESSES, COLUMNS, Probe, placement_table
 from setebench.scenario import Context
@@ -39,6 +41,8 @@ class BoundedMachine(BareMachine):
         assert ((addresses >= region.address) & (addresses < region.address + region.size)).all()
 
     def run(self, probe: Probe, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> NDArray[np.int64]:
+        if probe == CONTROL:
+            raise UnsupportedError("no-operations")
         table = placement_table(probe, placements)
         accesses = probe.rows[np.isin(probe.rows[:, COLUMNS.index("kind")], [int(each) for each in ACCESSES])]
         for number, base in enumerate(probe.bases):
@@ -59,5 +63,5 @@ def bounded(line_size: int = 64) -> Context:
     levels = Levels(cycles=CYCLES)
     return Context(
         machine=BoundedMachine(line_size),
-        calibration=Calibration(levels=levels, line_bytes=line_size, step_ticks=1.0, control_scale=0),
+        calibration=Calibration(levels=levels, line_bytes=line_size, step_ticks=1.0),
     )

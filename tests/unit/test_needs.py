@@ -15,7 +15,6 @@ from setebench.scenario import CALIBRATED
 READ_AS = {
     "step_ticks": "clock",
     "reference": "clock",
-    "control_scale": "issue_pace",
     "issue_pace": "issue_pace",
     "levels": "levels",
     "level_cycles": "levels",
