@@ -127,7 +127,7 @@ def _loads_at_once(loads: Jump, params: Params) -> int:
 
 def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
     """Prefetches of a hint that fills level 1: the next one waits, or is dropped."""
-    name, own = "mshr.l1.prefetch", _filling(evidence, "l1")
+    name, own = "mshr.l1.prefetch", filling(evidence, "l1")
     if own is None:
         return _no_hint(name, evidence)
     hint, out = own.burst.hint, own.set_out
@@ -143,8 +143,8 @@ def l1_prefetch(evidence: Evidence, params: Params) -> Finding:
 def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     """Prefetches of a hint that fills level 2 (or else level 1, through level 2). Behind more than level 1 holds or
     fewer, the next waits for level 2; where lines come late before that, level 2 holds as many as come in time."""
-    name, first = "mshr.l2.prefetch", _filling(evidence, "l1")
-    own = _filling(evidence, "l2") or first
+    name, first = "mshr.l2.prefetch", filling(evidence, "l1")
+    own = filling(evidence, "l2") or first
     if own is None:
         return _no_hint(name, evidence)
     hint, out, there = own.burst.hint, own.set_out, own.there
@@ -166,7 +166,8 @@ def l2_prefetch(evidence: Evidence, params: Params) -> Finding:
     return _measured(name, out, f"the next prefetch {hint} from memory waits, or is dropped", key)
 
 
-def _filling(evidence: Evidence, level: str) -> Prefetching | None:
+def filling(evidence: Evidence, level: str) -> Prefetching | None:
+    """What prefetches of a hint that fills a level show."""
     return next((own for own in evidence.prefetching if own.level == level), None)
 
 

@@ -1,1 +1,1 @@
-"""Bursts of accesses that no cache has: by one thread, and by several."""
+"""Bursts of accesses that no cache has, and one line behind a burst with its controls."""

@@ -211,38 +211,33 @@ class Bursts:
         return probe.fence().wait(self.params.settle_cycles + 40 * misses).fence()
 
     def flushed(
-        self,
-        targets: tuple[int, ...],
-        burst: Burst,
-        before: Probe | None = None,
-        last: Operand | None = None,
-        base: Base = TARGETS,
+        self, targets: tuple[int, ...], burst: Burst, before: Probe | None = None, last: Operand | None = None
     ) -> Probe:
         """`before`, then all targets flushed, the first of them last, then another line, and all of it done."""
         probe = before or Probe()
         for target in reversed(targets):
-            probe = probe.flush(base + target)
+            probe = probe.flush(TARGETS + target)
         probe = self.settled(probe.flush(last) if last else probe)
         if not burst.warmed:
             return probe
         for target in reversed(targets):
-            probe = probe.load(base + (target ^ self.size))
+            probe = probe.load(TARGETS + (target ^ self.size))
         return probe.fence()
 
-    def requested(self, probe: Probe, targets: tuple[int, ...], burst: Burst, base: Base = TARGETS) -> Probe:
+    def requested(self, probe: Probe, targets: tuple[int, ...], burst: Burst) -> Probe:
         """`probe`, then the burst."""
         for target in targets:
-            probe = probe.load(base + (target ^ self.size)) if burst.warmed else probe
-            probe = probe.prefetch(base + target, burst.hint) if burst.hint else probe.load(base + target)
+            probe = probe.load(TARGETS + (target ^ self.size)) if burst.warmed else probe
+            probe = probe.prefetch(TARGETS + target, burst.hint) if burst.hint else probe.load(TARGETS + target)
         return probe
 
-    def loaded_late(self, probe: Probe, targets: tuple[int, ...], base: Base = TARGETS) -> Probe:
+    def loaded_late(self, probe: Probe, targets: tuple[int, ...]) -> Probe:
         """`probe`, and interval 1: a load of the last target when all else is done. A flush warms its page."""
         last = targets[-1:]
         probe = self.settled(probe, len(targets))
         for target in last:
-            probe = probe.flush(base + (target - target % PAGE_BYTES + (target + self.aside) % PAGE_BYTES))
-        return self.requested(self.settled(probe).start(1), last, ALONE, base).stop(1)
+            probe = probe.flush(TARGETS + (target - target % PAGE_BYTES + (target + self.aside) % PAGE_BYTES))
+        return self.requested(self.settled(probe).start(1), last, ALONE).stop(1)
 
     def bring_pairs(self, targets: tuple[int, ...], start: int, cpu: int | None) -> None:
         """Load the other line of each target's pair, so that no prefetcher need fetch it."""
