@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.machine import Ticks
-from setebench.native import _engine
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
+from setebench.native.stitching import available
 from setebench.probe import BRACKETS, Base, Placements, Probe
 from setebench.stats.ticks.location import mean_ticks
 
@@ -52,7 +52,7 @@ class Comparison:
     def ranked(self) -> tuple[str, ...]:
         """The brackets that this CPU has, the best first."""
         region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-        names = [n for n in BRACKETS if _engine.available(f"start.{n}") and _engine.available(f"stop.{n}")]
+        names = [n for n in BRACKETS if available(f"start.{n}") and available(f"stop.{n}")]
         rounds = [
             [self._figures_of(name, region.address, self._hit_ticks(region)) for name in names] for _ in range(_ROUNDS)
         ]

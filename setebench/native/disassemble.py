@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from iced_x86 import Decoder, Formatter, FormatterSyntax, OpKind
 
 from setebench.errors import UsageError
-from setebench.host.processor import read_processor
-from setebench.host.tree import Tree
-from setebench.native import _engine
+from setebench.native.stitching import Stitched
 from setebench.probe import BRACKETS, Probe, notation
 
 _HALF = 1 << 63
 _BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
 
 
-def stitch(probe: Probe, bracket: str = "lfence", to_run: bool = False) -> _engine.Stitched:
-    """The probe's machine code on this CPU, to be read, or `to_run`. `bracket` serves starts and stops that name none.
+def disassemble(probe: Probe, bracket: str) -> Iterator[str]:
+    """The probe's code in the order in which it runs, a text for each operation; shared accesses that it calls come
+    last. `bracket` serves starts and stops that name none.
 
     Raises `ProbeError` for a probe that makes no sense, `UsageError` for an unknown bracket, `UnsupportedError` for an
     operation that this CPU lacks."""
     if bracket not in BRACKETS:
         raise UsageError(f"unknown bracket {bracket!r}; one of {', '.join(BRACKETS)}")
-    _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
-    placed = [address.bits for address in probe.instruction_addresses]
-    number = BRACKETS.index(bracket)
-    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, number, False, to_run)
-
-
-def disassemble(probe: Probe, bracket: str) -> Iterator[str]:
-    """The probe's code in the order in which it runs, a text for each operation; shared accesses that it calls come
-    last. Raises as `stitch`."""
-    stitched = stitch(probe, bracket)
+    stitched = Stitched(probe, bracket, together=False, to_run=False)
     code, begin = stitched.code_at(), stitched.operations_begin
     stubs = list(zip(stitched.stubs, probe.instruction_addresses, strict=True))
     labels = {stub[0] - stitched.address: address.label for stub, address in stubs}

@@ -11,6 +11,7 @@ from setebench.host.tree import Tree
 from setebench.machine import Facts
 from setebench.native import _engine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region, memory_nodes
+from setebench.native.stitching import available
 from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
 from setebench.probe.kernels import KERNELS
 from setebench.text import ranges
@@ -22,7 +23,7 @@ def native_facts(
     """What may be known before measuring; probes run on `cpu` where none is named."""
 
     def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in names if _engine.available(f"{prefix}{name}"))
+        return tuple(name for name in names if available(f"{prefix}{name}"))
 
     return Facts(
         name=environment.cpu.name or "this CPU",
@@ -34,12 +35,12 @@ def native_facts(
         page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),
         memory_bytes=available_bytes() // 2,
         brackets=brackets,
-        access_sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
+        access_sizes=tuple(size for size in ACCESS_SIZES if available(f"load{size}")),
         prefetch_hints=prefetch_hints(),
         flushes=has("flush.", FLUSHES),
         fences=has("fence.", FENCES),
         kernels=tuple(
-            name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
+            name for name, one in KERNELS.items() if available(f"stream.{name}{'.8' if one.accesses else ''}")
         ),
         lines_per_second=1e9 * len(cpus),
         nodes=memory_nodes(Tree(Path("/"))),
@@ -63,8 +64,8 @@ def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tup
 
 
 def prefetch_hints() -> tuple[str, ...]:
-    """The prefetch instructions of this CPU, by their hints. The engine must know the CPU's features already."""
-    return tuple(hint for hint in HINTS if _engine.available(f"prefetch.{hint}"))
+    """The prefetch instructions of this CPU, by their hints."""
+    return tuple(hint for hint in HINTS if available(f"prefetch.{hint}"))
 
 
 def _huge_pages_on_offer() -> bool:

@@ -27,8 +27,9 @@ from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.memory import NativeRegion, bind, map_region, node_of
 from setebench.native.perf.native_counters import NativeCounters, NativeCounting
 from setebench.native.registers.prefetchers import NativeSwitches
+from setebench.native.stitching import Stitched
 from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
-from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
+from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import mean_ticks
 
@@ -58,7 +59,6 @@ class NativeMachine:
         self._cpu = choose_cpu(cpu, self._cpus)
         environment = read_environment()
         self._switches = NativeSwitches(environment.cpu, environment.topology, allowed=msr)
-        _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
         self._counting: NativeCounting | None = None
@@ -66,14 +66,14 @@ class NativeMachine:
         self._stitched = lru_cache(KEPT_PROBES)(self._stitch)
         self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
         self._rng = np.random.default_rng()
-        self._bracket = BRACKETS.index("lfence")
+        self._bracket = "lfence"
         self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
         lock.acquire()
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
             brackets = Comparison(self._run, self.step_ticks, self._dither_cycles).ranked()
-            self._bracket = BRACKETS.index(brackets[0])
+            self._bracket = brackets[0]
             self.facts = native_facts(environment, self._cpus, self._cpu, brackets, self._ticks_per_second)
         except BaseException:
             self.close()
@@ -211,10 +211,9 @@ class NativeMachine:
 
     # -- stitching and running --------------------------------------------------------------------------------------
 
-    def _stitch(self, probe: Probe, together: bool) -> _engine.Stitched:
+    def _stitch(self, probe: Probe, together: bool) -> Stitched:
         """The probe's machine code; `_stitched` has that of the last ones in memory."""
-        placed = [address.bits for address in probe.instruction_addresses]
-        return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together)
+        return Stitched(probe, self._bracket, together)
 
     def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None = None) -> Ticks:
         table = ~placement_table(probe, placements)  # as the driver wants them: no prefetcher can follow the rows
@@ -223,9 +222,11 @@ class NativeMachine:
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
         leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
         dither = self._dither(len(table) * stitched.dithers)
-        fault = stitched.run(table, results, dither, meeting, leaders, self._spent)
+        code = stitched.address, stitched.code_bytes
+        fault = _engine.run(*code, table, results, dither, meeting, leaders, self._spent)
         if fault is not None:
-            number, operation, address = fault
+            number, instruction, address = fault
+            operation = stitched.operation_at(instruction)
             what = str(list(probe.operations)[operation].kind.name).lower() if operation >= 0 else ""
             raise ProbeFault(signal.Signals(number).name, operation, address, what)
         return results[warmup:]

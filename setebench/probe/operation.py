@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from setebench.probe import kernels
 from setebench.probe.operands import Base, InstructionAddress, Operand
 from setebench.probe.table import BRACKETS, FENCES, FLUSHES, HINTS, WORKS, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One operation, for people; the fields are the columns of `COLUMNS` with names in place of indices."""
 
     kind: Kind

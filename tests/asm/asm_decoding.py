@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from iced_x86 import Decoder, Instruction, InstructionInfoFactory, MemorySizeExt, OpAccess, Register, RegisterExt
 
-from setebench.native import _engine
-from setebench.native.disassemble import stitch as stitch
+from setebench.native.stitching import Stitched
 from setebench.probe import Probe
 
 READS = {OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}
@@ -18,6 +17,11 @@ REGISTER_NAMES = {value: name.lower() for name, value in vars(Register).items() 
 BASE_REGISTERS = tuple(getattr(Register, name) for name in ("RSI", "RDI", "R8", "R9", "R10", "RCX"))
 
 _factory = InstructionInfoFactory()
+
+
+def stitch(probe: Probe, to_run: bool = False) -> Stitched:
+    """The probe's machine code on this CPU, to be read, or `to_run`."""
+    return Stitched(probe, "lfence", together=False, to_run=to_run)
 
 
 def decode(code: bytes, at: int = 0) -> list[Instruction]:
@@ -43,20 +47,20 @@ def memory(instruction: Instruction, accesses: set[int]) -> list[tuple[int, int,
     ]
 
 
-def operation_code(stitched: _engine.Stitched, operation: int) -> list[Instruction]:
+def operation_code(stitched: Stitched, operation: int) -> list[Instruction]:
     """The instructions of an operation, without the shared one that it may call."""
     begin = stitched.operation_ends[operation - 1] if operation else stitched.operations_begin
     code = stitched.code_at()[begin : stitched.operation_ends[operation]]
     return decode(code, stitched.address + begin)
 
 
-def stub_code(stitched: _engine.Stitched, index: int) -> list[Instruction]:
+def stub_code(stitched: Stitched, index: int) -> list[Instruction]:
     """The instructions of a shared instruction address."""
     address, size, _ = stitched.stubs[index]
     return decode(ctypes.string_at(address, size), address)
 
 
-def trace(stitched: _engine.Stitched, probe: Probe, operation: int) -> Iterator[Instruction]:
+def trace(stitched: Stitched, probe: Probe, operation: int) -> Iterator[Instruction]:
     """The instructions of an operation as they run, through the call of a shared one, each loop's body once."""
     stubs = {address: index for index, (address, _, _) in enumerate(stitched.stubs)}
     for instruction in operation_code(stitched, operation):

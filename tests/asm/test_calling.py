@@ -44,10 +44,12 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
     _engine.guard_install()
     try:
-        fault = stitched.run(~np.array(row), np.zeros((1, stitched.intervals), dtype=np.int64), np.zeros(9, np.int32))
+        results, code = np.zeros((1, stitched.intervals), dtype=np.int64), (stitched.address, stitched.code_bytes)
+        fault = _engine.run(*code, ~np.array(row), results, np.zeros(9, np.int32), None, None, None)
     finally:
         _engine.guard_remove()
-    assert fault == (signal.SIGSEGV, operation, 8)
+    assert fault is not None and (fault[0], fault[2]) == (signal.SIGSEGV, 8)
+    assert stitched.operation_at(fault[1]) == operation
 
 
 # -- no memory of ours is ever writable and executable at once, and none has an executable stack ---------------------

@@ -13,7 +13,7 @@ from iced_x86 import FlowControl, Instruction, Mnemonic, Register
 from probe_strategies import Choices, timed_probes
 
 from setebench.errors import ProbeError
-from setebench.native import _engine
+from setebench.native.stitching import Stitched, available
 from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, IP_SPAN_BITS, Kind, Operation, Probe
 from setebench.probe.notation import parse
 
@@ -24,20 +24,19 @@ FLUSH_MNEMONICS = tuple(getattr(Mnemonic, how.upper()) for how in FLUSHES)
 
 def choices(**kwargs: Any) -> Choices:
     """What this CPU runs, with few bases, so that some lie in registers and some don't."""
-    stitch(Probe())  # indexes the snippets
     return Choices(
-        sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
-        hints=tuple(name for name in HINTS if _engine.available(f"prefetch.{name}")),
-        flushes=tuple(name for name in FLUSHES if _engine.available(f"flush.{name}")),
+        sizes=tuple(size for size in ACCESS_SIZES if available(f"load{size}")),
+        hints=tuple(name for name in HINTS if available(f"prefetch.{name}")),
+        flushes=tuple(name for name in FLUSHES if available(f"flush.{name}")),
         fences=FENCES,
-        brackets=(None, *(name for name in BRACKETS if _engine.available(f"stop.{name}"))),
+        brackets=(None, *(name for name in BRACKETS if available(f"stop.{name}"))),
         bases=tuple("abcdefgh"),
         by_kind=True,
         **kwargs,
     )
 
 
-def stitched_or_refused(probe: Probe) -> _engine.Stitched:
+def stitched_or_refused(probe: Probe) -> Stitched:
     """The code; probes that need more registers than there are for kept values are no examples."""
     try:
         return stitch(probe, to_run=True)

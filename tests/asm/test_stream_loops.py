@@ -10,6 +10,7 @@ from for_all import for_all
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
 from setebench.native import _engine
+from setebench.native.stitching import available
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import (
     BLOCK_BYTES,
@@ -84,8 +85,7 @@ def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int, r
 
 @every_loop
 def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(kernel: Kernel, width: int, rolled: bool) -> None:
-    stitch(Probe())  # indexes the snippets
-    if not _engine.available(name_of(kernel, width, rolled)):
+    if not available(name_of(kernel, width, rolled)):
         return
     for nops in (0, 21):
         before = Probe().nop(nops) if nops else Probe()

@@ -64,6 +64,7 @@ def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, r
 
 
 ILLEGAL = """
+from setebench.native import stitching
 from setebench.native.machine import NativeMachine
 from setebench.errors import ProbeFault
 from setebench.probe import Base, Probe
@@ -71,7 +72,8 @@ from setebench.probe import Base, Probe
 machine = NativeMachine()
 region = machine.allocate(4096, 4096)
 line = Base("line")
-_engine.prepare(frozenset({FEATURES!r}))  # claims what this CPU lacks
+stitching.cpu_flags = lambda: frozenset({FEATURES!r})  # claims what this CPU lacks
+stitching.snippets.cache_clear()
 try:
     machine.run({PROBE}, {{line: [region.address]}})
 except ProbeFault as fault:
