@@ -21,7 +21,7 @@ from setebench.host.environment import read_environment
 from setebench.loops import LOOP_NAMES, Policy
 from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
-from setebench.native.brackets import Comparison
+from setebench.native.brackets import ranked
 from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.memory import NativeRegion, bind, map_region, node_of
@@ -72,7 +72,7 @@ class NativeMachine:
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
-            brackets = Comparison(self._run, self.step_ticks, self._dither_cycles).ranked()
+            brackets = ranked(self._run)
             self._bracket = brackets[0]
             self.facts = native_facts(environment, self._cpus, self._cpu, brackets, self._ticks_per_second)
         except BaseException:
