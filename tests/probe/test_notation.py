@@ -12,8 +12,7 @@ from probe_strategies import probes
 
 from setebench.errors import ProbeError
 from setebench.probe import Base, Probe
-from setebench.probe.notation import parse, render, statements
-from setebench.probe.notation_reader import FORMS
+from setebench.probe.notation import FORMS, parse, render, statements
 
 A, B = Base("a"), Base("b")
 
