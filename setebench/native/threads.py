@@ -6,21 +6,18 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.tree import Tree, parse_cpu_list
 
-_lock = threading.Lock()
-_held: dict[int, tuple[set[int], int]] = {}
-"""Threads that machines keep pinned: the CPUs that each could use before, and how many machines keep it."""
 
-
+@cache
 def allowed_cpus() -> tuple[int, ...]:
-    """CPUs that the calling thread may run on, were it not for machines that keep it, or the thread that started it,
-    pinned."""
-    with _lock:
-        return tuple(sorted(own_cpus().union(*(before for before, _ in _held.values()))))
+    """CPUs that this process may use, as it found them when it first asked: later a machine may keep a thread pinned.
+    Raises `UnsupportedError` where nobody says."""
+    return tuple(sorted(own_cpus()))
 
 
 def own_cpus() -> set[int]:
@@ -54,23 +51,16 @@ def _unpin(cpus: set[int], thread: int = 0) -> None:
 
 
 def hold(cpu: int) -> int:
-    """Pin the calling thread to `cpu` until as many calls of `let_go` with the returned thread."""
-    thread = threading.get_native_id()
-    with _lock:
-        now = _pin(cpu)
-        before, holders = _held.get(thread, (now, 0))
-        _held[thread] = (before, holders + 1)
-    return thread
+    """Pin the calling thread to `cpu` until `let_go` with the returned thread."""
+    allowed_cpus()  # known before
+    _pin(cpu)
+    return threading.get_native_id()
 
 
 def let_go(thread: int) -> None:
-    """Undo one `hold`; after the last one the thread may run where it could before. Any thread may call this."""
-    with _lock:
-        before, holders = _held.pop(thread)
-        if holders > 1:
-            _held[thread] = (before, holders - 1)
-            return
-    _unpin(before, thread)
+    """Let a thread run wherever this process may again. Any thread may call this. A machine that still keeps it pins it
+    for each run."""
+    _unpin(set(allowed_cpus()), thread)
 
 
 def choose_cpu(wanted: int | None, allowed: tuple[int, ...]) -> int:
