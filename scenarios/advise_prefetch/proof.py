@@ -22,12 +22,6 @@ from setebench.loops.shapes import RESIDENT, shape
 from setebench.scenario import Context
 from setebench.stats.estimate import Estimate, over_epochs
 
-MEDIAN_VARIANCE = np.pi / 2
-"""Variance of a median over that of a mean, for a normal distribution."""
-
-TO_DEVIATION = 1.4826
-"""A normal distribution's standard deviation over its median absolute deviation."""
-
 Rows = NDArray[np.float64]
 
 
@@ -41,17 +35,13 @@ class Params:
     trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
-    rounds: tuple[int, int] = (12, 64)  # of the proof; half choose, half time: 6 give an interval, 32 a third of it
-    part: int = 4  # rounds after which the proof may end
-    width: float = (
-        0.015  # half width of regret's interval, in parts of the time, at which the proof ends; 2x of speed-up
-    )
+    rounds: int = 24  # of the proof; half choose, half time: 6 give an interval, 12 half of it
     least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
     farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:
         """For --fast."""
-        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[1] // 2))
+        return replace(self, trials=3, trial_rounds=3, rounds=12)
 
 
 @dataclass(frozen=True)
@@ -119,47 +109,34 @@ class Proof:
         """The fastest of what was tried in the rounds that choose; none where that gains nothing to speak of, or no
         more than rounds differ by: the best of many seems to gain something where none does."""
         best = self.best_of(self.tried)
-        gains = -np.diff(np.log(self._times([best, Policy()], True)))[:, 0]
-        middle = np.median(gains)
-        error = TO_DEVIATION * np.median(np.abs(gains - middle)) * np.sqrt(MEDIAN_VARIANCE / len(gains))
-        return best if middle < np.log(1 - least_gain) - error else Policy()
+        gain = self._logarithm(Policy(), best, True)
+        return best if gain.value - gain.error > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
         """Time with one policy over time with another, in the rounds that time: the geometric mean over rounds, each a
         pair from the same time, without disturbed rounds, as an estimate of the ratio."""
         if numerator == denominator:
             return Estimate(value=1.0)
-        logs = -np.diff(np.log(self._times([numerator, denominator], False)))[:, 0]
-        most = Params().farthest * TO_DEVIATION * float(stats.median_abs_deviation(logs))
-        mean = over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
+        mean = self._logarithm(numerator, denominator, False)
         value = float(np.exp(mean.value))
         return Estimate(value=value, error=value * mean.error, degrees=mean.degrees)
+
+    def _logarithm(self, numerator: Policy, denominator: Policy, chooses: bool) -> Estimate:
+        """The mean logarithm of such a ratio over rounds, without disturbed ones."""
+        logs = -np.diff(np.log(self._times([numerator, denominator], chooses)))[:, 0]
+        most = Params().farthest * float(stats.median_abs_deviation(logs, scale="normal"))
+        return over_epochs(logs[np.abs(logs - np.median(logs)) <= most])
 
     def cycles(self, policy: Policy) -> float:
         """Median cycles per iteration in the rounds that time, on the scale of the loop's description."""
         rows = self._times([policy, Policy()], False)
         return float(np.median(rows[:, 0] / rows[:, 1]) * self.loop.measured_cycles)
 
-    def precise(self, params: Params) -> bool:
-        """True once speed-up and regret are sharp enough."""
-        policy, best = self.advised(params.least_gain), self.best_of(self.sweep)
-        regret, speedup = self.ratio(policy, best), self.ratio(Policy(), policy)
-        return (
-            regret.half_width <= params.width * regret.value and speedup.half_width <= 2 * params.width * speedup.value
-        )
-
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Try policies, then run all of them in interleaved rounds, until speed-up and regret are sharp enough or the
-    rounds are over."""
-    loop, params = advisor.loop, bench.params
+    """Try policies, then run all of them and a sweep over distances in interleaved rounds."""
     found = tried(bench, advisor)
-    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
-    bench.context.progress(f"{loop.name}: proof with {len(sweep)} policies")
-    ticks = np.empty((0, len(sweep)))
-    least, most = params.rounds
-    while True:
-        ticks = np.concatenate([ticks, bench.run(loop, sweep, params.part, 200 + len(ticks))])
-        proof = Proof(loop=loop, sweep=sweep, ticks=ticks, tried=found)
-        if len(ticks) >= most or (len(ticks) >= least and proof.precise(params)):
-            return proof
+    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(bench.params.sweep), *found]))
+    bench.context.progress(f"{advisor.loop.name}: proof with {len(sweep)} policies")
+    ticks = bench.run(advisor.loop, sweep, bench.params.rounds, 200)
+    return Proof(loop=advisor.loop, sweep=sweep, ticks=ticks, tried=found)

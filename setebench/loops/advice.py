@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from setebench.errors import UsageError
-from setebench.loops.records import LINE_BYTES, Loop, Policy, Strategy
+from setebench.loops.records import Loop, Policy, Strategy
 from setebench.results import Document, Finding, Outcome
 from setebench.text import visible
 
@@ -34,7 +34,6 @@ PLAUSIBLE = {
     "latency.memory": 350.0,
     "mshr.l1.prefetch": 12.0,
     "mshr.l2.prefetch": 32.0,
-    "cache.l1.size": 32768.0,
     "cache.l2.size": 1048576.0,
 }
 
@@ -51,8 +50,6 @@ PAGE_BYTES = 4096
 class AdviceParams:
     """What turns a table of findings into advice."""
 
-    l1_fraction: float = 0.25  # of level 1 that lines of two stages may fill before use (Fang et al. 2014, section 7)
-    l2_fraction: float = 0.75  # the same of level 2, which holds little else of a loop that needs prefetches
     least_gain: float = 0.03  # expected gain, in parts of the time, below which the advice is not to prefetch
     window: float = 8.0  # iterations that a core overlaps by itself: 200 to 500 instructions over loops of 25 to 60
     furthest: int = 256  # iterations: a few hundred cover memory's latency in the shortest loops
@@ -152,14 +149,11 @@ class Advisor:
         """Lines to prefetch in an iteration, by one stage; those that any stream touches where none can be."""
         return sum(stream.lines_per_iteration for stream in self.loop.prefetched or self.loop.streams)
 
-    def _size(self, level: str) -> float:
-        parameter = f"cache.{level}.size"
-        return self._number(parameter) if parameter in PLAUSIBLE or self._value(parameter) else 0.0
-
     @cached_property
     def level(self) -> str:
         """The first level beyond the first that holds the loop's data: it serves the misses."""
-        return next((level for level in ("l2", "l3") if self._size(level) >= self.loop.working_set_bytes), "memory")
+        sizes = {"l2": self._number("cache.l2.size"), "l3": self._value("cache.l3.size") or 0}
+        return next((level for level, size in sizes.items() if size >= self.loop.working_set_bytes), "memory")
 
     @cached_property
     def latency(self) -> float:
@@ -182,17 +176,12 @@ class Advisor:
             missed += 0.0 if stream.regular else stream.lines_per_iteration * (within or max(0.0, 1 - reach / extent))
         return missed / self.lines
 
-    def most(self, level: str, alone: bool) -> int:
-        """Largest distance of a stage to a level: what is prefetched fills no more of it than it may (of level 1 a
-        quarter, Fang et al. 2014, section 7; all of it by prefetches to level 1 `alone`), and prefetches that don't get
-        beyond a page stay within one."""
-        fraction = {"l1": 1.0 if alone else self.params.l1_fraction}.get(level, self.params.l2_fraction)
-        lines = self.lines if alone else sum(stream.lines_per_iteration for stream in self.loop.streams)
-        most = fraction * self._size(level) / (lines * LINE_BYTES) if self._size(level) else math.inf
+    @cached_property
+    def most(self) -> int:
+        """Largest distance, in iterations: prefetches that don't get beyond a page stay within one."""
         step = max(abs(stream.step_bytes) for stream in self.loop.prefetched)
-        if step and self._value("software_prefetch.across_page") is False:
-            most = min(most, PAGE_BYTES / step / 2)
-        return max(1, int(min(most, self.params.furthest)))
+        within = step and self._value("software_prefetch.across_page") is False
+        return max(1, int(min(PAGE_BYTES / step / 2 if within else math.inf, self.params.furthest)))
 
     # -- the formulas ------------------------------------------------------------------------------------------------
 
@@ -228,7 +217,7 @@ class Advisor:
         cycles = self.expected(policy)
         wanted = {"l1_distance": self._number("latency.l2") if far else self.latency, "l2_distance": self.latency}
         ahead = {
-            name: min(int(cycles_away / cycles) + 1, self.most(name[:2], policy.stages == 1))
+            name: min(int(cycles_away / cycles) + 1, self.most)
             for name, cycles_away in wanted.items()
             if getattr(policy, name)
         }
@@ -251,12 +240,12 @@ class Advisor:
         return min((policy for policy in cycles if cycles[policy] <= enough), key=lambda policy: policy.stages)
 
     def singles(self, distances: Iterable[int]) -> list[Policy]:
-        """Single stages of every hint at these distances, as far as a level holds what is prefetched."""
+        """Single stages of every hint at these distances."""
         policies = (
             Policy(l1_distance=distance, l1_hint=hint) if level == "l1" else Policy(l2_distance=distance, l2_hint=hint)
             for level, hint in (self.hints.items() if self.loop.prefetched else ())
             for distance in distances
-            if distance == 1 or distance <= self.most(level, True)
+            if distance <= self.most
         )
         return list(policies)
 
@@ -264,7 +253,7 @@ class Advisor:
         """Half and twice each distance, and the stage that is missing."""
         for level, distance, _ in policy.parts:
             for other in (distance // 2, distance * 2):
-                if 0 < other <= self.most(level, policy.stages == 1):
+                if 0 < other <= self.most:
                     yield msgspec.structs.replace(policy, **{f"{level}_distance": other})
         if policy.stages == 1 and {"l1", "l2"} <= self.hints.keys():
             ((level, distance, _),) = policy.parts
@@ -318,8 +307,7 @@ class Advisor:
             yield (
                 f"{level.upper()} stage, __builtin_prefetch(address, {BUILTINS[hint]}): {away:.0f} cycles over "
                 f"{cycles:.1f} an iteration need {int(away / cycles) + 1} {self.loop.unit} (Mowry et al. 1992); "
-                f"advised are {distance}, and at most {self.most(level, policy.stages == 1)} fit (cache.{level}.size, "
-                f"software_prefetch.fills.{hint})."
+                f"advised are {distance} (software_prefetch.fills.{hint})."
             )
 
     def _said(self, parameter: str, value: float) -> str:
