@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from trees import write_tree
 
-from setebench.errors import UnsupportedError
+from setebench.errors import UnsupportedError, UsageError
 from setebench.host.tree import Tree
 from setebench.native.memory import (
     HUGE_PAGE,
@@ -125,7 +122,7 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
     region.release()
 
 
-# -- memory nodes from recorded topologies, and binding memory to one, with the system calls replaced ----------------
+# -- memory nodes from recorded topologies, and binding memory to one -----------------------------------------------
 
 
 TWO_SOCKETS = {
@@ -151,29 +148,14 @@ def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
 
 
-class Calls:
-    """System calls that note what was asked for, and fail as reported."""
-
-    def __init__(self, fails_with: int = 0, node: int = 0) -> None:
-        self.fails_with, self.node = fails_with, node
-        self.seen: list[tuple[int, tuple[Any, ...]]] = []
-
-    def __call__(self, number: int, *arguments: Any) -> int:
-        self.seen.append((number, arguments))
-        ctypes.set_errno(self.fails_with)
-        if number == 239 and not self.fails_with:
-            ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_int))[0] = self.node
-        return -1 if self.fails_with else 0
-
-
-def test_memory_is_bound_by_mbind() -> None:
-    calls = Calls()
-    bind(0x10000, 8192, 65, call=calls)
-    ((number, (address, size, mode, mask, bits, flags)),) = calls.seen
-    assert (number, address.value, size.value, mode, bits.value, flags) == (237, 0x10000, 8192, 2, 1024, 3)
-    assert [word for word in mask][:3] == [0, 2, 0]
-
-
-def test_where_a_page_lies_is_asked() -> None:
-    assert node_of(0x10000, call=Calls(node=3)) == 3
-    assert node_of(0x10000, call=Calls(errno.EPERM)) is None
+def test_memory_lies_on_the_node_that_it_is_bound_to() -> None:
+    node, region = memory_nodes(Tree(Path("/")))[0].number, map_region(SMALL_PAGE, SMALL_PAGE, populate=False)
+    try:
+        bind(region.address, SMALL_PAGE, node)
+    except UnsupportedError as refused:
+        pytest.skip(str(refused))
+    region.numbers()[0] = 1.0
+    assert node_of(region.address) == node
+    with pytest.raises(UsageError, match="memory node 1000 has no memory"):
+        bind(region.address, SMALL_PAGE, 1000)
+    region.release()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,6 @@ import pytest
 
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.host.processor import Processor, Topology
-from setebench.native.registers import prefetchers
 from setebench.native.registers.prefetch_registers import (
     GOLDEN_COVE,
     GRACEMONT,
@@ -148,37 +150,34 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path, devices: list[Path
 
 
 @pytest.mark.parametrize(
-    ("refusal", "said"),
+    ("device", "said"),
     [
-        (None, r"CPU 1 reads 0x2 after 0xf was written"),
-        (OSError(5, "Input/output error"), r"CPU 1 can't be written \(Input/output error\)"),
+        ("/dev/zero", r"CPU 1 reads 0x0 after 0xf was written"),
+        ("/dev/full", r"CPU 1 can't be written \(No space left on device\)"),
     ],
 )
 def test_a_write_that_is_forgotten_or_refused_is_reported_and_undone(
-    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch, refusal: OSError | None, said: str
+    tmp_path: Path, devices: list[Path], device: str, said: str
 ) -> None:
-    written = prefetchers._Register.write
-
-    def write(register: prefetchers._Register, value: int) -> None:
-        if value != 0xF:
-            written(register, value)
-        elif refusal is not None:
-            raise refusal
-
-    monkeypatch.setattr(prefetchers._Register, "write", write)
+    devices[1].unlink()
+    devices[1].symlink_to(device)
     with pytest.raises(UnsupportedError, match=said):
         switches_below(tmp_path).off(ALL, (0, 1)).__enter__()
-    assert [value_of(path) for path in devices] == [0x20, 0x2]
+    assert value_of(devices[0]) == 0x20
 
 
-def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(
-    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switches = switches_below(tmp_path)
-    with pytest.raises(SetebenchError, match=r"as root: wrmsr -p 1 0x1a4 0x2$") as reported, switches.off(ALL, (0, 1)):
-        monkeypatch.setattr(prefetchers._Register, "put_back", lambda self, value: self.cpu == 0)
+def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(tmp_path: Path, devices: list[Path]) -> None:
+    """The guard is gone, and this process may write no more files."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    commands = r"as root: wrmsr -p 0 0x1a4 0x20; wrmsr -p 1 0x1a4 0x2$"
+    try:
+        with pytest.raises(SetebenchError, match=commands) as reported, switches_below(tmp_path).off(ALL, (0, 1)):
+            (guard,) = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+            os.kill(int(guard), signal.SIGKILL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert not isinstance(reported.value, UnsupportedError)  # which one might take for a mere lack
-    assert [value_of(path) for path in devices] == [0x20, 0x2]  # the guard has no such trouble
 
 
 # -- as a machine offers them ----------------------------------------------------------------------------------------
