@@ -104,10 +104,10 @@ def tlbs(readings: Readings, draft: Draft) -> None:
 def tlb_shape(level: int, entries: int) -> tuple[int, int]:
     """Entries and ways (0: all) of a table that has so many entries at least: a first one is fully associative, as most
     are; others have usual ways where these make a power of two of sets."""
-    shapes = [exact(entries, ways) for ways in TLB_WAYS if level > 1 and entries >= ways * LEAST_SETS]
+    shapes = [exact(entries, ways, False) for ways in TLB_WAYS if level > 1 and entries >= ways * LEAST_SETS]
     if entries <= MOST_TLB_WAYS and not any(shapes):
         return entries, 0
-    sets, ways, _ = next(filter(None, shapes), holding(entries))
+    sets, ways = next(filter(None, shapes), holding(entries))
     return sets * ways, ways
 
 

@@ -1,4 +1,4 @@
-"""TLBs found on machines whose tables are known: one written apart from the simulator, simulated ones, and curves."""
+"""TLBs found on simulated machines whose tables are known, and what follows from curves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lru_machine import CHANCE, LruMachine, Noise, Table
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy.tlbs import HUGE_PAGE, TlbRound, measure_tlbs, tlb_findings, tlb_pages
 
@@ -16,9 +15,8 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
 
-pytestmark = pytest.mark.long(60)
-
-MEMORY = 256 << 20
+TABLE = spec.TlbTable
+MEMORY = spec.Memory(bytes=256 << 20)
 """Of machines whose second TLB is small: fewer pages are asked for."""
 
 
@@ -44,30 +42,26 @@ def penalties(found: dict[str, Finding], pages: str = "4k") -> list[Any]:
 @pytest.mark.parametrize(
     ("first", "second", "line"),
     [
-        (Table(16, 6, 7.0), Table(64, 8, 47.0), 64),
-        (Table(1, 64, 7.0), Table(32, 12, 40.0, CHANCE), 64),
+        (TABLE(entries=96, ways=6, miss_penalty_cycles=7), TABLE(entries=512, ways=8, miss_penalty_cycles=47), 64),
+        (TABLE(entries=64, ways=0, miss_penalty_cycles=7), TABLE(entries=384, ways=12, miss_penalty_cycles=40), 128),
     ],
 )
-def test_entries_and_penalties(first: Table, second: Table, line: int) -> None:
-    found = findings_of(LruMachine((first, second), line_size=line, memory_bytes=MEMORY))
-    true, more = second.sets * second.ways, found["tlb.l2.entries.4k"]
-    assert entries(found)[0] == first.sets * first.ways
-    if second.index == CHANCE and more.outcome is Outcome.AT_LEAST:  # its step is where no table's would be
-        assert isinstance(more.value, int) and true / 2 <= more.value <= true
-    else:
-        assert entries(found)[1] == pytest.approx(true, rel=0.2 if second.index == CHANCE else 0.15)
-    assert penalties(found) == pytest.approx([first.cycles, second.cycles], rel=0.05, abs=0.5)
+def test_entries_and_penalties(first: spec.TlbTable, second: spec.TlbTable, line: int) -> None:
+    with closing(quiet(tlb=spec.Tlb(l1_4k=first, l2_4k=second), memory=MEMORY, line_size_bytes=line)) as machine:
+        found = findings_of(machine)
+    assert entries(found) == [first.entries, second.entries]
+    assert penalties(found) == pytest.approx([first.miss_penalty_cycles, second.miss_penalty_cycles], abs=0.5)
 
 
 def test_a_coarse_clock_that_wanders() -> None:
-    noise = Noise(step=26, wander=0.04, bursts=0.02)
-    tables = Table(16, 6, 7.0), Table(64, 8, 47.0)
-    found = findings_of(LruMachine(tables, noise=noise, memory_bytes=MEMORY), 6)
-    assert entries(found)[0] == 96
-    assert entries(found)[1] == pytest.approx(512, rel=0.1)
-    first, second = penalties(found)
-    assert first == pytest.approx(7.0, abs=0.6)
-    assert second == pytest.approx(47.0, rel=0.06)
+    clock = spec.Clock(step_ticks=26.0, ticks_per_cycle=0.7, drift=0.04, drift_period_cycles=2e7, jitter_cycles=2.0)
+    noise = spec.Noise(interrupt_interval_cycles=3e5)
+    first = TABLE(entries=96, ways=6, miss_penalty_cycles=7)
+    tlb = spec.Tlb(l1_4k=first, l2_4k=TABLE(entries=512, ways=8, miss_penalty_cycles=47))
+    with closing(quiet(tlb=tlb, memory=MEMORY, clock=clock, noise=noise)) as machine:
+        found = findings_of(machine, 6)
+    assert entries(found) == [96, pytest.approx(512, rel=0.1)]
+    assert penalties(found) == [pytest.approx(7, abs=0.6), pytest.approx(47, rel=0.06)]
 
 
 def test_large_pages_that_a_hypervisor_splinters() -> None:
