@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Iterator
 
 import pytest
@@ -34,11 +32,3 @@ def counting_permitted() -> None:
     reason = NativeCounters().event_roles()["page_fault"]
     if reason:
         pytest.skip(f"nothing may be counted here: {reason}")
-
-
-@pytest.fixture
-def untouched() -> Iterator[tuple[mmap.mmap, int]]:
-    """Memory of 200 pages of 4 KiB that nobody has touched, and its address."""
-    memory = mmap.mmap(-1, 200 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(15)  # MADV_NOHUGEPAGE
-    yield memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,33 +74,6 @@ static void in_threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* More threads, one after the other, than there may be open files. */
-static void in_many_threads(void)
-{
-    static int pages = 2;
-    struct rlimit files = {64, 64};
-
-    setrlimit(RLIMIT_NOFILE, &files);
-    for (int i = 0; i < 100; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, marked_thread, &pages) == 0)
-            pthread_join(thread, NULL);
-    }
-}
-
-/* A thread that may open no more files, of a process that has marked a region before. */
-static void without_files(void)
-{
-    static int pages = 5;
-    struct rlimit files = {3, 3};
-    pthread_t thread;
-
-    marked("before", 7);
-    setrlimit(RLIMIT_NOFILE, &files);
-    pthread_create(&thread, NULL, marked_thread, &pages);
-    pthread_join(thread, NULL);
-}
-
 static void in_processes(void)
 {
     marked("process", 30);
@@ -160,32 +132,6 @@ static void closed(void)
     marked("closed", 1);
 }
 
-static pthread_barrier_t barrier;
-
-static void *waiting_thread(void *pages)
-{
-    pthread_barrier_wait(&barrier);
-    touch(*(int *)pages);
-    return NULL;
-}
-
-/* Two threads that wait for a line of standard input, then touch 100 pages each. */
-static void after_a_line(void)
-{
-    static int pages = 100;
-    pthread_t thread[2];
-
-    pthread_barrier_init(&barrier, NULL, 3);
-    for (int i = 0; i < 2; i++)
-        pthread_create(&thread[i], NULL, waiting_thread, &pages);
-    puts("ready");
-    fflush(stdout);
-    getchar();
-    pthread_barrier_wait(&barrier);
-    for (int i = 0; i < 2; i++)
-        pthread_join(thread[i], NULL);
-}
-
 static void act(const char *what)
 {
     if (strncmp(what, "touch=", 6) == 0)
@@ -201,10 +147,6 @@ static void act(const char *what)
         overlapping();
     else if (strcmp(what, "threads") == 0)
         in_threads();
-    else if (strcmp(what, "many-threads") == 0)
-        in_many_threads();
-    else if (strcmp(what, "without-files") == 0)
-        without_files();
     else if (strcmp(what, "processes") == 0)
         in_processes();
     else if (strcmp(what, "family") == 0)
@@ -213,8 +155,6 @@ static void act(const char *what)
         drowsy();
     else if (strcmp(what, "closed") == 0)
         closed();
-    else if (strcmp(what, "after-a-line") == 0)
-        after_a_line();
     else if (strcmp(what, "unended") == 0)
         setebench_region_begin("unended");
     else if (strcmp(what, "unmatched") == 0)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from counting_here import PAGE, PAGES, opened, software
 from native_fixture import LINE, two_cpus
 
 from setebench.counters.protocol import CountsEvents
@@ -24,6 +23,7 @@ from setebench.native.perf.sysfs import core_pmus, read_pmus
 from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
+PAGES, PAGE = 200, 4096
 LOAD, STORE = (Probe().start().load(LINE).stop(), Probe().start().store(LINE).stop())
 
 
@@ -100,20 +100,6 @@ def test_the_machine_counts_by_the_protocol(native: NativeMachine) -> None:
         pass  # the end of one lets the next begin
 
 
-# -- the kernel's interface -------------------------------------------------------------------------------------------
-
-
-def test_where_the_kernel_allows_no_rdpmc_its_page_says_so_and_reading_works() -> None:
-    fd = opened(software(Software.PAGE_FAULTS))
-    page = _perf.Page(fd)
-    try:
-        assert page.count() is None
-        assert _perf.read_values(fd, 1) is not None
-    finally:
-        page.close()
-        os.close(fd)
-
-
 # -- what this kernel refuses to count, to root, to ordinary users and in containers ---------------------------------
 
 
@@ -129,6 +115,7 @@ def test_refusals_are_one_line_each() -> None:
     assert refusal(Attributes(type=0x7FFF_0000, flags=Flag.EXCLUDE_KERNEL)).startswith(
         "ENOENT: this kernel has no PMU of type"
     )
-    assert "has ended" in refusal(software(Software.PAGE_FAULTS), 0x3FFF_FFFF)
+    faults = Attributes(type=Type.SOFTWARE, config=Software.PAGE_FAULTS, flags=Flag.EXCLUDE_KERNEL)
+    assert "has ended" in refusal(faults, 0x3FFF_FFFF)
     if not core_pmus(read_pmus(Tree(Path("/")))):
         assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, flags=Flag.EXCLUDE_KERNEL))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import mmap
-import os
 import signal
 import tempfile
 import threading
@@ -15,7 +14,6 @@ import pytest
 from native_fixture import LINE, in_python, two_cpus
 
 from setebench.errors import ProbeFault
-from setebench.host.environment import read_environment
 from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
@@ -63,37 +61,6 @@ def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, r
     assert still_works(native, region)
 
 
-ILLEGAL = """
-from setebench.native import stitching
-from setebench.native.machine import NativeMachine
-from setebench.errors import ProbeFault
-from setebench.probe import Base, Probe
-
-machine = NativeMachine()
-region = machine.allocate(4096, 4096)
-line = Base("line")
-stitching.cpu_flags = lambda: frozenset({FEATURES!r})  # claims what this CPU lacks
-stitching.snippets.cache_clear()
-try:
-    machine.run({PROBE}, {{line: [region.address]}})
-except ProbeFault as fault:
-    print(fault.signal, fault.operation)
-print(int(machine.run(Probe().start().load(line).stop(), {{line: [region.address]}})[0, 0]) > 0)
-"""
-
-
-def test_an_instruction_that_the_cpu_lacks_is_illegal() -> None:
-    """No probe holds one by itself: the stitcher refuses. So its list of features is made to lie."""
-    flags = frozenset(read_environment().cpu.flags)
-    probes = {"avx512f": "Probe().load(line, 64)", "avx": "Probe().load(line, 32)"}
-    lacking = [feature for feature in probes if feature not in flags]
-    if not lacking:
-        pytest.skip("this CPU has every instruction that is sure to be illegal elsewhere")
-    code = ILLEGAL.format(FEATURES=sorted(flags | {lacking[0]}), PROBE=probes[lacking[0]])
-    done = in_python(code)
-    assert done.stdout.split("\n")[:2] == ["SIGILL 0", "True"], done.stderr
-
-
 @pytest.mark.parametrize("number", GUARDED, ids=lambda number: number.name)
 def test_every_guarded_signal_is_named(native: NativeMachine, region: Region, number: signal.Signals) -> None:
     """No operation divides, so none raises SIGFPE; sent to the thread while its probe runs, it takes the same way."""
@@ -118,14 +85,6 @@ def test_every_guarded_signal_is_named(native: NativeMachine, region: Region, nu
     assert names == [number.name]
     assert signal.getsignal(number) == previous
     assert still_works(native, region)
-
-
-def test_many_faults_leak_nothing(native: NativeMachine) -> None:
-    probe = Probe().load(LINE)
-    for _ in range(2000):
-        with pytest.raises(ProbeFault):
-            native.run(probe, {LINE: [0]})
-    assert len(os.listdir("/proc/self/task")) < 50
 
 
 def test_faults_in_many_threads_at_once(native: NativeMachine) -> None:

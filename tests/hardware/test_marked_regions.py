@@ -49,6 +49,7 @@ def found(program: str) -> dict[str, Any]:
         ("again", 30, 3),  # within itself: counted once
         ("first", 30, 1),  # regions may overlap
         ("second", 60, 1),
+        ("process", 80, 2),  # of two processes
     ],
 )
 def test_regions_are_counted_apart_exactly(found: dict[str, Any], name: str, pages: int, calls: int) -> None:

@@ -7,16 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
 
 import numpy as np
 import pytest
 from native_fixture import LINE, in_python, two_cpus
 
 from setebench.errors import ProbeFault, UsageError
-from setebench.machine import Machine, Region, Ticks
+from setebench.machine import Machine, Region
 from setebench.native.machine import NativeMachine
-from setebench.probe import Placements, Probe
+from setebench.probe import Probe
 
 EMPTY = Probe().start().stop()
 
@@ -144,24 +143,6 @@ def test_a_thread_that_shares_its_cpu_had_half_of_it(native: NativeMachine) -> N
 # ---- regions ------------------------------------------------------------------------------------------------------
 
 
-class CutShort(NativeMachine):
-    """One repetition in forty is interrupted by another program for milliseconds."""
-
-    def _run(self, probe: Probe, placements: Placements, warmup: int, *rest: Any) -> Ticks:
-        ticks = super()._run(probe, placements, warmup, *rest)
-        ticks[::40] *= 10**4  # still whole clock steps
-        return ticks
-
-
-def test_what_interrupts_the_calibration_does_not_change_the_dither(native: NativeMachine) -> None:
-    """A mean over all repetitions made waits of hundreds of clock steps out of it, or none."""
-    disturbed = CutShort()
-    try:
-        assert native._cycles_per_tick() / 2 < disturbed._cycles_per_tick() < 2 * native._cycles_per_tick()
-    finally:
-        disturbed.close()
-
-
 def test_a_strangers_region_is_refused(native: NativeMachine) -> None:
     strange = Region(1 << 20, 4096, 4096)
     for use in (lambda: native.release(strange), lambda: native.link(strange, np.array([strange.address]))):
@@ -197,12 +178,6 @@ def test_two_cpus_meet_at_every_barrier(native: NativeMachine, region: Region) -
     alone = native.run(Probe().start().stop(), 300)
     # the fast one waits for the slow one at the second barrier, every time
     assert np.median(together[first]) > 0.5 * np.median(together[second]) > 5 * np.median(alone)
-
-
-def test_one_cpu_waits_for_nobody_at_a_barrier(native: NativeMachine) -> None:
-    cpu = native.facts.cpus[0]
-    met = Probe().start().barrier().stop()
-    assert native.run_together({cpu: met}, 50)[cpu].shape == native.run(met, 50).shape == (50, 1)
 
 
 NEVER_HANGS = """

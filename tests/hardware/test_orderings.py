@@ -9,16 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_fixture import LINE, means
-from setebench.scenarios.software_prefetch.places import first_touches
-from setebench.scenarios.software_prefetch.trials import Trials
 
 from setebench.calibration import measured_line
-from setebench.experiments.bursts.bursts import BurstParams, Bursts, burst_memory
-from setebench.experiments.chases import chase_cycles
 from setebench.machine import Region, run_interleaved
 from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
-from setebench.scenario import Context
 
 OTHER = Base("other")
 SAMPLES = 3000
@@ -96,9 +91,6 @@ def test_shared_instruction_addresses_load_what_their_own_would(native: NativeMa
         assert ticks[name] < 0.7 * ticks["untouched"]
 
 
-# -- misses in flight on this CPU ------------------------------------------------------------------------------------
-
-
 # -- the hierarchy on this CPU ---------------------------------------------------------------------------------------
 
 
@@ -106,18 +98,6 @@ def test_a_flush_takes_the_line_that_the_system_knows(native: NativeMachine) -> 
     """In one of three tries: where a neighbour hides hits, 64 bytes are taken, which would be no measurement."""
     found = [measured_line(native, None, np.random.default_rng(seed)) for seed in range(3)]
     assert set(found) <= {0, native.facts.line_size} and any(found)
-
-
-def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeMachine, region: Region) -> None:
-    """Pages enough to miss the first TLB of any CPU, lines few enough for its first cache."""
-    context = Context(machine=native)
-    number = np.arange(200)
-    place = number % 64 * native.facts.line_size
-    pages = number % (region.size // 4096)
-    assert len(set(pages.tolist())) > 128
-    spread = context.fresh_rng().permutation(region.address + pages * 4096 + place)
-    packed = context.fresh_rng().permutation(region.address + number * native.facts.line_size)
-    assert chase_cycles(context, region, packed) < chase_cycles(context, region, spread)
 
 
 # -- software prefetches on this CPU ---------------------------------------------------------------------------------
@@ -140,13 +120,3 @@ def test_a_prefetched_line_loads_faster(native: NativeMachine, region: Region, h
     }
     ticks = means(native, probes, _pages(region, 1500))
     assert ticks["prefetched"] < 0.8 * ticks["not"]
-
-
-def test_a_prefetch_of_a_fresh_page_saves_no_fault(native: NativeMachine) -> None:
-    """x86 CPUs drop prefetches that would fault."""
-    context = Context(machine=native, fast=True)
-    with burst_memory(context, BurstParams(), large=False) as lines:
-        trials = Trials(context, Bursts(context, lines, np.random.default_rng(1)))
-        trials.hint = "t0"
-        touch, _ = first_touches(trials)
-    assert np.median(touch[0]) > 0.5 * np.median(touch[1])

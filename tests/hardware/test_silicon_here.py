@@ -15,8 +15,8 @@ from setebench.scenarios.hierarchy.first_cache import first_cache_findings, meas
 from setebench.scenarios.hierarchy.tlbs import measure_tlbs, tlb_findings, tlb_pages
 
 from setebench import registry, session
-from setebench.host.processor import reported_caches
 from setebench.host.environment import read_environment
+from setebench.host.processor import reported_caches
 from setebench.native.machine import NativeMachine
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context

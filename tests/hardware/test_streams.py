@@ -7,11 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from bare_machine import facts_of
 from scenario_files import runs
 
-from setebench.errors import ProbeFault, UnsupportedError, UsageError
-from setebench.experiments.streams.choice import choose_cpus, widths_of
+from setebench.errors import ProbeFault
 from setebench.native.machine import NativeMachine
 from setebench.native.memory import NativeRegion
 from setebench.probe import Base, Probe
@@ -73,15 +71,6 @@ def test_a_stream_ends_exactly_at_its_last_block(native: NativeMachine, name: st
         LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 3)
         native.release(region)
     assert beyond <= fault.value.address < beyond + 256
-
-
-def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
-    with pytest.raises(UsageError, match="threads don't fit"):
-        choose_cpus(native.facts, None, len(native.facts.cpus) + 1)
-    with pytest.raises(UsageError, match="old has no accesses of width 64; it has scalar, 16"):
-        widths_of(facts_of("old", access_sizes=(8, 16)), ["64"])
-    with pytest.raises(UnsupportedError):
-        native.allocate(1 << 50, 4096)
 
 
 @pytest.mark.parametrize(

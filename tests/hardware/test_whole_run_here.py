@@ -43,15 +43,6 @@ def test_every_question_is_answered_or_says_why_not(found: Document) -> None:
             assert finding.low <= finding.value <= finding.high, finding.parameter
 
 
-def test_a_load_from_the_first_cache_takes_what_cores_take(found: Document) -> None:
-    """From 3 cycles (old in-order cores) to 5 (Golden Cove), with room for a busy machine. However busy it is, one of
-    both ways finds it."""
-    ways = [found[name] for name in ("latency.l1.chase", "latency.l1.sete")]
-    cycles = [way.value for way in ways if way.outcome is Outcome.MEASURED]
-    assert cycles
-    assert all(isinstance(each, int | float) and 2 < each < 8 for each in cycles)
-
-
 def test_levels_are_in_order(found: Document) -> None:
     """Intervals, not values: what a noisy neighbour widened may overlap, but no level is surely faster than an inner
     one. Of levels that are known to be some."""
