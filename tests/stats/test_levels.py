@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.stats.levels import Chains, Clock, Level, LevelsParams, density, levels, mixture
+from setebench.stats.levels import Chains, Clock, Level, LevelsParams, levels, mixture
 
 JITTER, PARAMS = 2.8, LevelsParams()
 OCTAVES = np.arange(0, 12, 0.5)
@@ -99,11 +99,3 @@ def test_a_cache_into_which_flushed_lines_are_prefetched_is_no_memory() -> None:
     sources = [chains(number, cycles, own, 1.0) for number, own in enumerate([*weights, flushed])]
     one = levels(mixture(sources, [4.0, 127.0], Clock(1.0, JITTER**2), PARAMS), PARAMS)
     assert [each.cycles for each in one] == pytest.approx(cycles[:-1], rel=0.1)
-
-
-def test_the_density_of_readings_is_one_over_the_grid() -> None:
-    for step in (1.0, 7.0, 20.0):
-        readings = np.arange(-40, 80) * step + 0.4
-        shares = density(readings - 3.0, np.full(len(readings), JITTER**2), step) * step
-        assert shares.sum() == pytest.approx(1.0, abs=0.01)
-        assert shares @ readings == pytest.approx(3.0, abs=0.1)

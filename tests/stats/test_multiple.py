@@ -41,13 +41,6 @@ def test_a_large_minority_is_no_noise() -> None:
     assert (found.p[:25] < 1e-5).all() and (found.p[25:] == 1).all()
 
 
-def test_single_runs_and_disagreeing_ones_say_nothing() -> None:
-    found = categories.answers(np.arange(100), np.r_[1, np.zeros(99, np.int64)], 100)
-    assert found.stray == 0.5 and found.p[0] == 0.5
-    split = categories.answers(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 0, 0, 0, 1]), 3)
-    assert split.p.tolist() == [1, 1, 1]
-
-
 @pytest.mark.parametrize(("stray", "runs"), [(0.02, 3), (0.1, 3), (0.3, 5)])
 def test_strays_alone_make_no_odd_node(stray: float, runs: int) -> None:
     """Whole fleets of 40 with any alarm at 5 %, over 500, as a rate."""

@@ -83,13 +83,6 @@ def test_a_slope_that_nowhere_rests_is_no_level(per_octave: float, seed: int) ->
     assert plateaus(SIZES, noisy(steep, seed)) == []
 
 
-def test_a_dip_of_one_round_is_no_plateau() -> None:
-    """What one round in six has beside memory's cost, all others don't."""
-    rounds = noisy(curve([4.0, 300.0], [4.0], 0.5), 1)
-    rounds[0, 20:25] = 60.0
-    assert cycles(plateaus(SIZES, rounds)) == pytest.approx([4.0, 300.0], rel=0.05)
-
-
 def test_a_size_that_all_rounds_had_disturbed_is_left_out() -> None:
     rounds = noisy(curve([5.0, 16.0, 300.0], [4.0, 9.0], 0.5), 1)
     rounds[:, 20] *= 1.5

@@ -22,10 +22,6 @@ def test_the_knee_of_a_queue_is_where_it_was_put() -> None:
     assert queue(found, 40.0) == pytest.approx(PARAMS.knee * IDLE, rel=0.05)
 
 
-def test_a_flat_curve_has_no_knee() -> None:
-    assert knee_bandwidth([Load(1, n, 10.0 - n, 104.0) for n in range(5)], IDLE, PARAMS) is None
-
-
 def test_one_point_that_was_disturbed_is_no_knee() -> None:
     loads = [Load(1, 9 - n, float(n), 100.0) for n in range(9)]
     loads[3] = Load(1, 6, 3.0, 400.0)
@@ -48,7 +44,3 @@ def test_a_curve_that_is_high_from_the_start_shows_its_lowest_load() -> None:
 )
 def test_saturation_is_reported_only_where_it_was_seen(before: Load, after: Load, seen: bool) -> None:
     assert saturated([before, after], IDLE, PARAMS) is seen
-
-
-def test_one_thread_alone_shows_no_saturation() -> None:
-    assert not saturated([Load(1, delay, 40.0, 500.0) for delay in (0, 1, 2)], IDLE, PARAMS)

@@ -31,12 +31,6 @@ def test_walks_that_get_dearer_with_the_pages_are_no_further_step() -> None:
     assert len(steps(NUMBERS, cost)) == 2
 
 
-def test_a_spike_is_no_step() -> None:
-    cost = 7.0 * lost(NUMBERS, 96, 6)
-    cost[[20, 80]] += 40.0
-    assert [step.behind for step in steps(NUMBERS, cost)] == [pytest.approx(7.0)]
-
-
 @pytest.mark.parametrize("entries_and_ways", [(96, 6), (640, 5), (2048, 16)])
 def test_the_table_of_a_sharp_step(entries_and_ways: tuple[int, int]) -> None:
     entries, ways = entries_and_ways

@@ -68,20 +68,3 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
         alone.run(lambda: done.append(1))
     assert alone.co_runner_fraction == 1.0
     assert core.pauses <= PARAMS.patience and len(done) <= 6
-
-
-def test_on_a_clock_too_coarse_for_samplings_nobody_waits() -> None:
-    alone, done = Alone(context_of(Core(repeat(True)), 1e4)), list[int]()
-    alone.run(lambda: done.append(1))
-    assert len(done) == 1 and alone.co_runner_fraction == 0.0
-
-
-def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
-    """A campaign goes back to it where a scenario fails."""
-    core = Core(chain(repeat(True, PARAMS.first_controls + 1), repeat(False)))
-    context = context_of(core)
-    Alone(context)
-    before = context.calibration
-    pace = before.issue_pace
-    Alone(context).run(lambda: None)
-    assert before.issue_pace == pace != context.calibration.issue_pace

@@ -82,14 +82,6 @@ def test_a_pair_beside_a_stream_is_not_made_up_for_by_its_rules() -> None:
     assert fit.best < Params().as_good
 
 
-@pytest.mark.parametrize("fills", ["l2", "l3"])
-def test_streams_beside_next_lines_count_misses_of_level_2(fills: str) -> None:
-    kinds = {"store": True, "prefetch": True, "l1_prefetcher": 0}
-    following = {**kinds, "trigger": 1, "only_misses": True, "degree": 2, "crosses_4k": False, "fills": fills}
-    true = {"l2.next_line": following, "l2.stream": {**STREAM, **kinds}}
-    assert Fit(curves(true), 64, Params()).best < Params().as_good
-
-
 def test_what_no_rule_explains_is_counted() -> None:
     shown = curves({})
     assert Fit(shown, 64, Params()).model == {}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from for_all import for_all
 from numpy.typing import NDArray
-from quantised import read_clock, triangular_waits, uniform_waits
 
 from setebench.stats.estimate import Estimate, over_undisturbed_epochs
 from setebench.stats.ticks.clock import clock_step
@@ -19,6 +18,34 @@ from setebench.stats.ticks.mixture import unmix
 STEPS = (1.0, 24.45, 26.0)
 TRUTHS = (0.3, 3.9, 17.25, 42.7, 130.01)
 PHASES = (0.0, 0.31, 0.77)
+
+
+def read_clock(
+    rng: np.random.Generator,
+    durations: NDArray[np.float64],
+    waits: NDArray[np.float64],
+    step: float,
+    phase: float = 0.0,
+) -> NDArray[np.int64]:
+    """Elapsed ticks of `durations` (shape (n,), ticks) that begin `waits` after the same phase of some clock step.
+
+    The clock shows whole ticks of its last step, so a step that is no whole number adds a rounding at each end."""
+    begin = rng.integers(0, 100_000, len(durations)) * step + phase + waits
+    return _shown(begin + durations, step) - _shown(begin, step)
+
+
+def _shown(time: NDArray[np.float64], step: float) -> NDArray[np.int64]:
+    return np.floor(np.floor(time / step) * step).astype(np.int64)
+
+
+def uniform_waits(rng: np.random.Generator, count: int, step: float) -> NDArray[np.float64]:
+    """Waits spread evenly over one step."""
+    return rng.random(count) * step
+
+
+def triangular_waits(rng: np.random.Generator, count: int, step: float) -> NDArray[np.float64]:
+    """The sum of two waits spread evenly over one step each."""
+    return rng.random(count) * step + rng.random(count) * step
 
 
 def standard_error(ticks: NDArray[np.int64]) -> float:

@@ -62,11 +62,6 @@ def test_a_queue_before_level_one_hides_both() -> None:
         assert "hidden by what lies before level 1" in (found[name].reason or "")
 
 
-def test_without_a_line_in_level_two_both_are_bounds() -> None:
-    found = reported(jump(16))
-    assert {said(found[name]) for name in ("l1.demand", "l2.demand")} == {(Outcome.AT_LEAST, 16)}
-
-
 def test_rounds_that_disagree_leave_a_bound() -> None:
     found = reported(jump(16, low=14, certain=False), hits=jump(29, low=27, certain=False))
     assert said(found["l2.demand"]) == (Outcome.AT_LEAST, 14)

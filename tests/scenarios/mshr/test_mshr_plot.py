@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from setebench.scenarios.mshr.plot import draw
 
-from setebench.errors import SetebenchError
 from setebench.report.plots.plot import alt_text
 
 LOADS: dict[str, Any] = {"numbers": [1, 2, 3, 4], "cycles": [400, 402, 800, 803], "step": [2, 2, 3], "repeats": None}
@@ -22,9 +20,3 @@ def test_every_curve_is_drawn_with_its_jump_and_units() -> None:
     assert "loads from memory: jump behind 2" in shown
     assert "prefetches t0, until all have set out: no jump" in shown
     assert len(axes.patches) == 1  # the interval of the jump behind 2 or 3
-
-
-@pytest.mark.parametrize("evidence", [{}, {"curves": {}}, {"curves": {"loads": {"numbers": [1]}}}])
-def test_missing_or_damaged_curves_are_reported(evidence: dict[str, Any]) -> None:
-    with pytest.raises(SetebenchError, match="curves"):
-        draw(evidence)

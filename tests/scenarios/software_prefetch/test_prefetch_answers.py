@@ -7,12 +7,9 @@ from setebench.scenarios.software_prefetch import busy, fills, places
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.places import Behind
 from setebench.scenarios.software_prefetch.plot import draw
-from setebench.scenarios.software_prefetch.stores import store_latency
 from setebench.scenarios.software_prefetch.trials import Answer, Share, done
 
-from setebench.errors import SetebenchError
 from setebench.report.plots.plot import alt_text
-from setebench.results import Outcome
 
 PARAMS = Params()
 YES, NO = Answer(True), Answer(False)
@@ -45,25 +42,12 @@ def test_a_silent_hint_is_none_only_where_no_hint_does_anything() -> None:
     assert fills.answers({"t0": silent, "w": silent})["w"].value == "none"
 
 
-def test_a_hint_that_always_works_is_chosen() -> None:
-    steady = {"t0": ["l1", "none"], "t1": ["l2", "l2"], "nta": ["l1", "l1"]}
-    assert fills.chosen(steady) == "nta"
-    assert fills.chosen({**steady, "nta": ["l1", "none"]}) == "t1"
-    assert fills.chosen({"t0": ["none"], "t1": ["unsteady"]}) == ""
-
-
 @pytest.mark.parametrize(
     ("prefetched", "flushed", "value"),
     [(0.02, 1.0, True), (1.0, 1.0, False), (0.5, 1.0, None), (0.0, 0.5, None), (0.97, 0.97, False)],
 )
 def test_done_or_not(prefetched: float, flushed: float, value: bool | None) -> None:
     assert done(share(prefetched), share(flushed), PARAMS).value is value
-
-
-@pytest.mark.parametrize("hits", [0, 3, 120, 240])
-def test_an_interval_holds_the_share_and_narrows(hits: int) -> None:
-    (low, high), (lower, higher) = Share(hits, 240).ends, Share(hits * 100, 24000).ends
-    assert low <= hits / 240 <= high and lower >= low and higher <= high and high - low > higher - lower
 
 
 FIRST, SECOND, NONE = ((8.0, 0.2), (35.0, 0.3), (0.3, 0.2))
@@ -134,13 +118,6 @@ def test_work_behind_a_miss(means: tuple[float, float, float], value: str | None
     assert busy.blocks(means, 100.0, 296.0, PARAMS).value == value
 
 
-def test_a_store_is_reported_where_times_agree() -> None:
-    steady = store_latency("software_prefetch.store_after.shared", [100.0, 101.0, 99.0], "m", PARAMS)
-    assert steady.outcome is Outcome.MEASURED and steady.value == pytest.approx(100.0)
-    moved = store_latency("software_prefetch.store_after.shared", [100.0, 101.0, 250.0], "m", PARAMS)
-    assert moved.outcome is Outcome.UNRESOLVED and "250" in (moved.reason or "")
-
-
 # -- the figure of `setebench software-prefetch`, from evidence alone ------------------------------------------------
 
 
@@ -161,8 +138,3 @@ def test_stores_have_a_panel_of_their_own() -> None:
     assert len(figure.axes) == 2
     assert [bar.get_width() for bar in figure.axes[1].patches] == [5.0, 60.5, 300.0]
     assert "cycles until the store is written" in alt_text(figure)
-
-
-def test_nothing_to_draw() -> None:
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        draw({})

@@ -11,13 +11,12 @@ from setebench.scenarios.bandwidth.findings import findings_of
 from setebench.scenarios.bandwidth.sets import bytes_of, shared
 
 from setebench.calibration import Levels
-from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Round, Stream
 from setebench.machine import Facts
 from setebench.probe import Base, Kind, Probe
-from setebench.probe.kernels import BLOCK_BYTES, KERNELS
+from setebench.probe.kernels import KERNELS
 from setebench.probe.notation import parse
 from setebench.report.plots.bandwidth import bandwidth_figure
 from setebench.report.plots.loaded_latency import loaded_latency_figure
@@ -55,14 +54,6 @@ def test_a_stream_can_be_written_and_read(form: tuple[str, bool], power: int, wi
     (row,) = (row for row in probe.rows.tolist() if row[0] == Kind.STREAM)
     assert row[3] == (width if KERNELS[name].accesses else 0)
     assert row[5] == 1 << power
-
-
-def test_a_budget_is_spent_by_what_a_machine_needs_for_its_answers() -> None:
-    budget = Budget(facts(((0,),), lines_per_second=1e6), 10.0)
-    budget.spend(64_000_000)
-    assert (budget.left, budget.bytes(0.5)) == (9.0, 64 * 4.5e6)
-    budget.spend(0, 10.0)
-    assert (budget.left, budget.bytes(0.5)) == (-1.0, 0.0)
 
 
 def ends(**known: float) -> dict[str, Interval]:
@@ -110,13 +101,6 @@ def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
     assert (siblings["l1"], siblings["l2"]) == (8192, 262144)
 
 
-def test_a_cache_that_no_data_set_lies_in_has_none() -> None:
-    narrow = replace(LEVELS, capacity=ends(l1=32768.0, l2=40000.0, l3=8388608.0))
-    assert bytes_of(narrow, FOUR, (0,))["l2"] == 0
-    endless = replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
-    assert bytes_of(endless, FOUR, (0,))["l3"] == 4194304
-
-
 def test_data_sets_of_memory_outgrow_a_last_cache_that_no_working_set_did() -> None:
     """300 MiB are more than any working set."""
     known, endless = LEVELS, replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
@@ -127,17 +111,6 @@ def test_data_sets_of_memory_outgrow_a_last_cache_that_no_working_set_did() -> N
 
 
 CPUS = (0,)
-
-
-@given(st.sampled_from(sorted(KERNELS)), st.integers(1 << 12, 1 << 26))
-def test_blocks_make_up_the_data_set(name: str, total: int) -> None:
-    data = Stream.over(Case(KERNELS[name], "64", CPUS), "l2", total, 1 << 17)
-    assert data.array_bytes % BLOCK_BYTES == 0
-    least = 0.6 if KERNELS[name].random else 0.9
-    assert least * total <= data.bytes <= 1.5 * total
-    assert data.spacing >= KERNELS[name].arrays * data.array_bytes
-    moved = KERNELS[name].arrays * data.array_bytes * data.passes
-    assert moved >= (1 << 17 if data.blocks == 1 else 0.4 * (1 << 15))
 
 
 def stream(level: str, kernel: str, rates: dict[bool, list[float]], shared: bool = False, had: float = 1.0) -> Stream:
