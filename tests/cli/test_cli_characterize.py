@@ -14,8 +14,6 @@ from scenario_files import EARLY, FAILING, LATE, MACHINE, Run, Write, runs, with
 
 from setebench import registry, store
 from setebench.campaign import choose, steps_of
-from setebench.errors import UsageError
-from setebench.results import Document
 
 
 @pytest.fixture
@@ -98,20 +96,12 @@ def test_every_scenario_that_ships_takes_part_and_the_levels_come_first() -> Non
     assert names[0] == "latency" and set(names) == asked
 
 
-def test_a_file_that_cannot_be_written_costs_no_measurement(
-    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scenario_folder(early=EARLY, late=LATE)
-    asked: list[int] = []
-    write = store.save
-
-    def full_at_first(document: Document, path: Path, force: bool = False) -> None:
-        asked.append(len(document.findings))
-        if len(asked) == 1:
-            raise UsageError("can't write 'out.json': No space left on device")
-        write(document, path, force)
-
-    monkeypatch.setattr(store, "save", full_at_first)
-    result = run("-o", "out.json")
-    assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
-    assert len(store.load("out.json").findings) == 3
+def test_a_file_that_cannot_be_written_costs_no_measurement(run: Run, scenario_folder: Write, tmp_path: Path) -> None:
+    """Its folder is away while the first scenario's findings are to be saved."""
+    moving, begins = "    __import__('os').rename(*{})\n", "def answer(context):\n"
+    moved = {"early": (EARLY, ("out", "away")), "late": (LATE, ("away", "out"))}
+    scenario_folder(**{name: text.replace(begins, begins + moving.format(how)) for name, (text, how) in moved.items()})
+    (tmp_path / "out").mkdir()
+    result = run("-o", "out/a.json")
+    assert result.exit_code == 0 and "not saved yet: " in result.stderr and "make it first" in result.stderr
+    assert len(store.load("out/a.json").findings) == 3
