@@ -6,20 +6,12 @@ from __future__ import annotations
 import pytest
 
 from setebench.errors import UsageError
-from setebench.native.perf.attributes import Attributes, Type
-from setebench.native.perf.encode import Resolver, Term, Wanted, split_names
+from setebench.native.perf.attributes import Type
+from setebench.native.perf.encode import Resolver, split_names
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.opened import summed
 
 SITUATION = Situation(paranoid=2, privileged=False, nmi_watchdog=True)
-LOADS = Wanted(name="load", terms=(Term(attributes=Attributes(type=4, config=0xD0), pmu="cpu"),))
-MEMORY = Wanted(
-    name="mem_read",
-    terms=tuple(
-        Term(attributes=Attributes(type=12 + box, config=4), pmu=f"imc_{box}", cpus=(0, 8), factor=0.5)
-        for box in range(2)
-    ),
-)
 
 
 def test_a_counter_that_took_turns_is_said_to_and_one_that_never_had_its_turn_is_no_zero() -> None:

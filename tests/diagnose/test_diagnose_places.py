@@ -14,8 +14,7 @@ from timelines import BANDWIDTH_BOUND, timeline
 from setebench.diagnose.document import evidence, spots
 from setebench.diagnose.figures import Basis, Figures
 from setebench.diagnose.records import Hit, Timeline
-from setebench.diagnose.samples import placed, places
-from setebench.native.perf.sampling import Kind, Record
+from setebench.diagnose.samples import places
 from setebench.report.plots.plot import encode
 from setebench.report.plots.timeline import timeline_figure
 
@@ -46,29 +45,6 @@ def test_functions_and_lines_are_those_of_the_source(program: Path) -> None:
     assert {at: function for at, (function, _) in found.items()} == wanted
     assert found[path, known["outer"]][1] == "small.c:2"
     assert places(wanted, program.stat().st_ctime - 1) == {}  # it changed since then: names of other code
-
-
-def sample(ip: int, time: int, pid: int = 5, tid: int = 5) -> Record:
-    return Record(Kind.SAMPLE, time, pid, tid, ip)
-
-
-def test_samples_are_placed_by_what_their_process_had_mapped_then() -> None:
-    records = [
-        sample(0x10040, 40),
-        sample(0x10040, 45, pid=6, tid=6),
-        Record(Kind.MAPPED, 1, 5, 5, 0x10000, 0x12000, 0x1000, "/bin/small"),
-        Record(Kind.NAMED, 2, 5, 7, name="helper"),
-        Record(Kind.BEGAN, 20, 6, 6, 5, 7),
-        sample(7, 50),
-        Record(Kind.MAPPED, 60, 5, 5, 0x10000, 0x11000, 0, "//anon"),
-        sample(0x10040, 70),
-        Record(Kind.NAMED, 80, 6, 6, name="other", flag=True),
-        sample(0x10040, 90, pid=6, tid=6),
-    ]
-    found, names = placed(records)
-    assert [at for _, _, at in found] == [("/bin/small", 0x1040)] * 2 + [None] * 3
-    assert [file for _, file, _ in found][2:] == ["[unknown]", "//anon", "[unknown]"]
-    assert names == {7: "helper", 6: "other"}
 
 
 def two_phases() -> Timeline:

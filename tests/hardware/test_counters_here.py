@@ -24,7 +24,7 @@ from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
 PAGES, PAGE = 200, 4096
-LOAD, STORE = (Probe().start().load(LINE).stop(), Probe().start().store(LINE).stop())
+LOAD = Probe().start().load(LINE).stop()
 
 
 def fresh_pages(native: NativeMachine, pages: int) -> Region:

@@ -15,7 +15,6 @@ from setebench.host.tree import parse_cpu_list
 from setebench.store import plain
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
-ALL = sorted(path.name for path in MACHINES.iterdir())
 
 
 def machine(name: str) -> Environment:

@@ -16,7 +16,6 @@ from setebench.probe import Base, Placements, Probe, placement_table
 A, B = Base("a"), Base("b")
 ONE = Probe().load(A).start().stop()
 TWO = Probe().load(B).load(A).start().stop().start(1).stop(1)
-NONE = Probe().start().stop()
 
 
 # ---- interleaving -------------------------------------------------------------------------------------------------

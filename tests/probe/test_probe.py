@@ -69,9 +69,6 @@ def test_a_join_keeps_the_operations_of_both(left: Probe, right: Probe) -> None:
     assert joined == [*left.operations, *shifted]
 
 
-# ---- repeats ------------------------------------------------------------------------------------------------------
-
-
 # ---- intervals ----------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +117,6 @@ def test_requests_that_make_no_sense(build: Callable[[], Probe], message: str) -
 
 
 BOTH = Probe().load(A).load(B)
-NONE = Probe().start().stop()
 
 
 @pytest.mark.parametrize(
