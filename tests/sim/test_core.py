@@ -13,7 +13,7 @@ from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 
 OTHER = Base("other")
-SLACK, WALK = 50, 60
+SLACK = 50
 WARM = "load page; fence; start dither=no; "
 
 

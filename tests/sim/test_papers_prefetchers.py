@@ -1,9 +1,10 @@
-"""The map of the paper's two machines says what the paper's tables say of their prefetchers, every value of them.
+"""The truth and the map of the paper's two machines say what the paper's tables say of their prefetchers.
 
 The third level of the one that has one is made small: no prefetcher fills it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -13,6 +14,7 @@ from small_presets import small
 
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
+from setebench.sim.truth.parameters import truth
 
 pytestmark = pytest.mark.long(32)
 
@@ -67,15 +69,24 @@ def surveyed(name: str) -> dict[str, Any]:
     return {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}
 
 
-def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v() -> None:
-    reported = surveyed("knc")
+def true(name: str) -> dict[str, Any]:
+    return {finding.parameter.removeprefix("prefetcher."): finding.value for finding in truth(small(name))}
+
+
+both = pytest.mark.parametrize("of", [true, surveyed])
+
+
+@both
+def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v(of: Callable[[str], dict[str, Any]]) -> None:
+    reported = of("knc")
     assert {name: reported.get(name) for name in TABLES_IV_AND_V} == TABLES_IV_AND_V
     assert {name for name, value in reported.items() if name.endswith(".present") and value} == {"l2.stream.present"}
     assert reported["l2.stream.lead"] == FIGURE_7
 
 
-def test_sandy_bridge_has_the_prefetchers_of_table_vi() -> None:
-    reported = surveyed("sandybridge")
+@both
+def test_sandy_bridge_has_the_prefetchers_of_table_vi(of: Callable[[str], dict[str, Any]]) -> None:
+    reported = of("sandybridge")
     assert {name: reported.get(name) for name in TABLE_VI} == TABLE_VI
     present = {name.removesuffix(".present") for name, value in reported.items() if name.endswith(".present") and value}
     assert present == {"l1.next_line", "l1.stride", "l2.pair", "l2.stream"}

@@ -12,7 +12,6 @@ from setebench.sim.files import loader
 from setebench.sim.files.dump import dump
 from setebench.sim.random.machine import random_machine
 from setebench.sim.spec.fields import PREFETCHERS
-from setebench.sim.truth.parameters import truth
 
 SEEDS = range(300)
 
@@ -67,9 +66,3 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
     drawn = Counter(kind for machine in machines for kind in {type(each) for each in machine.prefetchers})
     published = set(PREFETCHERS) - set(typing.get_args(spec.Known))
     assert [table for table in PREFETCHERS if drawn[table] <= (3 if table in published else 10)] == []
-
-
-def test_replacement_that_has_no_name_is_other(machines: list[spec.Machine]) -> None:
-    machine = next(each for each in machines if each.levels[0].replacement == "fifo")
-    (found,) = (each for each in truth(machine) if each.parameter == "cache.l1.replacement")
-    assert found.value == "other"

@@ -1,19 +1,13 @@
-"""Streams and mixes of reads and writes on simulated machines: declared volumes against event counts, and their
-limits."""
+"""Streams on simulated machines: declared volumes against event counts."""
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from quiet_machines import LINE, MEMORY, quiet
-from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase, Reading, Step
 
-from setebench.experiments.streams.budget import Budget
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, KERNELS, Kernel, stream_bytes
-from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
@@ -67,23 +61,3 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     late = counters(machine)["memory_writes"] - before
     assert late * LINE == (0 if kernel.bypass else blocks * kernel.written_bytes)
     machine.release(region)
-
-
-# -- loads of memory on simulated machines ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def two_cores() -> SimulatedMachine:
-    return quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=4.0), core=spec.Core(cores=2))
-
-
-def test_a_loading_thread_moves_its_lines_once_a_delay(two_cores: SimulatedMachine) -> None:
-    idle, reads = (measured(two_cores, step) for step in (Step(0, 0), Step(1, 512)))
-    per_ns = two_cores.facts.ticks_per_second / 1e9
-    assert idle.ns == pytest.approx(MEMORY / per_ns, rel=0.02)
-    assert reads.gigabytes > 0.5 * LINE * STREAMS / 512 * per_ns
-
-
-def measured(machine: SimulatedMachine, step: Step) -> Reading:
-    with closing(LoadedChase(Context(machine=machine, cpu=1), (0,))) as chase:
-        return chase.measure(step, Budget(machine.facts, 4.0))

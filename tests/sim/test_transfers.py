@@ -14,7 +14,6 @@ from setebench.scenario import Context
 from setebench.sim import spec
 
 LEVELS = Levels(cycles={"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY})
-NAN = float("nan")
 
 
 def reads(**shape: Any) -> dict[str, Finding]:

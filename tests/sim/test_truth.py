@@ -82,32 +82,6 @@ def test_knc_is_tables_1_and_2(knc: dict[str, Any]) -> None:
     assert knc["page_fault.minor.2m"] == 2_898_353
 
 
-def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> None:
-    stream = {name.removeprefix("prefetcher.l2.stream."): value for name, value in knc.items() if "l2.stream." in name}
-    assert stream == {
-        "present": True,
-        "trained_by": ["load", "store"],
-        "fills": "l2",
-        "shared_by_smt": True,
-        "shared_by_cores": False,
-        "crosses_4k": False,
-        "crosses_4k_in_2m": False,
-        "trigger": 3,
-        "trigger_at_page_edge": [1, 2, 2, 1],
-        "degree": 4,
-        "max_distance": 16,
-        "directions": "both",
-        "streams": 16,
-        "streams_per_page": 1,
-        "counts": "run",
-        "leads_by": "batch",
-        "lead": [0, 0, 2, 4, 7, 10, 13, 16, 15, 18, 17, 16, 15, 18, 17, 16],
-    }
-    (streamer,) = loader.load("knc").prefetchers
-    assert isinstance(streamer, spec.Streamer)
-    assert streamer.ramp == (2, 3)  # Figure 7
-
-
 def test_sandybridge_is_table_6(sandybridge: dict[str, Any]) -> None:
     machine = loader.load("sandybridge")
     assert (machine.core.cores, machine.core.threads_per_core, machine.core.out_of_order) == (8, 2, True)
@@ -122,32 +96,6 @@ def test_sandybridge_is_table_6(sandybridge: dict[str, Any]) -> None:
     assert "l3" not in {value for name, value in sandybridge.items() if name.startswith("software_prefetch.fills")}
     assert sandybridge["software_prefetch.on_page_fault"] is False
     assert sandybridge["clock.overhead.cpuid"] == 56
-
-
-def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, Any]) -> None:
-    expected = {
-        "l1.next_line": {"trigger": 3, "degree": 1, "streams": 8, "trained_by": ["load"], "fills": "l1"},
-        "l1.stride": {"streams": 8, "max_stride": 2048, "directions": "both", "indexed_by": "ip", "max_distance": 1},
-        "l2.pair": {"fills": "l2"},
-        "l2.stream": {
-            "trigger": 5,
-            "trigger_by_l1_prefetcher": 1,
-            "degree": 2,
-            "max_distance": 20,
-            "streams": 32,
-            "streams_per_page": 2,
-            "trained_by": ["load", "store", "prefetch"],
-            "directions": "both",
-        },
-    }
-    for identity, facts in expected.items():
-        for name, value in facts.items():
-            assert sandybridge[f"prefetcher.{identity}.{name}"] == value, (identity, name)
-    present = {name.split(".present")[0] for name, value in sandybridge.items() if name.endswith("present") and value}
-    assert present == {f"prefetcher.{identity}" for identity in expected}
-    crossing = [value for name, value in sandybridge.items() if ".crosses_" in name]
-    assert crossing
-    assert not any(crossing)
 
 
 # -- names, units, outcomes --------------------------------------------------------------------------------------------

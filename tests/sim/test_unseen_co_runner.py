@@ -19,7 +19,6 @@ pytestmark = pytest.mark.long(7)
 ENTRIES, HELD = 10, 2
 COMES_AND_GOES: dict[str, Any] = {"co_runner_interval_cycles": 2e7, "co_runner_cycles": 6e7, "co_runner_entries": HELD}
 STAYS: dict[str, Any] = COMES_AND_GOES | {"co_runner_interval_cycles": 1e6, "co_runner_cycles": 1e13}
-NOPS = 2000
 
 
 def with_co_runner(**noise: Any) -> SimulatedMachine:

@@ -27,11 +27,24 @@ from setebench.experiments.conflicts import FILL_TURNS, MOST_LOADS, Lines, Numbe
 from setebench.experiments.eviction_sets import Evictions
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.stats.cache_model import POLICIES, missed
+from setebench.stats.cache_model import POLICIES, PUBLISHED, missed
 
 COARSE = spec.Clock(ticks_per_cycle=0.703, step_ticks=26.0, jitter_cycles=2.0)
 FIRST = FirstShape(ways=8, bytes=32 << 10)
 """Of the quiet machine."""
+
+
+def misses(name: str, ways: int, *lines: int) -> list[int]:
+    one = next(each for each in PUBLISHED if each.name == name)
+    return np.flatnonzero(missed([one], ways, np.array([lines]))[0, 0]).tolist()
+
+
+def test_the_line_used_longest_ago_leaves_and_a_tree_is_nearly_that() -> None:
+    assert misses("lru", 4, 0, 1, 2, 3, 0, 4, 0, 1) == [0, 1, 2, 3, 5, 7]
+    # the root points to the half that was not used last, where the older of two lines is
+    assert misses("tree_plru", 4, 0, 1, 2, 3, 0, 4, 1, 2) == [0, 1, 2, 3, 5, 7]
+    # of three trees of two the one used longest ago gives up a line
+    assert misses("tree_plru", 6, 0, 1, 2, 3, 4, 5, 0, 6, 1, 2) == [0, 1, 2, 3, 4, 5, 7, 9]
 
 
 def noisy(predicted: Numbers, wrong: float, repetitions: int = 8) -> Numbers:
