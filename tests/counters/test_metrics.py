@@ -21,11 +21,7 @@ from setebench.counters.metrics import (
 )
 from setebench.counters.protocol import Count
 from setebench.counters.roles import Scope
-from setebench.counters.verdicts import Key, Kind, Verdicts
 from setebench.report.counted import as_json, table
-from setebench.results import Finding
-
-KEY = Key(processor="any", microcode="1", kernel="1", version="1")
 
 
 def counted(**values: int) -> dict[str, Count]:
@@ -34,17 +30,6 @@ def counted(**values: int) -> dict[str, Count]:
 
 def measured(seconds: float = 1.0, **values: int) -> Measurement:
     return Measurement(counts=counted(**values), seconds=seconds)
-
-
-def judged(**kinds: Kind) -> Verdicts:
-    findings = [Finding(parameter=f"counter.{r}.verdict", value=[k.value], unit="list") for r, k in kinds.items()]
-    return Verdicts(key=KEY, machine="any", date="", findings={each.parameter: each for each in findings})
-
-
-def test_latencies_are_those_of_helm_and_taura() -> None:
-    counts = measured(l1d_inflight_sum=120_000, load_l1_miss=400, load_fb_hit=200)
-    assert best("l1_miss_latency", lambda _: counts).value == 300
-    assert best("load_miss_latency", lambda _: counts).value == 200
 
 
 @pytest.mark.parametrize(
@@ -60,20 +45,6 @@ def test_a_count_that_is_no_count_leaves_its_metric_without_a_value(count: Count
     counts = {} if count is None else {"mem_read": count}
     metric = best("memory_read", lambda _: Measurement(counts=counts, seconds=1.0))
     assert metric.value is None and reason in metric.reason
-
-
-def test_verdicts_gate_metrics_but_not_what_the_kernel_counts() -> None:
-    counts = counted(mem_read=5, page_fault=5)
-    for verdicts, works in (
-        (None, True),
-        (judged(mem_read=Kind.TRUSTED), True),
-        (judged(mem_read=Kind.MISSES_PREFETCHES), False),
-        (judged(), False),
-    ):
-        measurement = Measurement(counts=counts, seconds=1.0, verdicts=verdicts)
-        metric = best("memory_read", lambda _, measurement=measurement: measurement)  # type: ignore[misc]
-        assert (metric.value is not None) == works and bool(metric.reason) != works
-        assert measurement.objection("page_fault") == ""
 
 
 def parts(**counts: int) -> dict[str, float]:

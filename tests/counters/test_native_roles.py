@@ -9,9 +9,6 @@ from setebench.counters.roles import ROLES
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver
 from setebench.native.perf.tables import CYCLES_COUNTER, EventSpec, fits, grouped, load_tables
 
-# -- what the kernel lists --------------------------------------------------------------------------------------------
-
-
 # -- what recorded machines offer ------------------------------------------------------------------------------------
 
 

@@ -3,21 +3,15 @@ drawn."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from quiet_machines import levels
 
-from setebench.counters.verdicts import Kind
 from setebench.sim import spec
-from setebench.sim.pmu.faults import shown_faults
-from setebench.sim.random.machine import random_machine
-from setebench.sim.spec.pmu import SIMULATED_ROLES, FaultKind
-from setebench.sim.truth.counters import counters
+from setebench.sim.spec.pmu import SIMULATED_ROLES
 from setebench.sim.truth.parameters import truth
 
-SEEDS = range(300)
 NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")
 
 
@@ -65,30 +59,3 @@ def reported(machine: spec.Machine, role: str) -> dict[str, Any]:
 )
 def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expected: dict[str, Any]) -> None:
     assert reported(machine_with(**{role: faults}), role) == expected
-
-
-# -- machine files and random machines ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def machines() -> list[spec.Machine]:
-    return [random_machine(seed) for seed in SEEDS]
-
-
-def faulty(machines: list[spec.Machine]) -> list[tuple[spec.Machine, str, tuple[spec.Fault, ...]]]:
-    return [
-        (machine, role, faults)
-        for machine in machines
-        if machine.pmu is not None
-        for role, faults in machine.pmu.events.items()
-        if faults
-    ]
-
-
-def test_every_fault_is_drawn_where_it_shows(machines: list[spec.Machine]) -> None:
-    drawn = Counter(fault.kind for _, _, (fault,) in faulty(machines))
-    assert set(drawn) == set(get_args(FaultKind)) and min(drawn.values()) >= 10
-    assert all(fault.kind in shown_faults(machine, role) for machine, role, (fault,) in faulty(machines))
-    verdicts = [finding.value for machine in machines for finding in counters(machine)]
-    kinds = {kind for value in verdicts if isinstance(value, list) for kind in value}
-    assert kinds == set(Kind) - {Kind.WRAPS}
