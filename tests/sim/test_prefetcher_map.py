@@ -3,21 +3,24 @@ wrong."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import asked
 import pytest
 from quiet_machines import levels, quiet
 from setebench.scenarios.prefetcher_map import SCENARIO
 
-from setebench.judge import Judgement, Verdict, judge
-from setebench.results import Finding
+from setebench.judge import Judgement, Verdict
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.truth.parameters import left_open, truth
+from setebench.sim.files.dump import dump
 
-pytestmark = pytest.mark.long(150)
+pytestmark = pytest.mark.long(90)
+
+Judged = Callable[..., dict[str, Judgement]]
 
 SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3, streams=8)
@@ -32,33 +35,26 @@ L2_STREAM = spec.Streamer(
     level=2, trigger=4, degree=2, max_distance=16, streams=16, streams_per_page=2, trained_by=("load", "store")
 )
 UP_DOWN = spec.UpDown(level=2)
-DESCRIBED = re.compile(r"\.other\.(?!present)")
-"""What is described of no family."""
 
 
-def surveyed(machine: Any, pattern: str | None = None) -> list[Finding]:
-    options = {"pattern": pattern} if pattern else {}
-    return list(SCENARIO.answer(Context(machine=machine, seed=5, options=options)))
+@pytest.fixture
+def judged(tmp_path: Path) -> Judged:
+    """What the judge says of a machine with these prefetchers and tables."""
 
+    def judge(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
+        file, clock = tmp_path / "quiet.toml", spec.Clock(brackets={"lfence": 20.0})
+        fields = {"clock": clock, "levels": levels(**SHAPE), **changes}
+        file.write_text(dump(spec.Machine(name="quiet", prefetchers=prefetchers, **fields)))
+        return asked.judged("prefetcher-map", str(file), "prefetcher.")
 
-def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
-    changes = {**SHAPE, **changes}
-    with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
-        reported = surveyed(machine)
-    shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
-    file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
-    true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
-    true = [finding for finding in true if not DESCRIBED.search(finding.parameter)]
-    reported = [finding for finding in reported if not DESCRIBED.search(finding.parameter)]
-    known = frozenset(finding.parameter for finding in (*true, *reported))
-    return {judgement.parameter: judgement for judgement in judge("quiet", reported, true, known, left_open(file))}
+    return judge
 
 
 def of(judgements: dict[str, Judgement], verdict: Verdict) -> set[str]:
     return {name.removeprefix("prefetcher.") for name, judgement in judgements.items() if judgement.verdict is verdict}
 
 
-def test_nothing_is_reported_of_a_machine_without_prefetchers() -> None:
+def test_nothing_is_reported_of_a_machine_without_prefetchers(judged: Judged) -> None:
     assert {judgement.verdict for judgement in judged().values()} == {Verdict.RIGHT}
 
 
@@ -76,7 +72,7 @@ def test_nothing_is_reported_of_a_machine_without_prefetchers() -> None:
         ("l2.up_down", UP_DOWN),
     ],
 )
-def test_one_prefetcher_is_reported_by_its_rules(identity: str, prefetcher: Any) -> None:
+def test_one_prefetcher_is_reported_by_its_rules(judged: Judged, identity: str, prefetcher: Any) -> None:
     judgements = judged(prefetcher)
     assert of(judgements, Verdict.WRONG) == set()
     right = of(judgements, Verdict.RIGHT)
@@ -93,26 +89,23 @@ def test_one_prefetcher_is_reported_by_its_rules(identity: str, prefetcher: Any)
         (L1_STRIDE, L2_STREAM),
         (NEXT_LINE, PAIR, L2_STREAM),
         (UP_DOWN, L2_STREAM),
-        (REGION, L2_STREAM),
-        (L1_STREAM, L2_STREAM),
-        (L2_STRIDE, L2_STREAM),
     ],
     ids=lambda each: " ".join(type(prefetcher).__name__ for prefetcher in each),
 )
-def test_of_those_that_hide_each_other_nothing_is_reported_wrong(prefetchers: tuple[Any, ...]) -> None:
+def test_of_those_that_hide_each_other_nothing_is_reported_wrong(judged: Judged, prefetchers: tuple[Any, ...]) -> None:
     judgements = judged(*prefetchers)
     assert of(judgements, Verdict.WRONG) == set()
     assert [name for name in of(judgements, Verdict.RIGHT) if name.endswith(".present")]
 
 
-def test_noise_makes_no_wrong_answer() -> None:
+def test_noise_makes_no_wrong_answer(judged: Judged) -> None:
     noise = spec.Noise(interrupt_interval_cycles=2e6)
     judgements = judged(L2_STREAM, PAIR, noise=noise)
     assert of(judgements, Verdict.WRONG) == set()
     assert {"l2.stream.present", "l2.pair.present"} <= of(judgements, Verdict.RIGHT)
 
 
-def test_pages_of_few_lines_have_streams() -> None:
+def test_pages_of_few_lines_have_streams(judged: Judged) -> None:
     judgements = judged(L2_STREAM, line_size_bytes=128)
     assert of(judgements, Verdict.WRONG) == set()
     assert "l2.stream.present" in of(judgements, Verdict.RIGHT)
@@ -120,5 +113,6 @@ def test_pages_of_few_lines_have_streams() -> None:
 
 def test_a_pattern_says_which_lines_are_where() -> None:
     with closing(quiet(prefetchers=(PAIR,), **SHAPE)) as machine:
-        found = {each.parameter: each.value for each in surveyed(machine, "4 9")}
+        context = Context(machine=machine, options={"pattern": "4 9"})
+        found = {each.parameter: each.value for each in SCENARIO.answer(context)}
     assert found == {"pattern.line_4": "l1", "pattern.line_5": "l2", "pattern.line_8": "l2", "pattern.line_9": "l1"}
