@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
-import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 from asm_decoding import REGISTER_NAMES, decode, stitch
+from elftools.elf.constants import P_FLAGS
+from elftools.elf.elffile import ELFFile
 from iced_x86 import Mnemonic
 
 from setebench.native import _engine
@@ -55,25 +56,14 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
 # -- no memory of ours is ever writable and executable at once, and none has an executable stack ---------------------
 
 
-PT_LOAD, PT_GNU_STACK = 1, 0x6474E551
-EXECUTE, WRITE = 1, 2
-
-
-def program_headers(image: bytes) -> list[tuple[int, int]]:
-    """(type, flags) of each program header of a 64-bit ELF file (System V gABI, chapter 5)."""
-    assert image[:5] == b"\x7fELF\x02"
-    (offset,) = struct.unpack_from("<Q", image, 32)
-    size, count = struct.unpack_from("<HH", image, 54)
-    return [struct.unpack_from("<II", image, offset + size * index) for index in range(count)]
-
-
 def test_the_extension_asks_for_no_executable_stack_and_no_writable_code() -> None:
-    headers = program_headers(Path(_engine.__file__).read_bytes())
-    stacks = [flags for kind, flags in headers if kind == PT_GNU_STACK]
-    loads = [flags for kind, flags in headers if kind == PT_LOAD]
-    assert stacks and not any(flags & EXECUTE for flags in stacks)
-    assert any(flags & EXECUTE for flags in loads)
-    assert not any(flags & EXECUTE and flags & WRITE for flags in loads)
+    execute, write = P_FLAGS.PF_X, P_FLAGS.PF_W
+    with Path(_engine.__file__).open("rb") as file:
+        segments = [(one["p_type"], one["p_flags"]) for one in ELFFile(file).iter_segments()]
+    stacks, loads = ([flags for kind, flags in segments if kind == name] for name in ("PT_GNU_STACK", "PT_LOAD"))
+    assert stacks and not any(flags & execute for flags in stacks)
+    assert any(flags & execute for flags in loads)
+    assert not any(flags & execute and flags & write for flags in loads)
 
 
 def mappings() -> list[tuple[int, int, str]]:

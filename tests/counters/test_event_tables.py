@@ -70,16 +70,6 @@ def test_every_role_of_the_hardware_is_there_or_absent_with_a_reason(name: str) 
     assert all(len(reason) > 20 and "\n" not in reason for reason in table.absent.values())
 
 
-def test_what_the_papers_say_of_events_stands_in_the_tables() -> None:
-    haswell, broadwell = TABLES["haswell-ep"].roles, TABLES["broadwell-ep"].roles
-    assert haswell["offcore_mem_read"].includes_prefetch == "contradicted"
-    assert haswell["fb_full"].cmask == broadwell["fb_full"].cmask == 1
-    assert "HSM30" in haswell["load_l1_miss"].errata and "HSD29" in haswell["hitm_local"].errata
-    for name in ("zen3", "zen4"):
-        assert "floor per cycle of 4" in TABLES[name].roles["l1d_inflight_sum"].notes
-    assert TABLES["zen5"].roles["l1d_inflight_sum"].notes.startswith("exact")
-
-
 # -- read strictly ---------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,14 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from trees import write_tree
 
 from setebench import store
-from setebench.diagnose.probing import LatencyProbe, idle_core
+from setebench.diagnose.probing import LatencyProbe
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import Options, native_kit, observe_program
-from setebench.errors import UnsupportedError
-from setebench.host.tree import Tree
 from setebench.machine import open_machine
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
@@ -114,24 +110,6 @@ def test_generated_code_has_the_names_that_the_program_lists(tmp_path: Path) -> 
     Path(f"/tmp/perf-{int(done.stdout)}.map").unlink()
     sampled(evidence(tmp_path / "d.json"))
     assert evidence(tmp_path / "d.json")["functions"][0]["function"] == "a loop"
-
-
-def cpus(root: Path, text: str, siblings: dict[int, str]) -> Tree:
-    place = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    return write_tree(root, {"proc/stat": text, **{place.format(cpu): group for cpu, group in siblings.items()}})
-
-
-def test_only_an_idle_core_beside_another_one_probes(tmp_path: Path) -> None:
-    """A recorded system's ticks do not move, so its CPUs are idle; what this one does is not known."""
-    line = "cpu{} 10 0 10 100 0 0 0 0 0 0\n"
-    own = sorted(os.sched_getaffinity(0))
-    other = max(own) + 1
-    two = cpus(tmp_path / "a", line.format(own[0]) + line.format(other), {own[0]: str(own[0]), other: str(other)})
-    assert idle_core(two, 0.0) == own[0]
-    pair = f"{own[0]},{other}"
-    one = cpus(tmp_path / "b", line.format(own[0]) + line.format(other), {own[0]: pair, other: pair})
-    with pytest.raises(UnsupportedError, match="one"):
-        idle_core(one, 0.0)
 
 
 def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:

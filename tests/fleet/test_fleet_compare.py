@@ -52,16 +52,6 @@ def test_nodes_that_differ_together(tmp_path: Path) -> None:
         assert sorted(of(fleet, parameter)) == four
 
 
-def test_centre_components_and_what_would_be_found(tmp_path: Path) -> None:
-    table = {each.parameter: each for each in compare([made(tmp_path)]).parameters}
-    l1 = table["latency.l1"]
-    assert l1.centre == pytest.approx(4, abs=0.01) and l1.runs == 120 and l1.nodes == 40 and l1.repeated
-    assert l1.within == pytest.approx(0.02, rel=0.3) and l1.between is not None and l1.between < 0.02
-    assert l1.low is not None and l1.high is not None and 3.8 < l1.low < 3.95 and 4.05 < l1.high < 4.2
-    assert table["mshr.l1.demand"].centre == "12"
-    assert table["prefetcher.l2.pair.trained_by"].centre == '["load", "store"]'
-
-
 def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
     made(tmp_path, nodes=5)
     (tmp_path / "n90.json").write_text("{")

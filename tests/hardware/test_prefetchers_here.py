@@ -62,9 +62,13 @@ def alike(one: Value, other: Value) -> bool:
 
 
 def test_two_of_three_runs_agree(native: NativeMachine) -> None:
-    """What all three measure: a co-runner may have been there in one of them."""
-    runs = [reported(native, seed) for seed in (4, 5, 6)]
-    every = set.intersection(*(set(run) for run in runs))
-    values = {name: [run[name] for run in runs] for name in every}
-    different = {name: each for name, each in values.items() if not any(starmap(alike, combinations(each, 2)))}
-    assert every and len(different) <= MOST_DIFFERENT * len(every), different
+    """What all measure; a third is asked only where two differ, as a co-runner may have been there in one of them."""
+    runs = [reported(native, 4)]
+    for seed in (5, 6):
+        runs.append(reported(native, seed))
+        every = set.intersection(*map(set, runs))
+        values = {name: [run[name] for run in runs] for name in every}
+        different = {name: each for name, each in values.items() if not any(starmap(alike, combinations(each, 2)))}
+        if every and len(different) <= MOST_DIFFERENT * len(every):
+            return
+    pytest.fail(f"of {len(every)} parameters these differ: {different}")

@@ -32,11 +32,6 @@ def test_twice_as_many_additions_take_twice_as_long(native: NativeMachine) -> No
     assert some == pytest.approx(3000, rel=0.02)
 
 
-def test_straight_and_looped_additions_agree(native: NativeMachine) -> None:
-    looped, straight = repeated(native, additions(3000), Probe().add(3000))
-    assert straight == pytest.approx(looped, rel=0.02)
-
-
 def test_a_multiplication_that_needs_the_one_before_takes_a_whole_number_of_cycles(native: NativeMachine) -> None:
     each = reference(Context(machine=native)).cycles / 1000
     assert each in (3, 4, 5)

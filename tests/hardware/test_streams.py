@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 
 import numpy as np
 import pytest
@@ -85,14 +84,3 @@ def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], repo
     ended = runs()(*arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert reported in ended.stderr and ended.stderr.strip().count("\n") == 0
-
-
-def test_latency_under_load_is_reported_or_said_why_not() -> None:
-    ended = runs()("loaded-latency", "--fast", "--no-msr", "--quiet", "--format", "json")
-    assert ended.exit_code == 0, ended.stderr
-    findings = {finding["parameter"]: finding for finding in json.loads(ended.stdout)["findings"]}
-    assert findings["loaded_latency.idle"]["value"] > 0
-    names = {f"loaded_latency.{each}" for each in ("at_peak", "reached_bandwidth", "peak_bandwidth")}
-    assert names < set(findings)
-    for name in names:
-        assert findings[name]["value"] or findings[name]["reason"]

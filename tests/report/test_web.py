@@ -10,7 +10,6 @@ import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +17,6 @@ from click.testing import CliRunner
 from test_table import HOSTILE, make_document
 
 from setebench import references, store
-from setebench.cli import beside
 from setebench.cli.main import setebench
 from setebench.report import web
 from setebench.report.plots import plot
@@ -134,12 +132,3 @@ def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
     page = Reader(target.read_text())
     assert sum(tag == "img" for tag, _ in page.tags) == 2
     assert [data for tag, data in page.text if tag == "h2"] == ["a.json", "a.json (2)", "reference:zen5"]
-
-
-@pytest.mark.parametrize("sweep", [3, {"size_bytes": 3}, {"size_bytes": ["a"], "cycles": ["b"]}])
-def test_damaged_evidence_costs_its_plot_alone(result: str, tmp_path: Path, sweep: Any) -> None:
-    document = store.load(result)
-    damaged = msgspec.structs.replace(document, evidence={"sweep": sweep})
-    (drawn,) = beside.plots(damaged)
-    assert drawn.problem and not drawn.image
-    assert drawn.name in web.page([web.Entry(name="a", document=damaged, plots=[drawn])])

@@ -73,11 +73,7 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
         (b"name = '\xff'\n", "not UTF-8"),
         (b"#" * (loader.MOST_BYTES + 1), "larger than"),
         (b"a = " + b"[" * 900 + b"]" * 900, "longer than|nested too deeply"),
-        (b"a" + b".a" * 5000 + b" = 1", "a line longer"),
-        (b"a = " + b"9" * 900, "unknown field"),
         (b"\n\nname == 3\n", "not TOML: .*line 3, column 7"),
-        (b"a = 2024-99-99\n", "not TOML|unknown field"),
-        (b"\x00", "not TOML: .*line 1, column 1"),
     ],
 )
 def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str) -> None:
@@ -95,16 +91,13 @@ MISTAKES = [
     ("ways = 4", "ways = 40", "levels[0].ways: Expected `int` <= 32"),
     ("ways = 4", "way = 4", "levels[0].way: Object contains unknown field `way`"),
     ("sets = 64", "sets = 63", "levels[0].sets: 63 is no power of two, as level 1 needs"),
-    ("sets = 256", "sets = 16", "levels[1].sets: 128 lines are not more than the 256 of level 1"),
     ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: Expected `float` >= 0.25"),
     ("latency_cycles = 180", "latency_cycles = 20", "memory.latency_cycles: 20 less spread_cycles"),
     ('inclusion = "inclusive"', 'inclusion = "both"', "levels[1].inclusion: Invalid enum value 'both'"),
     ('kind = "stream"', 'kind = "streamer"', "prefetchers[0].kind: Invalid value 'streamer'"),
-    ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
     ("max_distance = 8", "trigger_at_page_edge = [1]", "prefetchers[0].trigger_at_page_edge: needs four numbers"),
     ("cores = 2", "access_sizes = [16]", "core.access_sizes: 8 must be among them"),
     ("[memory]", "[coherence]\ndistance_cycles = [[0]]\n[memory]", "coherence.distance_cycles: must have 2 rows"),
-    ("[memory]", "[tlb.l1_4k]\nentries = 64\nways = 5\n[memory]", "tlb.l1_4k.ways: 64 entries / 5 ways"),
     ('description = "a', 'description = "\\u0007a', "description: "),
 ]
 

@@ -31,10 +31,3 @@ def test_intervals_of_a_ratio_hold_it_about_as_often_as_they_say() -> None:
         estimate = jackknife(list(zip((3 * below + rng.normal(0, 1, 40)).tolist(), below.tolist(), strict=True)), ratio)
         held += estimate is not None and estimate.low <= 3 <= estimate.high
     assert 0.92 <= held / 400 <= 0.98
-
-
-def test_where_too_few_parts_are_left_there_is_no_interval() -> None:
-    estimate = jackknife([(1.0, 2.0), (2.0, 4.0)], ratio)
-    assert estimate is not None and estimate.value == 0.5 and math.isinf(estimate.half_width)
-    assert jackknife([], ratio) is None
-    assert jackknife([(1.0, 0.0)], ratio) is None

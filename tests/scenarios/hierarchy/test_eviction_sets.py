@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy.eviction_sets import (
     EvictionRound,
-    capacities,
     further_findings,
     measure_eviction,
     second_cache_findings,
@@ -146,12 +144,6 @@ def swept(*rounds: list[float]) -> Levels:
         capacity={"l3": Interval(4.0 * MIB, 2.0 * MIB, 8.0 * MIB)},
         sweep={"size_bytes": SIZES, "rounds": list(rounds)},
     )
-
-
-def test_a_round_ends_where_loads_cost_half_of_what_is_behind_if_it_was_outgrown() -> None:
-    quiet, busy = [15.0, 60.0, 60.0, 60.0, 300.0, 300.0], [15.0, 60.0, 300.0, 300.0, 300.0, math.nan]
-    assert capacities(swept([15.0] * 6, [300.0] * 6), "l3") == []
-    assert capacities(swept(quiet, busy), "l3") == pytest.approx([8 * MIB * 2**0.5, 2 * MIB * 2**0.5])
 
 
 @pytest.mark.parametrize(("sizes_end", "low", "high"), [(4, 2, 4), (20, 4, 10)], ids=["below all rounds", "above all"])

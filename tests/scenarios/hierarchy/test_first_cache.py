@@ -62,15 +62,6 @@ def test_rounds_beside_others_take_nothing_from_the_answer() -> None:
         assert (found["size"].value, found["ways"].value, found["index"].value) == (48 << 10, 12, "linear")
 
 
-def test_counts_that_agree_in_few_rounds_are_a_bound() -> None:
-    taken = [
-        tuple(min(count, 12 - number) if count <= 12 else count for count in (96, 48, 24, *6 * [12]))
-        for number in (0, 1, 2, 3)
-    ]
-    found = inferred(*taken)
-    assert found["ways"].outcome is Outcome.AT_LEAST and found["ways"].value == 12
-
-
 def test_strides_that_contradict_each_other_are_no_cache() -> None:
     """Lines of translated bits in small pages: as many stay as happen to share a set."""
     found = inferred((64, 32, 16, 13, 11, 14, 12, 15, 13))

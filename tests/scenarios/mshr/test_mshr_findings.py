@@ -54,14 +54,6 @@ def test_a_jump_is_of_level_two_only_where_level_one_has_more(
     assert "hidden by level 1" in (found["l2.demand"].reason or "") or second[0] is Outcome.MEASURED or behind == 13
 
 
-def test_a_queue_before_level_one_hides_both() -> None:
-    """A hit in level 1 waits as well: the load queue is full, or the reorder window."""
-    found = reported(jump(24), hits=jump(23), queue_before=True)
-    for name in ("l1.demand", "l2.demand"):
-        assert said(found[name]) == (Outcome.AT_LEAST, 24)
-        assert "hidden by what lies before level 1" in (found[name].reason or "")
-
-
 def test_rounds_that_disagree_leave_a_bound() -> None:
     found = reported(jump(16, low=14, certain=False), hits=jump(29, low=27, certain=False))
     assert said(found["l2.demand"]) == (Outcome.AT_LEAST, 14)

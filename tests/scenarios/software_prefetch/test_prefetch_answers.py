@@ -7,7 +7,7 @@ from setebench.scenarios.software_prefetch import busy, fills, places
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.places import Behind
 from setebench.scenarios.software_prefetch.plot import draw
-from setebench.scenarios.software_prefetch.trials import Answer, Share, done
+from setebench.scenarios.software_prefetch.trials import Answer, Share
 
 from setebench.report.plots.plot import alt_text
 
@@ -33,21 +33,6 @@ def share(part: float, of: int = 240) -> Share:
 def test_a_hint_fills_what_samples_agree_on(samples: list[str], level: str | None) -> None:
     found = fills.landed(samples)
     assert found.value == level and bool(found.reason) == (level is None)
-
-
-def test_a_silent_hint_is_none_only_where_no_hint_does_anything() -> None:
-    """A Zen core in a guest ignored t1 and t2 for seconds, then honoured them."""
-    silent = ["none"] * 3
-    assert fills.answers({"t0": ["l1"] * 3, "w": silent})["w"].value is None
-    assert fills.answers({"t0": silent, "w": silent})["w"].value == "none"
-
-
-@pytest.mark.parametrize(
-    ("prefetched", "flushed", "value"),
-    [(0.02, 1.0, True), (1.0, 1.0, False), (0.5, 1.0, None), (0.0, 0.5, None), (0.97, 0.97, False)],
-)
-def test_done_or_not(prefetched: float, flushed: float, value: bool | None) -> None:
-    assert done(share(prefetched), share(flushed), PARAMS).value is value
 
 
 FIRST, SECOND, NONE = ((8.0, 0.2), (35.0, 0.3), (0.3, 0.2))

@@ -12,7 +12,6 @@ from setebench.scenarios.bandwidth.sets import bytes_of, shared
 
 from setebench.calibration import Levels
 from setebench.experiments.streams.choice import choose_cpus
-from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Round, Stream
 from setebench.machine import Facts
 from setebench.probe import Base, Kind, Probe
@@ -90,24 +89,6 @@ def test_a_data_set_outgrows_the_level_before_and_fits_its_own(
             assert found[name] <= 0.75 * shares[name]
         if found[name] and number:
             assert found[name] >= 1.49 * shares[f"l{number}"]
-
-
-def test_what_threads_have_of_a_cache_depends_on_who_shares_it() -> None:
-    """A second of three levels is a core's own, the last may be everybody's."""
-    one, four = (bytes_of(LEVELS, FOUR, tuple(range(threads))) for threads in (1, 4))
-    assert one == {"l1": 16384, "l2": 524288, "l3": 4194304}
-    assert (four["l1"], four["l2"], four["l3"]) == (16384, 524288, 1572864)
-    siblings = bytes_of(LEVELS, facts(((0, 1),)), (0, 1))
-    assert (siblings["l1"], siblings["l2"]) == (8192, 262144)
-
-
-def test_data_sets_of_memory_outgrow_a_last_cache_that_no_working_set_did() -> None:
-    """300 MiB are more than any working set."""
-    known, endless = LEVELS, replace(LEVELS, capacity=ends(l1=32768.0, l2=1048576.0))
-    assert outgrowing(known, 1 << 40) == (32 << 20, 64 << 20, 8 << 20)
-    assert outgrowing(known, 1 << 20) == (32 << 20, 32 << 20, 8 << 20)
-    assert outgrowing(endless, 1 << 40).wanted >= 3 * 300 << 20
-    assert outgrowing(endless, 1 << 20).least == outgrowing(endless, 1 << 20).wanted >= 2 * 45 << 20
 
 
 CPUS = (0,)
