@@ -92,11 +92,8 @@ def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, 
     assert all(point["l1d_fill"] == pytest.approx([0], abs=0.01) for point in smallest)
 
 
-def test_the_scenario_reports_the_threshold_and_is_run_by_name_only(
-    counted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Params, "within", lambda self, _: SMALL)
-    document = session.run("counter-curves", counted, figure="helm-9")
+def test_the_scenario_reports_the_threshold_and_is_run_by_name_only(counted: str) -> None:
+    document = session.run("counter-curves", counted, figure="helm-9", fast=True)
     assert document[THRESHOLD].unit == "cycles" and document.evidence["counter_curves"]["points"]
     assert registry.scenario("counter-curves").on_request
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import mmap
 import signal
 import tempfile
@@ -153,16 +152,6 @@ def test_a_crash_elsewhere_still_ends_the_process_and_is_reported_as_before(befo
     done = in_python(CRASHING.format(before=before, close=close))
     assert done.returncode == -signal.SIGSEGV
     assert ("Segmentation fault" in done.stderr) == bool(before)
-
-
-def test_the_guard_stays_until_the_last_machine_is_closed(native: NativeMachine) -> None:
-    enabled = faulthandler.is_enabled()
-    other = NativeMachine()
-    other.close()
-    other.close()
-    with pytest.raises(ProbeFault):
-        native.run(Probe().load(LINE), {LINE: [0]})
-    assert faulthandler.is_enabled() == enabled
 
 
 # ---- together -----------------------------------------------------------------------------------------------------

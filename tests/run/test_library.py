@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from bare_machine import BareMachine, facts_of
-from scenario_files import MACHINE, Write
+from scenario_files import MACHINE, Write, write_files
 
 import setebench
-from setebench.errors import UnsupportedError
+from setebench import registry
+from setebench.errors import SetebenchError, UnsupportedError
 
 OWN = """
 def answer(context):
@@ -94,3 +95,14 @@ def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, Any], 
     scenario_folder(own=OWN)
     with pytest.raises(setebench.UsageError, match=message):
         setebench.run("own", MACHINE, **arguments)
+
+
+def test_no_package_takes_a_name_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_files(tmp_path, latency=OWN.replace('name="own"', 'name="latency"'), torn="SCENARIO = (")
+    listed = registry.catalogue()
+    assert {"latency", "mine.latency", "torn"} <= listed.keys() and listed["latency"].entry_point is None
+    assert registry.scenario("latency").summary != registry.scenario("mine.latency").summary == "Own."
+    with pytest.raises(SetebenchError, match="can't be loaded: SyntaxError"):
+        registry.scenario("torn")
+    registry.catalogue.cache_clear()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from setebench.score import Task, perform_all, seeds
 from setebench.score.sealed_log import log_path
 from setebench.score.tasks import Answer, perform
 
+ROOT = Path(__file__).resolve().parents[2]
 TINY = """
 def answer(context):
     {what}
@@ -39,29 +43,27 @@ def test_sealed_seeds_are_beyond_those_of_development_and_follow_from_both() -> 
     assert not set(drawn) & set(seeds.sealed_seeds("a nonce", "ab13", 500))
 
 
-def test_the_hash_is_of_what_infers_and_of_nothing_that_only_carries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "setebench"
-    for room in ("infer", "cli", "newly_made", "sim"):
-        (package / room).mkdir(parents=True)
-        (package / room / "part.py").write_text("A = 1\n")
-    (package / "probe.py").write_text("A = 1\n")
-    monkeypatch.setattr(seeds, "_package", lambda: package)
-    monkeypatch.setattr(seeds.registry, "own_folder", lambda: None)
-    monkeypatch.setattr(seeds.registry, "catalogue", dict)
-    inference, simulator = seeds.inference_hash.__wrapped__, seeds.simulator_hash.__wrapped__
+def test_the_hash_is_of_what_infers_and_of_nothing_that_only_carries(tmp_path: Path) -> None:
+    """Of a copy of the sources, to whose files lines are added."""
+    package, sources = tmp_path / "setebench", shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "setebench", package, ignore=sources)
+    shutil.copytree(ROOT / "scenarios", package / "scenarios", ignore=sources)
+    code = "from setebench.score import seeds; print(seeds.inference_hash(), seeds.simulator_hash())"
 
-    def changed(name: str, text: str = "A = 2\n") -> tuple[bool, bool]:
-        before = inference(), simulator()
-        (package / name).write_text(text)
-        return inference() != before[0], simulator() != before[1]
+    def hashes(**added: str) -> list[str]:
+        for room, text in added.items():
+            (package / room).mkdir(exist_ok=True)
+            with (package / room / "__init__.py").open("a") as file:
+                file.write(text)
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
 
-    assert changed("cli/part.py") == (False, False)
-    assert changed("sim/part.py") == (False, True)
-    assert changed("infer/part.py") == changed("newly_made/part.py") == changed("probe.py") == (True, False)
-    assert changed("infer/part.py", '"""Says."""\n\nA = (\n    2  # the same\n)\n') == (False, False)
-    assert changed("infer/further.py", "") == (True, False)
+    inference, simulator = hashes()
+    assert hashes(cli="A = 2\n", stats='\n\n"""Says."""\n# and remarks\n') == [inference, simulator]
+    same, other = hashes(sim="A = 2\n")
+    assert same == inference and other != simulator
+    changed, same = hashes(newly_made="A = 2\n")
+    assert changed != inference and same == other
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

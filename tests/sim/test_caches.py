@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import numpy as np
 import pytest
 from quiet_machines import (
@@ -21,58 +19,6 @@ from quiet_machines import (
 
 from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.inspect import counters
-
-
-class TextbookCache:
-    """LRU, write-allocate; counts misses and names the victim."""
-
-    def __init__(self, sets: int, ways: int) -> None:
-        self.sets = [OrderedDict[int, None]() for _ in range(sets)]
-        self.ways = ways
-        self.misses = 0
-
-    def access(self, line: int) -> tuple[bool, int | None]:
-        chosen = self.sets[line % len(self.sets)]
-        if line in chosen:
-            chosen.move_to_end(line)
-            return True, None
-        self.misses += 1
-        victim = chosen.popitem(last=False)[0] if len(chosen) == self.ways else None
-        chosen[line] = None
-        return False, victim
-
-    def drop(self, line: int) -> None:
-        self.sets[line % len(self.sets)].pop(line, None)
-
-
-def textbook_misses(lines: list[int], inclusive: bool) -> tuple[int, int, int]:
-    one, two, three = TextbookCache(64, 8), TextbookCache(256, 8), TextbookCache(512, 16)
-    for line in lines:
-        if one.access(line)[0]:
-            continue
-        hit, victim = two.access(line)
-        if inclusive and victim is not None:
-            one.drop(victim)
-        if hit:
-            continue
-        hit, victim = three.access(line)
-        if inclusive and victim is not None:
-            one.drop(victim)
-            two.drop(victim)
-    return one.misses, two.misses, three.misses
-
-
-@pytest.mark.parametrize("inclusion", ["inclusive", "neither"])
-@pytest.mark.parametrize("span", [300, 3000, 12000])
-def test_misses_of_random_loads_are_the_textbooks(inclusion: str, span: int) -> None:
-    machine = quiet(l2={"sets": 256, "inclusion": inclusion}, l3={"sets": 512, "inclusion": inclusion})
-    region = machine.allocate(HUGE, HUGE)
-    lines = np.random.default_rng(span).integers(0, span, 20000)
-    machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + lines * LINE})
-    seen = counters(machine)
-    expected = textbook_misses(lines.tolist(), inclusion == "inclusive")
-    assert (seen["l1_misses"], seen["l2_misses"], seen["l3_misses"]) == expected
 
 
 def test_random_replacement() -> None:
