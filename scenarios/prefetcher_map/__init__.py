@@ -52,9 +52,9 @@ def survey(trials: Trials) -> Iterator[Finding]:
     context.progress("rules that explain the curves")
     fit = Fit(curves, trials.line_size, params)
     reports, asker = named(fit), Asker(trials, fit, opened)
-    leads = _run_ahead(trials, params) if fit.unexplained_part > params.strange else {}
+    leads = {} if fit.explains else _run_ahead(trials, params)
     rest = [*others(fit, leads)]
-    if leads:
+    if fit.strange:
         stride = isolated(curves, leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
         if stride is not None:

@@ -178,38 +178,45 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 
 def others(fit: Fit, leads: Mapping[str, list[int]]) -> Iterator[Report]:
     """Of each level, whether lines come that no family explains, and how far ahead of practised runs (`leads`, by kind
-    of run, if much of what comes is such). Also where accesses are ordered by their addresses: what rules bring may be
-    missing there, but no more should come. Where the clock can't distinguish levels 1 and 2, all are of level 2.
+    of run). Also where accesses are ordered by their addresses: what rules bring may be missing there, but no more
+    should come. Lines at one distance decide together in which level they are: on a clock of long steps a mean of many
+    loads distinguishes levels 1 and 2, and one line's loads don't.
     """
-    first = number = 0
+    near: list[int] = []
+    shares: list[float] = []
     for seen in (*fit.ordered(), fit.curves["ordered by address"]):
-        came = fit.unexplained(seen, fit.model)
-        number += int(came.sum())
-        first += int(np.sum(seen.first[came] > seen.present[came] / 2)) if seen.apart > 0.5 else 0
-    for level, lines in (("l1", first), ("l2", number - first)):
+        rows, lines = np.nonzero(fit.unexplained(seen, fit.model))
+        last = [seen.curve.trial.accesses[count - 1].at // fit.line_size for count in seen.curve.counts]
+        near += [abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)]
+        shares += (seen.first[rows, lines] / seen.present[rows, lines]).tolist()
+    distances = np.array(near, dtype=np.int64)
+    inner = np.bincount(distances, shares, 1) > np.bincount(distances, minlength=1) / 2
+    first = int(inner[distances].sum())
+    for level, number in (("l1", first), ("l2", len(distances) - first)):
         report = Report(f"{level}.other")
-        if lines >= fit.params.other_lines and leads:
+        if number >= fit.params.other_lines and fit.strange:
             report.add("present", True)
-            _run_ahead(report, leads)
-        elif lines >= fit.params.other_lines or not fit.explains:
-            report.open("present", f"{lines} lines came to this level by no rule that was tried; rules may hide others")
+        elif number >= fit.params.other_lines or leads:
+            report.open("present", f"{number} lines came to it by no rule that was tried; rules may hide others")
         else:
             report.add("present", False, outcome=Outcome.ABSENT)
+        if leads:
+            _run_ahead(report, leads)
         yield report
 
 
 def _run_ahead(report: Report, leads: Mapping[str, list[int]]) -> None:
-    """How far the furthest line lies ahead of practised runs, above all of consecutive lines by one instruction."""
+    """How far the furthest line lies ahead of practised runs, which are of consecutive lines by one instruction unless
+    the parameter's name says otherwise."""
+    lead = leads[RUN]
     if report.identity.startswith("l1"):
         report.open("lead", "of runs, lines in any cache were looked for, and not in which they are")
-    else:
-        lead = leads[RUN]
-        if all(each == lead for each in leads.values()):
-            report.add("lead", lead, PRACTISED)
-        else:
-            report.open("lead", "it depends on the stride and on the instructions: see lead.one and lead.own")
-        for run, each in leads.items():
-            report.add(f"lead.{run}", each, PRACTISED)
-        reason = "longer runs may lead by more"
-        report.add("max_distance", max(lead), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
-        report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)
+        return
+    for run, each in leads.items():
+        report.add(f"lead.{run}", each, PRACTISED)
+    if not report.findings["present"].value:
+        return
+    report.add("lead", lead, PRACTISED)
+    reason = "longer runs may lead by more"
+    report.add("max_distance", max(lead), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
+    report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)

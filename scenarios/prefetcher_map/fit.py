@@ -216,6 +216,11 @@ class Fit:
         return self.unexplained_part <= self.params.unexplained
 
     @property
+    def strange(self) -> bool:
+        """Whether so much stays unexplained that what comes is another behaviour."""
+        return self.unexplained_part > self.params.strange
+
+    @property
     def as_good(self) -> float:
         """The cost up to which a model is as good: the more is left unexplained, the less a small difference says."""
         return self.params.as_good + (1 + self.params.as_good_part) * self.best
