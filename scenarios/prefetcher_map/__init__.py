@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.experiments.presence import PAGE_BYTES, PARAMS, Trials
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
 from .confirm import confirmed
-from .curves import Numbers, Seen, battery, leads_of, measure, practices, runs
-from .findings import named, others
+from .curves import Seen, battery, leads_of, levels_ahead, measure, practices, runs
+from .findings import OWN_RUN, named, others
 from .fit import Fit
 from .params import Params
 from .pattern import HELP, ask, parse
@@ -52,8 +53,8 @@ def survey(trials: Trials) -> Iterator[Finding]:
     context.progress("rules that explain the curves")
     fit = Fit(curves, trials.line_size, params)
     reports, asker = named(fit), Asker(trials, fit, opened)
-    leads = {} if fit.explains else _run_ahead(trials, params)
-    rest = [*others(fit, leads)]
+    leads, ahead = ({}, {}) if fit.explains else _run_ahead(trials, params)
+    rest = [*others(fit, leads, ahead)]
     if fit.strange:
         stride = isolated(curves, leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
@@ -70,24 +71,25 @@ def survey(trials: Trials) -> Iterator[Finding]:
     yield from confirmed(context, asker, findings)
 
 
-def _run_ahead(trials: Trials, params: Params) -> dict[str, list[int]]:
-    """How far ahead lines come of each kind of practised run, by what shares they have in quiet rounds."""
+def _run_ahead(trials: Trials, params: Params) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """How far ahead lines come of each kind of practised run, by what shares they have in quiet rounds; and by level
+    the distances at which they come ahead of one."""
     curves = {curve.name: curve for curve in runs(trials, params)}
-    rounds: dict[str, list[Numbers]] = {name: [] for name in curves}
+    rounds: dict[str, list[Seen]] = {name: [] for name in curves}
     for turn in range(params.run_rounds):
         trials.context.progress(f"runs, round {turn + 1}")
         for name, curve in curves.items():
-            rounds[name].append(np.nan_to_num(measure(trials, curve, params).present))
+            rounds[name].append(measure(trials, curve, params))
 
-    def leads(name: str, present: Numbers) -> list[int]:
-        return leads_of(curves[name], present >= params.came, trials.line_size)
+    def came(*seen: Seen) -> NDArray[np.bool_]:
+        shares = np.nan_to_num([each.present for each in seen])
+        return np.asarray(np.quantile(shares, params.best, axis=0, method="nearest") >= params.came)
 
+    leads = {name: leads_of(curves[name], came(*each), trials.line_size) for name, each in rounds.items()}
     trials.context.evidence["prefetcher_runs"] = {
-        name: [leads(name, present) for present in each] for name, each in rounds.items()
+        name: [leads_of(curves[name], came(seen), trials.line_size) for seen in each] for name, each in rounds.items()
     }
-    return {
-        name: leads(name, np.quantile(each, params.best, axis=0, method="nearest")) for name, each in rounds.items()
-    }
+    return leads, levels_ahead(rounds[OWN_RUN], came(*rounds[OWN_RUN]), trials.line_size)
 
 
 def _keep(curves: dict[str, Seen], seen: Seen) -> None:

@@ -171,6 +171,19 @@ def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]
     return [int(max(np.flatnonzero(row[line:]), default=0)) for row, line in zip(came, last, strict=True)]
 
 
+def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
+    """At which distances ahead of a run lines come to level 1, and at which to those behind it. On a clock of long
+    steps only a mean of many loads distinguishes levels 1 and 2, so all lines at one distance decide together."""
+    curve, (rows, lines) = rounds[0].curve, np.nonzero(came)
+    last = np.array([curve.trial.accesses[count - 1].at // line_size for count in curve.counts])
+    distances = np.maximum(lines - last[rows], 0)
+    first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)
+    present = np.bincount(distances, np.mean([seen.present[came] for seen in rounds], axis=0), 1)
+    first[0] = present[0] = 0
+    inner = first > present / 2
+    return {"l1": np.flatnonzero(inner).tolist(), "l2": np.flatnonzero((present > 0) & ~inner).tolist()}
+
+
 def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Seen:
     """The curve's lines: all of them a few times, then those again that came at all."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial

@@ -32,7 +32,7 @@ EITHER = "at the other level it would explain the curves as well"
 UNSURE = "its lines are explained about as well without it"
 UNEXPLAINED = "no rules of known families explain most of the lines that come"
 PRACTISED = "the furthest line that came ahead of runs, made again and again in other pages"
-RUN = "one.stride_1"
+RUN, OWN_RUN = "one.stride_1", "own.stride_1"
 
 
 class Report:
@@ -176,47 +176,32 @@ def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Repo
 # -- what no family explains -------------------------------------------------------------------------------------------
 
 
-def others(fit: Fit, leads: Mapping[str, list[int]]) -> Iterator[Report]:
+def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[int]]) -> Iterator[Report]:
     """Of each level, whether lines come that no family explains, and how far ahead of practised runs (`leads`, by kind
     of run). Also where accesses are ordered by their addresses: what rules bring may be missing there, but no more
-    should come. Lines at one distance decide together in which level they are: on a clock of long steps a mean of many
-    loads distinguishes levels 1 and 2, and one line's loads don't.
+    should come. Where what comes has no names at all, distances ahead of a run (`ahead`, by level) say where it is;
+    else lines, which are of level 2 where the clock can't distinguish it from level 1.
     """
-    near: list[int] = []
-    shares: list[float] = []
+    first = number = 0
     for seen in (*fit.ordered(), fit.curves["ordered by address"]):
-        rows, lines = np.nonzero(fit.unexplained(seen, fit.model))
-        last = [seen.curve.trial.accesses[count - 1].at // fit.line_size for count in seen.curve.counts]
-        near += [abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)]
-        shares += (seen.first[rows, lines] / seen.present[rows, lines]).tolist()
-    distances = np.array(near, dtype=np.int64)
-    inner = np.bincount(distances, shares, 1) > np.bincount(distances, minlength=1) / 2
-    first = int(inner[distances].sum())
-    for level, number in (("l1", first), ("l2", len(distances) - first)):
-        report = Report(f"{level}.other")
-        if number >= fit.params.other_lines and fit.strange:
+        came = fit.unexplained(seen, fit.model)
+        number += int(came.sum())
+        first += int(np.sum(seen.first[came] > seen.present[came] / 2)) if seen.apart > 0.5 else 0
+    for level, lines in (("l1", first), ("l2", number - first)):
+        report, distances = Report(f"{level}.other"), ahead.get(level, ())
+        if fit.strange and distances:
             report.add("present", True)
-        elif number >= fit.params.other_lines or leads:
-            report.open("present", f"{number} lines came to it by no rule that was tried; rules may hide others")
+            reason = "longer runs may lead by more"
+            report.add("max_distance", max(distances), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
+        elif leads or lines >= fit.params.other_lines:
+            report.open("present", f"{lines} lines came to it by no rule that was tried; rules may hide others")
         else:
             report.add("present", False, outcome=Outcome.ABSENT)
-        if leads:
-            _run_ahead(report, leads)
+        if level == "l1" and leads:
+            report.open("lead", "of single lines it isn't known well enough in which level they are")
+        for run, lead in leads.items() if level == "l2" else ():
+            report.add(f"lead.{run}", lead, PRACTISED)
+            if run == RUN and report.findings["present"].value:  # the parameter's own definition is by this run
+                report.add("lead", lead, PRACTISED)
+                report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)
         yield report
-
-
-def _run_ahead(report: Report, leads: Mapping[str, list[int]]) -> None:
-    """How far the furthest line lies ahead of practised runs, which are of consecutive lines by one instruction unless
-    the parameter's name says otherwise."""
-    lead = leads[RUN]
-    if report.identity.startswith("l1"):
-        report.open("lead", "of runs, lines in any cache were looked for, and not in which they are")
-        return
-    for run, each in leads.items():
-        report.add(f"lead.{run}", each, PRACTISED)
-    if not report.findings["present"].value:
-        return
-    report.add("lead", lead, PRACTISED)
-    reason = "longer runs may lead by more"
-    report.add("max_distance", max(lead), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
-    report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)

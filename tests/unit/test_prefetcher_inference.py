@@ -116,7 +116,7 @@ def test_a_behaviour_without_a_name_has_its_lead() -> None:
     shown["ordered by address"] = shown["one instruction"]
     fit = Fit(shown, 64, Params())
     fit.take({})
-    inner, outer = others(fit, LEADS)
+    inner, outer = others(fit, LEADS, {"l1": [], "l2": [1, 2, 4]})
     assert (inner.findings["present"].value, outer.findings["present"].value) == (None, True)
     assert outer.findings["lead"].value == outer.findings["lead.one.stride_1"].value == LEADS["one.stride_1"]
     assert outer.findings["lead.own.stride_2"].value == LEADS["own.stride_2"]
