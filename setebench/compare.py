@@ -78,46 +78,33 @@ def agreement(one: Finding | None, other: Finding | None) -> Agreement:
     """How two findings of one parameter stand to each other."""
     if one is None or other is None or one.value is None or other.value is None:
         return Agreement.OPEN
-    if Outcome.ABSENT in (one.outcome, other.outcome):
-        return _verdict(not _something(one) and not _something(other))
-    if _is_number(one.value) and _is_number(other.value):
-        return _verdict(one.unit == other.unit and _meet(reach(one), reach(other)))
-    return _verdict(one.unit == other.unit and _comparable(one.value) == _comparable(other.value))
+    if Outcome.ABSENT in (one.outcome, other.outcome):  # the other one may be a nought, or nothing
+        same = not any(each.outcome is not Outcome.ABSENT and each.value for each in (one, other))
+    elif one.number is not None and other.number is not None:
+        (low, high), (other_low, other_high) = reach(one), reach(other)
+        same = one.unit == other.unit and _meet(low, other_high) and _meet(other_low, high)
+    else:
+        same = one.unit == other.unit and _comparable(one.value) == _comparable(other.value)
+    return Agreement.SAME if same else Agreement.DIFFERS
 
 
 def reach(finding: Finding) -> tuple[float, float]:
     """The numbers that a numeric finding allows; without an interval its value alone."""
-    value = float(finding.value)  # type: ignore[arg-type]
-    low = value if finding.low is None else min(finding.low, value)
-    if finding.outcome is Outcome.AT_LEAST:
-        return low, math.inf
-    return low, value if finding.high is None else max(finding.high, value)
+    ends = [float(end) for end in (finding.low, finding.number, finding.high) if end is not None]
+    return min(ends), math.inf if finding.outcome is Outcome.AT_LEAST else max(ends)
 
 
-def _verdict(same: bool) -> Agreement:
-    return Agreement.SAME if same else Agreement.DIFFERS
-
-
-def _something(finding: Finding) -> bool:
-    """Whether it says that something is there: a value that is neither false nor nought nor an absence."""
-    return finding.outcome is not Outcome.ABSENT and bool(finding.value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _meet(one: tuple[float, float], other: tuple[float, float]) -> bool:
+def _meet(low: float, high: float) -> bool:
     """Ends that differ by the rounding of floating-point arithmetic are one number: a machine that repeats itself
     exactly yields intervals narrower than that."""
-    return all(low <= high or math.isclose(low, high) for low, high in ((one[0], other[1]), (other[0], one[1])))
+    return low <= high or math.isclose(low, high)
 
 
 def _comparable(value: Any) -> Any:
     """A list of names is a set; of numbers, the order says something. True is no 1."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return sorted(set(value))
-    return (isinstance(value, bool), value)
+    return type(value) is bool, value
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------

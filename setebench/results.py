@@ -45,6 +45,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if not has_value and not self.reason:
             raise ValueError(f"{self.parameter}: outcome {self.outcome} needs a reason")
 
+    @property
+    def number(self) -> float | None:
+        """The value where that is a number, else None."""
+        return self.value if isinstance(self.value, (int, float)) and not isinstance(self.value, bool) else None
+
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """What wrote the document."""

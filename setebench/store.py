@@ -229,9 +229,8 @@ def _fits(finding: Finding) -> bool:
         return True
     if unit in FORMS:
         return isinstance(value, FORMS[unit])
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return unit not in NEVER_ZERO or finding.outcome is Outcome.ABSENT or value > 0
+    number = finding.number
+    return number is not None and (unit not in NEVER_ZERO or finding.outcome is Outcome.ABSENT or number > 0)
 
 
 def _check_tree(where: str, root: Any) -> None:

@@ -90,7 +90,7 @@ def _has_interval(finding: Finding) -> bool:
     """Whether it is a measured number that says more of its error than that there is none."""
     if finding.outcome is not Outcome.MEASURED or finding.low is None or finding.high is None:
         return False
-    return isinstance(finding.value, (int, float)) and finding.high > finding.low
+    return finding.number is not None and finding.high > finding.low
 
 
 def _spread(findings: list[Finding]) -> float | None:

@@ -60,10 +60,7 @@ def _refused(usual: Parameter, finding: Finding) -> str | None:
 
 def number_of(finding: Finding) -> float | None:
     """The number that a finding measured, else None."""
-    value = finding.value
-    if finding.outcome is not Outcome.MEASURED or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value)
+    return finding.number if finding.outcome is Outcome.MEASURED else None
 
 
 def outside(document: Document, usual: dict[str, Parameter]) -> list[str]:

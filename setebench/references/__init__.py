@@ -25,14 +25,6 @@ _ROUNDED_UNITS = ("cycles", "ns")
 """Units whose published values are rounded: 14 cycles may be anything from 13.5 to 14.5. Counts are exact."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where values come from; `kind` says how far to trust it: measured, or the vendor's word."""
-
-    title: str
-    kind: str
-    url: str = ""
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published value. `says` is what the source says, in short; `about` marks a value that is only roughly so."""
 
@@ -55,11 +47,12 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One file."""
+    """One file. A source has a `title`, a `kind`, which says how far to trust it (measured, or the vendor's word), and
+    perhaps a `url`."""
 
     title: str
     matches: list[Match]
-    sources: dict[str, Source]
+    sources: dict[str, dict[str, str]]
     values: list[Entry]
 
 
@@ -79,16 +72,16 @@ def read(name: str) -> Reference:
 def listed(name: str) -> str:
     """Lines that say what a reference is, and where its values come from."""
     found = read(name)
-    sources = [f"    {source.title} ({source.kind}) {source.url}".rstrip() for source in found.sources.values()]
-    return "\n".join([f"reference:{name}  {found.title}, {len(found.values)} values", *sources]) + "\n"
+    sources = [f"    {each['title']} ({each['kind']}) {each.get('url', '')}" for each in found.sources.values()]
+    lines = [f"reference:{name}  {found.title}, {len(found.values)} values", *sources]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def document(name: str) -> Document:
     """The reference as a document, so that it can be compared like a result."""
     reference = read(name)
-    sources = {key: msgspec.to_builtins(source) for key, source in reference.sources.items()}
     findings = [_finding(entry, reference.sources[entry.source]) for entry in reference.values]
-    return _document(f"{PREFIX}{name}", reference.title, findings, {"sources": sources})
+    return _document(f"{PREFIX}{name}", reference.title, findings, {"sources": reference.sources})
 
 
 def _document(scenario: str, title: str, findings: list[Finding], evidence: dict[str, Any]) -> Document:
@@ -103,22 +96,22 @@ def _document(scenario: str, title: str, findings: list[Finding], evidence: dict
     )
 
 
-def _finding(entry: Entry, source: Source) -> Finding:
-    value, low, high = entry.value, entry.low, entry.high
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and low is None and (entry.about or entry.unit in _ROUNDED_UNITS):
-        half = ABOUT * value if entry.about else 0.5  # type: ignore[operator]
-        low, high = value - half, value + half  # type: ignore[operator]
-    return Finding(
+def _finding(entry: Entry, source: dict[str, str]) -> Finding:
+    found = Finding(
         parameter=entry.parameter,
-        value=value,
+        value=entry.value,
         unit=entry.unit,
-        low=low,
-        high=high,
-        outcome=Outcome.MEASURED if value else Outcome.ABSENT,
-        method=f"{source.title} ({source.kind}): {entry.says}",
+        low=entry.low,
+        high=entry.high,
+        outcome=Outcome.MEASURED if entry.value else Outcome.ABSENT,
+        method=f"{source['title']} ({source['kind']}): {entry.says}",
         evidence="sources",
     )
+    value = found.number
+    if value is None or entry.low is not None or not (entry.about or entry.unit in _ROUNDED_UNITS):
+        return found
+    half = ABOUT * value if entry.about else 0.5
+    return msgspec.structs.replace(found, low=value - half, high=value + half)
 
 
 # -- which one describes a machine ------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_every_published_value_has_a_source(name: str) -> None:
     assert len({entry.parameter for entry in reference.values}) == len(reference.values)
     for entry in reference.values:
         assert entry.source in reference.sources and entry.says
-        assert reference.sources[entry.source].kind in ("vendor", "measured")
+        assert reference.sources[entry.source]["kind"] in ("vendor", "measured")
         assert (entry.low is None) == (entry.high is None)
         if isinstance(entry.value, int) and not isinstance(entry.value, bool) and entry.low is None and not entry.about:
             shown = in_bytes(entry.value).split()[0] if entry.unit == "bytes" else str(entry.value)
