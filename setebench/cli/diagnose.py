@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from setebench import store
-from setebench.cli.options import PATH, Number, no_wait_option, output_options, program_options
+from setebench.cli.options import PATH, no_wait_option, output_options, program_options
 from setebench.cli.output import Output
 from setebench.errors import UsageError
 from setebench.results import Document
@@ -17,29 +17,8 @@ from setebench.results import Document
 if TYPE_CHECKING:
     from setebench.counters.counted import Run
 
-LEAST_INTERVAL_MS = 10.0
-"""Shorter intervals cost more than 2 % of a CPU for reading counters."""
-MOST_SAMPLES_HZ = 5000
-"""More samples a second would cost a tenth of the program's time."""
-
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--interval",
-    type=Number(min=LEAST_INTERVAL_MS),
-    default=100.0,
-    show_default=True,
-    metavar="MS",
-    help="Milliseconds between two reads of the counters: how fine the timeline is.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(0, MOST_SAMPLES_HZ),
-    default=199,
-    show_default=True,
-    metavar="HZ",
-    help="Samples of time per second and CPU; 0 for none.",
-)
 @program_options
 @click.option(
     "--machine",
@@ -137,12 +116,7 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     limit = measured_on(name, values["calibration"])
     # before the program runs: verdicts may have expired
     basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), saturation_cycles=limit)
-    options = Options(
-        interval=values["interval"] / 1e3,
-        samples_hz=values["samples"],
-        limit=values["duration"],
-        probe_latency=values["probe_latency"],
-    )
+    options = Options(limit=values["duration"], probe_latency=values["probe_latency"])
     try:
         return diagnose_program(tuple(values["command"]), basis, options)
     except NotStarted as error:

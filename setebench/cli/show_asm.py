@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from setebench.cli.output import print_text
-from setebench.probe import BRACKETS
 
 EPILOG = """\b
 PROBE is a list of statements, separated by ; or line ends; # starts a comment:
@@ -23,26 +22,20 @@ A BASE is any name. An OFFSET is in bytes, lines of 64 bytes (3l) or pages of 40
 Examples:
   setebench show-asm 'flush a; fence; start; load a+64; stop'
   setebench show-asm 'repeat 8 advance=1l { load a ip=A ip_bits=0x5c0 }; fence; start; load a+9l; stop'
-  setebench show-asm --bracket rdtscp 'load a; start; load b size=32 after=-1; stop'
+  setebench show-asm 'load a; start bracket=rdtscp; load b size=32 after=-1; stop bracket=rdtscp'
 """
 
 
 @click.command("show-asm", epilog=EPILOG)
 @click.argument("probe")
-@click.option(
-    "--bracket",
-    metavar="|".join(BRACKETS),
-    default="lfence",
-    show_default=True,
-    help="Clock bracket of every start and stop without one. (A measurement uses the best one of the CPU.)",
-)
-def show_asm(probe: str, bracket: str) -> None:
+def show_asm(probe: str) -> None:
     """Show the machine code that PROBE becomes on this CPU, operation by operation.
 
     PROBE is in the pattern notation below. Nothing is run. Addresses count from the start of the code; instructions
-    that a probe places by ip_bits come last.
+    that a probe places by ip_bits come last. A start or stop that names no bracket gets lfence here; a measurement
+    uses the best one of the CPU.
     """
     from setebench.native.disassemble import disassemble
     from setebench.probe import notation
 
-    print_text("\n".join(disassemble(notation.parse(probe), bracket)))
+    print_text("\n".join(disassemble(notation.parse(probe))))

@@ -7,23 +7,19 @@ from collections.abc import Iterator, Mapping
 
 from iced_x86 import Decoder, Formatter, FormatterSyntax, OpKind
 
-from setebench.errors import UsageError
 from setebench.native.stitching import Stitched
-from setebench.probe import BRACKETS, Probe, notation
+from setebench.probe import Probe, notation
 
 _HALF = 1 << 63
 _BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
 
 
-def disassemble(probe: Probe, bracket: str) -> Iterator[str]:
+def disassemble(probe: Probe) -> Iterator[str]:
     """The probe's code in the order in which it runs, a text for each operation; shared accesses that it calls come
-    last. `bracket` serves starts and stops that name none.
+    last. Starts and stops that name no bracket get lfence.
 
-    Raises `ProbeError` for a probe that makes no sense, `UsageError` for an unknown bracket, `UnsupportedError` for an
-    operation that this CPU lacks."""
-    if bracket not in BRACKETS:
-        raise UsageError(f"unknown bracket {bracket!r}; one of {', '.join(BRACKETS)}")
-    stitched = Stitched(probe, bracket, together=False, to_run=False)
+    Raises `ProbeError` for a probe that makes no sense, `UnsupportedError` for an operation that this CPU lacks."""
+    stitched = Stitched(probe, "lfence", together=False, to_run=False)
     code, begin = stitched.code_at(), stitched.operations_begin
     stubs = list(zip(stitched.stubs, probe.instruction_addresses, strict=True))
     labels = {stub[0] - stitched.address: address.label for stub, address in stubs}

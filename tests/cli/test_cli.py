@@ -52,7 +52,7 @@ def test_bad_use_ends_with_2(run: Run, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["diagnose --duration nan -- true", "diagnose --interval inf -- true", "fake --size nan"]
+    "line", ["diagnose --duration nan -- true", "diagnose --duration inf -- true", "fake --size nan"]
 )
 def test_what_is_no_number_is_refused(run: Run, line: str) -> None:
     result = run(*line.split(), machine=None)

@@ -39,7 +39,6 @@ def test_shows_each_operation_with_its_bytes() -> None:
     ("arguments", "said"),
     [
         (["read a"], "statement 1: unknown operation 'read'"),
-        (["load a", "--bracket", "clock"], "unknown bracket 'clock'; one of lfence"),
         (["load a ip_bits=0; load b ip_bits=1"], "overlap at 0x1"),
     ],
 )
