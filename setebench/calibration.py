@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,26 +24,6 @@ MEMORY = "memory"
 
 USUAL_LINE = 64
 """Bytes that a line is taken to have where flushes don't show it."""
-
-
-class Kind(Enum):
-    """What a level is: a cache of the core's own, a cache that other cores may use as well, or memory."""
-
-    PRIVATE = 1
-    SHARED = 2
-    MEMORY = 3
-
-
-def kind_of(name: str, caches: Sequence[str]) -> Kind:
-    """Of a level, from the names of all caches, nearest first.
-
-    Who else uses a cache is measured later if at all, so what may be shared counts so: all but the first two, and
-    the last one but where it is the only one. How much neighbours do to such a level drifts in longer times than a run
-    lasts, and all threads together may have no more of it than one."""
-    if name == MEMORY:
-        return Kind.MEMORY
-    number = list(caches).index(name)
-    return Kind.SHARED if number > 1 or 0 < number == len(caches) - 1 else Kind.PRIVATE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +54,13 @@ class Levels:
         return tuple(name for name in self.cycles if name != MEMORY)
 
     def shared(self, name: str) -> bool:
-        """Whether others may use a level as well."""
-        return kind_of(name, self.caches) is not Kind.PRIVATE
+        """Whether others may use a level as well.
+
+        Who does is measured later if at all, so memory counts so, and all caches but the first two, and the last one
+        but where it is the only one. How much neighbours do to such a level drifts in longer times than a run lasts,
+        and all threads together may have no more of it than one."""
+        number = list(self.cycles).index(name)
+        return name == MEMORY or number > 1 or 0 < number == len(self.caches) - 1
 
 
 @dataclass(frozen=True)

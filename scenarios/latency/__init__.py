@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from setebench.calibration import MEMORY, Kind, Levels, kind_of
+from setebench.calibration import MEMORY, Levels
 from setebench.experiments.calibrate import overheads, step_ticks
 from setebench.experiments.levels import find_levels, working_memory
 from setebench.experiments.paired import RoundsParams, rounds
@@ -70,11 +70,11 @@ def _findings(levels: Levels, vectors: list[Surplus], how: str) -> Iterator[Find
         chains = "chases over flushed lines" if name == MEMORY else "chains of dependent loads"
         yield _measured(f"latency.{name}.sete", levels.sete[name], "cycles", f"dithered single loads, {how}")
         yield _measured(f"latency.{name}.chase", chased, "cycles", f"{chains}, {how}")
-        agreed, kind = _measured(f"latency.{name}", chased, "cycles", f"{chains}, {how}"), kind_of(name, levels.caches)
-        if kind is Kind.PRIVATE and agreed.outcome is Outcome.MEASURED:
+        agreed, shared = _measured(f"latency.{name}", chased, "cycles", f"{chains}, {how}"), levels.shared(name)
+        if not shared and agreed.outcome is Outcome.MEASURED:
             agreed = decide.as_precise(agreed, max(PRECISE * chased.value, PRECISE_CYCLES))
         yield agreed
-        if kind is not Kind.PRIVATE:
+        if shared:
             yield _measured(f"latency.{name}.ns", in_ns, "ns", f"the same samples, by the counter's rate, {how}")
         yield from vector_findings(name, agreed, vectors)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.calibration import Kind, Levels, kind_of
+from setebench.calibration import Levels
 from setebench.experiments.calibrate import reference
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.paired import run_paired
@@ -48,7 +48,7 @@ def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
     params, before, wanted = NearParams(), 0.0, {}
     for name in levels.caches:
         end = levels.ends_bytes.get(name, 0.0)
-        if end and kind_of(name, levels.caches) is Kind.PRIVATE:
+        if end and not levels.shared(name):
             size = params.outgrows * before if before else params.first * end
             wanted[name] = min(size, params.inside * end)
         before = end
