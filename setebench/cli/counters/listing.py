@@ -1,8 +1,9 @@
-"""`setebench counters list`: what can be counted here."""
+"""`setebench counters list`, `tables` and `header`: what can be counted, by which events, and in which programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,12 +11,15 @@ import msgspec
 
 from setebench import store
 from setebench.cli.options import forms_options
-from setebench.cli.output import Output
+from setebench.cli.output import Output, print_text
+from setebench.errors import UsageError
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree
 from setebench.report.text import in_columns
 
 FORMS = ("table", "json")
 SCHEMA = 1
-Row = dict[str, Any]
+NOTICE = "No event was ever counted on hardware by this project: the tables say what sources say."
 
 
 @click.command("list")
@@ -26,38 +30,64 @@ def list_roles(everything: bool, **values: Any) -> None:
 
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """
-    target = Output.choose(values, FORMS)
-    rows = _rows(everything)
-    target.write(_json(rows) if target.form == "json" else _table(rows))
-
-
-def _rows(everything: bool) -> list[Row]:
-    """What there is to count; `reason` says why it can't be counted here."""
     from setebench.native.perf.encode import Resolver
 
-    return [
-        {
-            "name": each.name,
-            "meaning": meaning,
-            "unit": each.unit,
-            "scope": str(each.scope),
-            "event": each.event,
-            "countable": not each.reason,
-            "reason": each.reason,
-        }
-        for each, meaning in Resolver().offers(everything)
-    ]
-
-
-def _table(rows: Sequence[Row]) -> str:
-    """Names, units, and events or the number of a reason, which stands below: most roles share one."""
-    reasons = list(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
+    target, offers = Output.choose(values, FORMS), list(Resolver().offers(everything))
+    if target.form == "json":
+        rows = [
+            {
+                "name": each.name,
+                "meaning": meaning,
+                "unit": each.unit,
+                "scope": str(each.scope),
+                "event": each.event,
+                "countable": not each.reason,
+                "reason": each.reason,
+            }
+            for each, meaning in offers
+        ]
+        document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": rows}
+        target.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        return
+    reasons = list(dict.fromkeys(each.reason for each, _ in offers if each.reason))  # below, as most roles share one
     numbers = {reason: f"[{number}]" for number, reason in enumerate(reasons, 1)}
-    cells = [(row["name"], row["unit"], numbers.get(row["reason"]) or row["event"], row["meaning"]) for row in rows]
+    cells = [(each.name, each.unit, numbers.get(each.reason) or each.event, meaning) for each, meaning in offers]
     below = "".join(f"{number} not here: {reason}\n" for reason, number in numbers.items())
-    return in_columns(cells, ("name", "unit", "event", "meaning")) + "\n" + (f"\n{below}" if below else "")
+    target.write(in_columns(cells, ("name", "unit", "event", "meaning")) + "\n" + (f"\n{below}" if below else ""))
 
 
-def _json(rows: Sequence[Row]) -> str:
-    document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": rows}
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+@click.command("tables")
+@click.argument("name", metavar="[TABLE]", required=False)
+def list_tables(name: str | None) -> None:
+    """List the event tables, or print one. TABLE is a TOML file: the event of every role, the counters that can hold
+    it, its sources, and what sources disagree about.
+
+    TABLE may be 'here', the one of this processor. Nothing is counted.
+    """
+    from setebench.native.perf.tables import FOLDER, load_tables, table_for, why_none
+
+    tables = load_tables()
+    if name is None:
+        rows = []
+        for key, table in tables.items():
+            named = "; ".join(match.names for match in table.processors if match.names)
+            rows.append((key, str(len(table.roles)), table.title, named))
+        print_text(f"{in_columns(rows, ('table', 'roles', 'processors', 'named'))}\n\n{NOTICE}\n")
+        return
+    here = read_processor(Tree(Path("/"))) if name == "here" else None
+    found = (table_for(here) or ("",))[0] if here is not None else name
+    if found not in tables:
+        what = f"there is no event table {name!r}" if here is None else why_none(here)
+        raise UsageError(f"{what}; there are tables of {', '.join(tables)}, and 'here'")
+    print_text((FOLDER / f"{found}.toml").read_bytes())
+
+
+@click.command()
+@click.option("--dir", "folder", is_flag=True, help="Print the folder instead, for the compiler's -I.")
+def header(folder: bool) -> None:
+    """Print the path of setebench.h. It marks regions of C and C++ programs; there is nothing to link.
+
+    cc -I"$(setebench counters header --dir)" program.c
+    """
+    place = files("setebench") / "include"
+    print_text(f"{place if folder else place / 'setebench.h'}\n")
