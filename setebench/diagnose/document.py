@@ -18,7 +18,7 @@ from setebench.results import Document, MachineRecord
 SCENARIO = "diagnose"
 """What `settings.scenario` of such a document says: it has no scenario behind it."""
 MOST_SPOTS = 12
-"""Functions that are listed; what others took is under "other"."""
+"""Functions that are kept; what others took is under "other"."""
 OTHER = "other"
 
 Spot = dict[str, Any]

@@ -19,23 +19,11 @@ FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What spreadsheets take for the begin of a formula, wide letters too."""
 
 _MARKDOWN_SPECIAL = re.compile(r"[\\`*<>\[\]|&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_MATHEMATICS = {"<": "<", ">": ">", "≠": r"\ne", "≥": r"\ge", "≤": r"\le", "±": r"\pm", "µ": r"\mu"}
 _LATEX = str.maketrans(
     {each: f"\\{each}" for each in "&%$#_{}"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\^{}",
-        "<": r"\ensuremath{<}",
-        ">": r"\ensuremath{>}",
-    }
-    | {
-        "≠": r"$\ne$",
-        "≥": r"$\ge$",
-        "≤": r"$\le$",
-        "±": r"$\pm$",
-        "µ": r"$\mu$",
-        "\N{MULTIPLICATION SIGN}": r"$\times$",
-    }
+    | {each: f"\\ensuremath{{{name}}}" for each, name in _MATHEMATICS.items()}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}", "\N{MULTIPLICATION SIGN}": r"\texttimes{}"}
 )
 
 

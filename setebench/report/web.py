@@ -51,7 +51,7 @@ def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    shown = [_shown_text(_shown(number, entry)) for number, entry in enumerate(entries, 1)]
+    shown = [_shown(number, entry) for number, entry in enumerate(entries, 1)]
     heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
     environment = Environment(
         loader=PackageLoader("setebench.report"),
@@ -60,6 +60,7 @@ def page(entries: Sequence[Entry]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=lambda shown: visible(shown) if type(shown) is str else shown,  # markup of macros is none of others
     )
     text: str = environment.get_template("report.html.j2").render(entries=shown, heading=heading)
     return text
@@ -80,7 +81,7 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "title": title(document),
         "verified": verified(document),
-        "opening": msgspec.to_builtins(opening(document, entry.references)),
+        "opening": opening(document, entry.references),
         "machine": {
             "machine": processor_name(document),
             "core clock while measuring": f"{ratio:.3f} GHz" if ratio else "unknown",
@@ -93,18 +94,9 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
             heading: [row(finding) for finding in findings]
             for heading, findings in sections(condensed(document.findings)).items()
         },
-        "plots": msgspec.to_builtins(entry.plots),
+        "plots": entry.plots,
         "download": _address(store.dumps(document), "application/json"),
     }
-
-
-def _shown_text(value: Any) -> Any:
-    """The same with every text visible."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, (list, tuple)):
-        return [_shown_text(each) for each in value]
-    return {visible(key): _shown_text(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _address(data: bytes, kind: str) -> str:

@@ -87,13 +87,13 @@ def lines(source: Source, sheet: Sheet) -> Iterator[str]:
         yield from (f"    {name}:", f"      FLOPs per iteration: {flops}")
         for key, (number, size) in zip(("read streams", "read+write streams", "write streams"), streams, strict=True):
             yield f"      {key}: {{streams: {number}, bytes: {size}.00 B}}"
-    known = [level for level in source.places if level in parts]
+    known = [place for place in source.places if place in parts]
     yield "  measurements:" + " {}" * (not known)
-    for level in known:  # on one core
-        yield f"    {'MEM' if level == 'memory' else level.upper()}:"
+    for place in known:  # on one core
+        yield f"    {'MEM' if place == 'memory' else place.upper()}:"
         yield from ("      1:", "        threads per core: 1", "        cores: [1]", "        threads: [1]")
         yield "        results:"
-        yield from (f"          {line}" for line in parts[level].lines("#", "{key}: [{value:.2f} GB/s]"))
+        yield from (f"          {line}" for line in parts[place].lines("#", "{key}: [{value:.2f} GB/s]"))
 
 
 FORMATS = (Format("kerncraft", "kerncraft: machine file with hierarchy and benchmarks", rows, lines, "#"),)

@@ -29,7 +29,7 @@ SERIES = (
     ("P", (0, (1, 1)), "0.1"),
 )
 """Marker, line style and grey of the first, second, ... series: each alone identifies them. Further series have hollow
-markers, and the next line style."""
+markers."""
 
 SIZE = (7.2, 4.8)
 """Inches of a figure of one pair of axes; a panel beside or below others is as wide."""
@@ -69,10 +69,9 @@ def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 def style(index: int, markers: bool = True) -> dict[str, Any]:
     """Keyword arguments of `Axes.plot`, `Axes.errorbar` and, without markers, others for series number `index`."""
-    turn, place = divmod(index, len(SERIES))
-    marker, _, grey = SERIES[place]
-    drawn: dict[str, Any] = {"linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey, "linewidth": 1.2}
-    face = "white" if turn % 2 else grey
+    marker, line, grey = SERIES[index % len(SERIES)]
+    drawn: dict[str, Any] = {"linestyle": line, "color": grey, "linewidth": 1.2}
+    face = grey if index < len(SERIES) else "white"
     return drawn | ({"marker": marker, "markerfacecolor": face, "markersize": 4} if markers else {})
 
 
