@@ -73,10 +73,7 @@ def _page(page: Opening) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(visible(page.name))
-    for box in page.picture.hierarchy:
-        yield _panel(box)
-    for box in page.picture.translation:
-        yield Text(visible(f"{box.name}: {'; '.join(map(': '.join, box.facts))}"))
+    yield from map(_panel, page.picture)
     yield Padding(Text(visible(page.verified)), (1, 0, 0, 0))
     for heading, lines in (("Stands against others' words", page.against), ("Stayed open", page.open)):
         if lines:

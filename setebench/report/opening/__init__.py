@@ -11,13 +11,13 @@ import msgspec
 from setebench.compare import Agreement, agreement
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
-from setebench.report.opening.picture import Box, Picture, picture
+from setebench.report.opening.picture import Box, picture
 from setebench.report.opening.tables import Group, groups
 from setebench.report.sections import listed, merged, published_text
 from setebench.report.view import verified
 from setebench.results import Document, Finding, Outcome
 
-__all__ = ["Box", "Opening", "Picture", "opening", "processor_name"]
+__all__ = ["Box", "Opening", "opening", "processor_name"]
 
 UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 MOST_OPEN = 8
@@ -31,7 +31,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """The first page. `open` ends with how many more reasons there are."""
 
     name: str
-    picture: Picture
+    picture: list[Box]
     verified: str
     against: list[str]
     open: list[str]
