@@ -19,7 +19,7 @@ from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import twin_of_file
 from setebench.truth.verify import Request, Verified, as_document, verify
 from setebench.truth.verify.check import opened_twin, surroundings
-from setebench.truth.verify.families import FAMILIES, Surroundings, drawn, order
+from setebench.truth.verify.families import FAMILIES, ROUND, Surroundings, drawn
 
 __all__ = ["file"]  # a fixture
 
@@ -43,8 +43,8 @@ def exact(file: Path) -> Verified:
 @pytest.mark.parametrize("name", ["plain", "sandybridge", "zen-like", "knc"])
 def test_trials_are_the_same_for_the_same_seed_and_can_be_written(name: str) -> None:
     around = surroundings_of(name)
-    trials = drawn(3, range(len(order())), around)
-    assert trials == drawn(3, range(len(order())), around)
+    trials = drawn(3, range(len(ROUND)), around)
+    assert trials == drawn(3, range(len(ROUND)), around)
     assert {trial.family for trial in trials.values()} == set(FAMILIES)
     assert all(parse(trial.shown()).intervals == 1 and trial.units >= 1 for trial in trials.values())
 

@@ -129,7 +129,7 @@ def gem5(_source: Source, sheet: Sheet) -> Iterator[str]:
 SNIPER = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache", 4: "l4_cache"}
 SNIPER_POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
 SNIPER_TREES = (4, 8)  # ways that it has a tree of pseudo-LRU for
-FOLLOWED = ("stream", "stride")  # kinds that its prefetcher `simple` is near to
+SNIPER_PREFETCHERS = {"stream": "simple", "stride": "simple"}
 ONE_CONTROLLER = "one controller is assumed to stand for all"
 
 
@@ -138,7 +138,7 @@ def sniper_rows(source: Source) -> Iterator[Row]:
     power of two; times in core cycles: a hit costs its `data_access_time` and the `tags_access_time` of each level
     before. `outstanding_misses` is read for the first data cache only. Memory's `latency` is in nanoseconds, of the
     whole way less the last cache's hit; bandwidth in GB/s (10^9 bytes). TLB `penalty` is in cycles of a walk. The
-    prefetcher `simple` has `flows` and `num_prefetches`. Names: config/base.cfg, nehalem.cfg, prefetcher.cfg."""
+    prefetcher has Sniper's own numbers. Names: config/base.cfg, nehalem.cfg, prefetcher.cfg."""
     yield "core frequency", derived(lambda hertz: hertz / GIGA, "GHz", (source.hertz(),), "", _three_digits)
     yield "core logical_cpus", assumed(max(map(len, source.cores)), "threads", "as the system shows")
     yield "cache levels", assumed(len(source.levels), "levels", "levels that the result has findings of")
@@ -154,14 +154,7 @@ def sniper_rows(source: Source) -> Iterator[Row]:
         yield f"{name} data_access_time", _less(source, level, PART * (level - 1))
         yield f"{name} tags_access_time", NO_PART
     yield f"{SNIPER[1]} outstanding_misses", source.count("mshr.l1.demand")
-    yield f"{SNIPER[2]} prefetcher", source.nearest(2, dict.fromkeys(FOLLOWED, "simple"))
-    kind = next((kind for kind in FOLLOWED if source.present(f"prefetcher.l2.{kind}")), None)
-    if kind is not None:
-        simple, found = f"{SNIPER[2]}/prefetcher/simple", f"prefetcher.l2.{kind}"
-        yield f"{simple} flows", source.count(f"{found}.streams")
-        yield f"{simple} num_prefetches", source.count(f"{found}.degree")
-        crosses = source.get(f"{found}.crosses_4k", bool)
-        yield f"{simple} stop_at_page_boundary", reworded(crosses, lambda yes: "false" if yes else "true")
+    yield f"{SNIPER[2]} prefetcher", source.nearest(2, SNIPER_PREFETCHERS)
     for level, name in ((1, "dtlb"), (2, "stlb")):
         entries, ways = source.tlb(level)
         yield f"{name} size", entries

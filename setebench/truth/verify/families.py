@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -84,10 +83,6 @@ class Trial:
         return "; ".join(parts).replace("\n", "; ").replace(";   #", "  #").strip("; ")
 
 
-def _choice(rng: np.random.Generator, options: Sequence[Any]) -> Any:
-    return options[int(rng.integers(len(options)))]
-
-
 def _whole(rng: np.random.Generator, low: float, high: float) -> int:
     """A whole number between two, uniform in the logarithm."""
     return round(float(np.exp(rng.uniform(np.log(low), np.log(max(high, low))))))
@@ -100,8 +95,7 @@ def _settled(probe: Probe, around: Surroundings) -> Probe:
 
 def _kind(rng: np.random.Generator, around: Surroundings) -> str:
     """What all accesses of a pattern are: mostly loads."""
-    kinds = ["load", "load", "load", "store"] + (["prefetch"] if around.facts.prefetch_hints else [])
-    return str(_choice(rng, kinds))
+    return str(rng.choice(["load", "load", "load", "store", *["prefetch"] * bool(around.facts.prefetch_hints)]))
 
 
 # -- which level serves a line ------------------------------------------------------------------------------------
@@ -109,7 +103,7 @@ def _kind(rng: np.random.Generator, around: Surroundings) -> str:
 
 def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     """One to three runs in either direction, with gaps, by one instruction each or by many; then the lines ahead."""
-    count, kind = int(_choice(rng, (1, 1, 1, 2, 3))), _kind(rng, around)
+    count, kind = int(rng.choice((1, 1, 1, 2, 3))), _kind(rng, around)
     one_each, paced = rng.random() < 0.6, rng.random() < PARAMS.paced
     length = int(rng.integers(2, PARAMS.reach + 1))
     starts = rng.integers(0, around.lines_per_page, count)
@@ -140,8 +134,8 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
 
 def _stride(rng: np.random.Generator, around: Surroundings) -> int:
     """Bytes between accesses of a run: mostly one line, at times a few, at times less than one."""
-    size = _choice(rng, (1.0, 1.0, 1.0, 2.0, 3.0, 0.5, float(rng.integers(1, 12))))
-    return int(size * around.line) * int(_choice(rng, (1, 1, -1)))
+    lines = rng.choice((1, 1, 1, 2, 3, 0.5, rng.integers(1, 12)))
+    return int(lines * around.line) * int(rng.choice((1, 1, -1)))
 
 
 def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
@@ -189,7 +183,7 @@ def bursts(rng: np.random.Generator, around: Surroundings) -> Trial:
     further = [hint for hint in around.facts.prefetch_hints if hint in ("t1", "t2")]
     if further and rng.random() < 0.3:
         for offset in offsets:
-            probe = probe.prefetch(HERE + offset, str(_choice(rng, further)))
+            probe = probe.prefetch(HERE + offset, str(rng.choice(further)))
         probe = _settled(probe, around)
     probe = probe.start()
     for offset in offsets:
@@ -202,36 +196,34 @@ def streams(rng: np.random.Generator, around: Surroundings) -> Trial | None:
     kernels = [name for name in ("load", "store", "copy", "triad") if name in around.facts.kernels]
     if not kernels:
         return None
-    kernel = str(_choice(rng, kernels))
+    kernel = str(rng.choice(kernels))
     size = max(_whole(rng, 2048, around.most_ring * around.line) // PAGE, 1) * PAGE
-    width = int(_choice(rng, around.facts.access_sizes))
+    width = int(rng.choice(around.facts.access_sizes))
     probe = Probe().stream(HERE, kernel, size, width).fence().start().stream(HERE, kernel, size, width).stop()
     return Trial("streams", probe, units=max(size // around.line, 1), bytes=4 * size + PAGE)
 
 
-FAMILIES: dict[str, tuple[Callable[[np.random.Generator, Surroundings], Trial | None], float]] = {
-    "runs": (runs, 3.0),
-    "conflicts": (conflicts, 1.0),
-    "evictions": (evictions, 0.5),
-    "chases": (chases, 0.5),
-    "bursts": (bursts, 1.0),
-    "streams": (streams, 0.5),
+FAMILIES: dict[str, tuple[Callable[[np.random.Generator, Surroundings], Trial | None], int]] = {
+    "runs": (runs, 6),
+    "conflicts": (conflicts, 2),
+    "evictions": (evictions, 1),
+    "chases": (chases, 1),
+    "bursts": (bursts, 2),
+    "streams": (streams, 1),
 }
-"""How a trial of each is drawn (None where the machine can't run one), and its part of all trials."""
+"""How a trial of each is drawn (None where the machine can't run one), and how many of a round of trials are of it."""
 
-
-def order() -> list[str]:
-    """Families in one round, in a fixed order, each as often as twice its weight says."""
-    due = {name: round(2 * weight) for name, (_, weight) in FAMILIES.items()}
-    return [name for turn in range(max(due.values())) for name, count in due.items() if turn < count]
+ROUND = [name for name, (_, count) in FAMILIES.items() for _ in range(count)]
+"""The families of a round's trials, in their order."""
 
 
 def drawn(seed: int, numbers: Iterable[int], around: Surroundings, purpose: int = 0) -> dict[int, Trial]:
     """The trials of these numbers, without those that can't be drawn: the family of each is due in turn, its draws are
     its own, so that it can be repeated alone. Other purposes have other draws."""
-    due, found = order(), {}
+    found = {}
     for number in numbers:
-        trial = FAMILIES[due[number % len(due)]][0](np.random.default_rng([seed, number, purpose]), around)
+        draw, _ = FAMILIES[ROUND[number % len(ROUND)]]
+        trial = draw(np.random.default_rng([seed, number, purpose]), around)
         if trial is not None:
             found[number] = trial
     return found
