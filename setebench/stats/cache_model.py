@@ -8,8 +8,6 @@ U = how ages are raised where none is oldest, UMO = only when a line has to leav
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 
 Lines = NDArray[np.int64]
 Numbers = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 OLDEST = 3
 """The highest of two-bit ages."""
@@ -35,18 +32,13 @@ class Policy(NamedTuple):
     kind: str
     rules: tuple[int, int, int, int, int, int, int] = (0, 0, 0, 1, 0, 0, 0)
 
-    @property
-    def draws(self) -> int:
-        """How often it is run."""
-        return DRAWS if self.kind == "random" or self.rules[3] > 1 else 1
 
-
-PUBLISHED = (
+POLICIES = (
     Policy("lru", "lru"),
     Policy("other", "fifo"),
     Policy("random", "random"),
     Policy("tree_plru", "trees"),
-    Policy("bit_plru", "bits"),
+    Policy("bit_plru", "ages", (0, 0, 0, 1, 0, 1, 0)),  # H00_M0_R0_U1: an age of 0 is a bit that is set
     Policy("srrip", "ages", (0, 0, 2, 1, 0, 0, 1)),  # Jaleel et al., ISCA 2010: H00_M2_R0_U0_UMO
     Policy("other", "ages", (0, 0, 2, 32, 0, 0, 1)),  # the same paper's bimodal one: H00_MR322_R0_U0_UMO
     Policy("qlru", "ages", (0, 0, 1, 1, 2, 1, 0)),  # H00_M1_R2_U1: Skylake's second level (uops.info)
@@ -55,105 +47,84 @@ PUBLISHED = (
     Policy("qlru", "ages", (1, 1, 1, 1, 0, 0, 0)),  # H11_M1_R0_U0: Haswell to Coffee Lake
     Policy("qlru", "ages", (1, 1, 1, 16, 0, 0, 0)),  # H11_MR161_R0_U0: the other kind of their sets
 )
-"""What is known of CPUs, as `cache.lN.replacement` names it."""
+"""All candidates: what is published of CPUs, as `cache.lN.replacement` names it."""
 
 
-def _variants() -> Iterator[Policy]:
-    """All rules of two-bit ages that nobody has published of a CPU; R1 is here what R0 is."""
-    known = {each.rules for each in PUBLISHED}
-    ranges = (range(3), range(2), range(4), (1,), (0, 2), range(4), range(2))
-    yield from (Policy("qlru", "ages", rules) for rules in itertools.product(*ranges) if rules not in known)
+class _Set:
+    """A set, empty at first: the line that each way holds (None: none) and what its policy remembers."""
 
-
-POLICIES = (*PUBLISHED, *_variants())
-"""All candidates."""
-
-
-class _Sets:
-    """One set for each row of `rules`, empty at first: the lines that it holds and what its policy remembers of each
-    way, shape (sets, ways)."""
-
-    def __init__(self, kind: str, rules: Lines, ways: int) -> None:
-        self.kind, self.ways, self.rng, self.clock = kind, ways, np.random.default_rng(1), 0
-        *self.rules, on_miss = rules.T
-        self.on_miss, self.each = on_miss > 0, np.arange(len(rules))
-        self.tags = np.full((len(rules), ways), -1)
-        self.state = np.full_like(self.tags, OLDEST if kind == "ages" else 0)
+    def __init__(self, policy: Policy, ways: int, rng: np.random.Generator) -> None:
+        self.kind, self.rules, self.ways, self.rng = policy.kind, policy.rules, ways, rng
+        self.held: list[int | None] = [None] * ways
+        # of each way its age, or when it was used (by FIFO: filled; by trees: when its tree was)
+        self.state, self.clock = [OLDEST if policy.kind == "ages" else 0] * ways, 0
         # trees of equal size, of which the one used longest ago gives up a line: 12 ways are three of four (Ice Lake's
-        # first cache, uops.info), a power of two is one; by depth the node of each way, and its side of that
-        leaves, way = ways & -ways, np.arange(ways)
-        depths = range(leaves.bit_length() - 1, 0, -1)
-        self.tree, self.points = way // leaves, np.zeros_like(self.tags)
-        self.path = [(way - way % leaves + (leaves + way % leaves >> deep), way >> deep - 1 & 1) for deep in depths]
+        # first cache, uops.info), a power of two is one; each node points to the side that was not used last
+        self.leaves = ways & -ways
+        self.points = [[0] * self.leaves for _ in range(ways // self.leaves)]
 
-    def load(self, lines: Lines, moved: bool) -> Flags:
-        """Which sets miss when each loads one line, shape (sets,); a line that hits is `moved` away before it comes
-        back, where the cache is filled by what the one before evicts."""
-        hits = self.tags == lines[:, None]
-        missed: Flags = ~hits.any(axis=1)
-        self.tags[hits & moved] = -1
-        new = missed | moved
-        way = np.where(new, self._victims(new), hits.argmax(axis=1))
-        self.tags[self.each, way] = lines
-        self._touch(way, new)
-        return missed
+    def load(self, line: int, moved: bool) -> bool:
+        """Whether a load of the line misses; one that hits is `moved` away before it comes back, where the cache is
+        filled by what the one before evicts."""
+        hit = line in self.held
+        if hit and moved:
+            self.held[self.held.index(line)] = None
+        new = moved or not hit
+        way = self._victim() if new else self.held.index(line)
+        self.held[way] = line
+        self._use(way, new)
+        return not hit
 
-    def _victims(self, new: Flags) -> Lines:
-        """The way that gives room in each set that gets a new line: an empty one if there is any."""
-        empty = self.tags < 0
-        first, last = empty.argmax(axis=1), self.ways - 1 - empty[:, ::-1].argmax(axis=1)
-        full, free = ~empty.any(axis=1), first
-        goes = self.state == self.state.min(axis=1, keepdims=True)
+    def _victim(self) -> int:
+        """The way that gives room to a new line: an empty one if there is any."""
+        empty = [way for way, line in enumerate(self.held) if line is None]
+        if empty:
+            return empty[-1 if self.rules[4] == 2 else 0]
         if self.kind == "random":
-            return np.where(full, self.rng.integers(self.ways, size=len(new)), free)
+            return int(self.rng.integers(self.ways))
         if self.kind == "ages":
-            self._raise(new & full & self.on_miss)
-            free, goes = np.where(self.rules[4] == 2, last, first), self.state == OLDEST
-        for node, side in self.path if self.kind == "trees" else ():
-            goes = goes & (self.points[:, node] == side)
-        return np.asarray(np.where(full, goes.argmax(axis=1), free))
+            if self.rules[6]:
+                self._raise()
+            return self.state.index(OLDEST) if OLDEST in self.state else 0
+        oldest, node = self.state.index(min(self.state)), 1
+        while self.kind == "trees" and node < self.leaves:
+            node = 2 * node + self.points[oldest // self.leaves][node]
+        return oldest + node - self.leaves if self.kind == "trees" else oldest
 
-    def _touch(self, way: Lines, new: Flags) -> None:
-        """Remember the use of a way in each set."""
+    def _use(self, way: int, new: bool) -> None:
         self.clock += 1
-        if self.kind == "lru":
-            self.state[self.each, way] = self.clock
-        elif self.kind == "fifo":
-            self.state[self.each[new], way[new]] = self.clock
-        elif self.kind == "trees":
-            self.state[self.tree == self.tree[way][:, None]] = self.clock
-            for node, side in self.path:
-                self.points[self.each, node[way]] = 1 - side[way]
-        elif self.kind == "bits":
-            self.state[self.each, way] = 1
-            self.state[self.state.all(axis=1)] = 0
-            self.state[self.each, way] = 1
+        if self.kind == "trees":
+            tree, node = way // self.leaves, self.leaves + way % self.leaves
+            self.state[tree * self.leaves : (tree + 1) * self.leaves] = [self.clock] * self.leaves
+            while node > 1:
+                self.points[tree][node // 2] = 1 - node % 2
+                node //= 2
         elif self.kind == "ages":
-            oldest, old, insert, one_in, *_ = self.rules
-            age, drawn = self.state[self.each, way], self.rng.integers(one_in) == 0
-            hit = np.select([age == OLDEST, age == OLDEST - 1], [oldest, old], 0)
-            self.state[self.each, way] = np.where(new, np.where(drawn, insert, OLDEST), hit)
-            self._raise(~self.on_miss, way)
+            oldest, old, insert, one_in, *_, on_miss = self.rules
+            age = {OLDEST: oldest, OLDEST - 1: old}.get(self.state[way], 0)
+            if new:
+                age = insert if one_in == 1 or self.rng.integers(one_in) == 0 else OLDEST
+            self.state[way] = age
+            if not on_miss:
+                self._raise(way)
+        elif new or self.kind == "lru":
+            self.state[way] = self.clock
 
-    def _raise(self, sets: Flags, way: Lines | None = None) -> None:
-        """Raise ages in these sets where none is the oldest, but by some rules not that of the `way` just used."""
-        update, step = self.rules[5], np.where(sets, OLDEST - self.state.max(axis=1), 0)
-        step = np.where(update < 2, step, np.minimum(step, 1))
-        raised = np.minimum(self.state + step[:, None], OLDEST)
-        if way is not None:
-            spared = update % 2 == 1
-            raised[self.each[spared], way[spared]] = self.state[self.each[spared], way[spared]]
-        self.state = raised
+    def _raise(self, used: int | None = None) -> None:
+        """Raise ages where none is the oldest, but by some rules not that of the way just used."""
+        update, step = self.rules[5], OLDEST - max(self.state)
+        step = step if update < 2 else min(step, 1)
+        spared = used if update % 2 else None
+        self.state = [min(age + step * (way != spared), OLDEST) for way, age in enumerate(self.state)]
 
 
-def missed(policies: Sequence[Policy], ways: int, lines: Lines, moved: bool = False) -> Numbers:
-    """How probable it is by each policy that each load of each sequence (line numbers, shape (n, loads)) misses a set
-    that begins empty, shape (policies, n, loads). Between two loads the caches before lose the line; a cache that is
-    filled by what they evict (`moved`) gives a line that hits away."""
+def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numbers:
+    """How probable it is by a policy that each load of each sequence (line numbers, shape (n, loads)) misses a set that
+    begins empty, shape (n, loads). Between two loads the caches before lose the line; a cache that is filled by what
+    they evict (`moved`) gives a line that hits away."""
+    rng, chance = np.random.default_rng(1), policy.kind == "random" or policy.rules[3] > 1
     found = []
-    for (kind, draws), group in itertools.groupby(policies, lambda each: (each.kind, each.draws)):
-        rules = np.array([each.rules for each in group])
-        sets = _Sets(kind, rules.repeat(draws * len(lines), axis=0), ways)
-        late = np.array([sets.load(np.tile(each, draws * len(rules)), moved) for each in lines.T])
-        found.append(late.T.reshape(len(rules), draws, *lines.shape).mean(axis=1))
-    return np.concatenate(found)
+    for sequence in lines.tolist():
+        sets = [_Set(policy, ways, rng) for _ in range(DRAWS if chance else 1)]
+        found.append([[own.load(line, moved) for line in sequence] for own in sets])
+    return np.array(found, dtype=np.float64).mean(axis=1)
