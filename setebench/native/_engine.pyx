@@ -207,18 +207,6 @@ def cpuid(uint32_t leaf, uint32_t subleaf=0):
     return r[0], r[1], r[2], r[3]
 
 
-def cpuid_ticks(int calls):
-    """Ticks of each of `calls` cpuid instructions; thousands where a hypervisor catches them."""
-    cdef uint32_t r[4]
-    cdef uint64_t before
-    ticks = []
-    for _ in range(calls):
-        before = setebench_rdtsc()
-        setebench_cpuid(0, 0, r)
-        ticks.append(setebench_rdtsc() - before)
-    return np.array(ticks, dtype=np.int64)
-
-
 def clock_pair(int tries):
     """(ticks, nanoseconds) read as close together as `tries` attempts allow: one point to find the tick rate from."""
     cdef uint64_t before, after, best = <uint64_t>-1, best_ticks = 0

@@ -7,14 +7,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, lru_cache
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host import lock
 from setebench.host.environment import read_environment
@@ -25,13 +24,12 @@ from setebench.native.brackets import ranked
 from setebench.native.facts import native_facts, prefetch_hints
 from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.memory import NativeRegion, bind, map_region, node_of
-from setebench.native.perf.native_counters import NativeCounters, NativeCounting
+from setebench.native.perf.native_counters import NativeCounters
 from setebench.native.registers.prefetchers import NativeSwitches
 from setebench.native.stitching import Stitched
 from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.stats.ticks.clock import clock_step
-from setebench.stats.ticks.location import mean_ticks
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""
@@ -39,7 +37,7 @@ KEPT_PROBES = 256
 _UNCALIBRATED_DITHER_CYCLES = 256.0
 
 
-class NativeMachine:
+class NativeMachine(NativeCounters):
     """A `Machine` on the CPU under our feet.
 
     The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe.
@@ -61,7 +59,6 @@ class NativeMachine:
         self._switches = NativeSwitches(environment.cpu, environment.topology, allowed=msr)
         _engine.guard_install()
         self._open = True
-        self._counting: NativeCounting | None = None
         self._loops = NativeLoops(prefetch_hints())
         self._stitched = lru_cache(KEPT_PROBES)(self._stitch)
         self._spent = np.zeros((self._cpus[-1] + 1, 2), dtype=np.int64)
@@ -121,30 +118,6 @@ class NativeMachine:
         """See `setebench.machine.CountsCpuTime`."""
         had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)].tolist()
         return had / 1e9, passed / 1e9
-
-    @cached_property
-    def _counters(self) -> NativeCounters:
-        return NativeCounters()
-
-    def event_roles(self) -> dict[str, str]:
-        """See `setebench.counters.protocol.CountsEvents`."""
-        return self._counters.event_roles()
-
-    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """See `setebench.counters.protocol.CountsEvents`."""
-        return self._counters.event_groups(roles)
-
-    @contextmanager
-    def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
-        """See `setebench.counters.protocol.CountsEvents`. Raises `UsageError` within another one, too."""
-        if self._counting is not None:
-            raise UsageError("events are counted already; name all roles at once, or one after the other")
-        self._counting = self._counters.count(roles)
-        try:
-            yield self._counting
-        finally:
-            self._counting.close()
-            self._counting = None
 
     def loop_names(self) -> tuple[str, ...]:
         """See `setebench.loops.RunsLoops`."""
@@ -254,14 +227,11 @@ class NativeMachine:
         self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
 
     def _cycles_per_tick(self) -> float:
-        """From chained additions, in turn, each block without its stalls: one repetition that was cut short by another
-        program would make the dither hundreds of steps long or none at all, and with it every sample that follows."""
-        blocks = [
-            [mean_ticks(self._run(Probe().start().add(n).stop(), 80, 8).ravel(), self.step_ticks) for n in chains]
-            for chains in [(200, 1200)] * 5
-        ]
-        thousand_ticks = float(np.median([long - short for short, long in blocks]))
-        return 1000.0 / max(thousand_ticks, 1.0)
+        """From the median of pairs of chains that are a thousand additions apart: it bears pairs that another program
+        disturbed, which would make the dither hundreds of steps long or none at all, and spoil every later sample."""
+        pair = Probe().start(0).add(200).stop(0).start(1).add(1200).stop(1)
+        ticks = self._run(pair, 400, 8)
+        return 1000.0 / max(float(np.median(ticks[:, 1] - ticks[:, 0])), 1.0)
 
 
 def _start_all(threads: Sequence[threading.Thread], meeting: _engine.Meeting) -> None:

@@ -11,7 +11,6 @@ from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import LINE, cycles_per_tick, overheads
 from setebench.host.doctor.reports import BracketReport, ClockReport, PageReport
 from setebench.machine import Region
-from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, map_region
 from setebench.probe import Probe
@@ -34,7 +33,7 @@ def clock_report(cpu: int | None = None) -> ClockReport:
         context = Context(machine=machine)
         empty = overheads(context, 2000)
         per_tick = over_undisturbed_epochs([cycles_per_tick(context) for _ in range(8)])
-        cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
+        cpuid_ticks = float(np.median(machine.run(Probe().start().fence("serialize").stop(), 50, warmup=2)))
         return ClockReport(
             step_ticks=machine.step_ticks,
             ticks_per_second=machine.facts.ticks_per_second,

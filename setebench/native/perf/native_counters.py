@@ -14,17 +14,17 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.counted import total
-from setebench.counters.protocol import Count
+from setebench.counters.protocol import Count, Counting
 from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
 from setebench.host.doctor.reports import CounterReport
-from setebench.host.tree import Tree
 from setebench.native.perf import _perf
 from setebench.native.perf.attributes import USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.encode import SYSTEM_ROLES, Resolver, Term, Wanted, countable
@@ -122,11 +122,13 @@ class NativeCounting:
 
 
 class NativeCounters:
-    """What of this CPU's events can be counted, and counting them."""
+    """The capability `CountsEvents` of this CPU. Nothing is read or opened before it is asked."""
 
-    def __init__(self, tree: Tree | None = None) -> None:
-        """Reads the system's files and the event table of this processor; opens nothing."""
-        self._resolver = Resolver(tree)
+    _counting: NativeCounting | None = None
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver()
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
@@ -146,10 +148,18 @@ class NativeCounters:
         free = dict.fromkeys(role for role in roles if role not in specs)
         return ((*first, *free), *others) if roles else ()
 
-    def count(self, roles: Sequence[str]) -> NativeCounting:
-        """Open what is needed to count these roles. The caller closes it."""
-        groups = self.event_groups(roles)
-        return NativeCounting(self._resolver.situation, [[self._countable(role) for role in each] for each in groups])
+    @contextmanager
+    def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
+        """See `CountsEvents.count_events`. Raises `UsageError` within another one, too."""
+        if self._counting is not None:
+            raise UsageError("events are counted already; name all roles at once, or one after the other")
+        groups = [[self._countable(role) for role in each] for each in self.event_groups(roles)]
+        self._counting = NativeCounting(self._resolver.situation, groups)
+        try:
+            yield self._counting
+        finally:
+            self._counting.close()
+            self._counting = None
 
     def _countable(self, role: str) -> Wanted:
         """The role in its form that opens here. Probes run in user mode, so what the kernel does in between is left out
