@@ -7,9 +7,10 @@ The cycles are those of the arithmetic alone; what an iteration takes on data in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Pattern, Stream
@@ -39,16 +40,18 @@ _NAME = re.compile(r"(?P<loop>\w+?)(@(?P<count>\d+)(?P<unit>[KMG]?))?")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """What an iteration is, the cycles of its arithmetic, the iterations of a pass of about a millisecond, and the
-    loop's streams."""
-
-    unit: str
-    cycles: float
-    iterations: int
-    streams: Iterable[Stream]
-    dependent: bool = False
+def _loop(unit: str, cycles: float, iterations: int, *streams: Stream, dependent: bool = False) -> Loop:
+    """A loop without a name: what an iteration is, the cycles of its arithmetic, and the iterations of a pass of about
+    a millisecond."""
+    return Loop(
+        name="",
+        unit=unit,
+        cycles_per_iteration=cycles,
+        iterations=iterations,
+        streams=streams,
+        working_set_bytes=sum(stream.extent_bytes for stream in streams),
+        dependent=dependent,
+    )
 
 
 def _stream(name: str, pattern: Pattern, extent: int, each: int = LINE_BYTES, **more: Any) -> Stream:
@@ -61,66 +64,65 @@ def _items(name: str, item_bytes: int, count: int) -> Stream:
     return _stream(name, "sequential", count * item_bytes, item_bytes, prefetched=False)
 
 
-def _matmul(size: int) -> _Shape:
+def _matmul(size: int) -> Loop:
     """Two rows of A times B by panels of one line: the next line is a whole row of B further on."""
     rows = min(MATMUL_ROWS, max(64, size // (2 * LINE_BYTES)))
     stride = LINE_BYTES * (max(2, size // (rows * LINE_BYTES)) | 1)  # odd, so that rows begin in different sets
     right = _stream("right matrix", "strided", rows * stride, 8, stride_bytes=stride)
-    return _Shape("rows of a panel", 8.0, max(rows, 16384 // rows * rows), (right, _items("left matrix", 16, rows)))
+    return _loop("rows of a panel", 8.0, max(rows, 16384 // rows * rows), right, _items("left matrix", 16, rows))
 
 
-def _spmv(size: int) -> _Shape:
+def _spmv(size: int) -> Loop:
     """Seven tenths are the vector, the rest non-zeros of 12 bytes."""
     non_zeros = max(LEAST_KEYS, int(0.3 * size) // 12)
     vector = _stream("vector", "indirect", int(0.7 * size) // 8 * 8, 8, via="columns")
-    return _Shape("non-zeros", 2.0, 32768, (_items("values", 8, non_zeros), _items("columns", 4, non_zeros), vector))
+    return _loop("non-zeros", 2.0, 32768, _items("values", 8, non_zeros), _items("columns", 4, non_zeros), vector)
 
 
-def _triad(size: int) -> _Shape:
+def _triad(size: int) -> Loop:
     extent = size // (3 * LINE_BYTES) * LINE_BYTES
-    streams = [_stream(name, "sequential", extent, writes=name == "a") for name in "bca"]
-    return _Shape("lines", 6.0, 16384, streams)
+    return _loop("lines", 6.0, 16384, *(_stream(name, "sequential", extent, writes=name == "a") for name in "bca"))
 
 
-def _stencil(size: int) -> _Shape:
+def _stencil(size: int) -> Loop:
     """Streams of a field share its array."""
     extent = size // (STENCIL_FIELDS * LINE_BYTES) * LINE_BYTES
     ways = ("centre", "row before", "row behind", "plane below", "plane above")
     names = [f"field {number}, {way}" for number in range(STENCIL_FIELDS) for way in ways]
     read = [_stream(name, "sequential", extent // len(ways)) for name in names]
-    return _Shape("lines of points", 80.0, 1024, (*read, _stream("result", "sequential", extent, writes=True)))
+    return _loop("lines of points", 80.0, 1024, *read, _stream("result", "sequential", extent, writes=True))
 
 
-def _records(size: int) -> _Shape:
+def _records(size: int) -> Loop:
     stride = 4 * LINE_BYTES
     records = _stream("records", "strided", size // stride * stride, 8, stride_bytes=stride, writes=True)
-    return _Shape("records", 6.0, 16384, (records,))
+    return _loop("records", 6.0, 16384, records)
 
 
-def _hash_join(size: int) -> _Shape:
+def _hash_join(size: int) -> Loop:
     """A table of a power of two of buckets, and keys to look for in it."""
     extent = LINE_BYTES << max(1, (size // LINE_BYTES).bit_length() - 1)
     keys = _items("keys", 8, max(LEAST_KEYS, size // 128))
-    return _Shape("probes", 10.0, 16384, (keys, _stream("buckets", "lookup", extent, 8, via="keys")))
+    return _loop("probes", 10.0, 16384, keys, _stream("buckets", "lookup", extent, 8, via="keys"))
 
 
-def _tree_search(size: int) -> _Shape:
+def _tree_search(size: int) -> Loop:
     """The largest tree of at most one and a half times the size, without its root, which always hits."""
     levels = 2
     while (FAN_OUT ** (levels + 1) - 1) // (FAN_OUT - 1) * LINE_BYTES <= 1.5 * size:
         levels += 1
     extent = (FAN_OUT**levels - 1) // (FAN_OUT - 1) * LINE_BYTES
     nodes = _stream("nodes", "lookup", extent, steps=levels - 1, via="searched keys")
-    return _Shape("searches", 20.0, 8192, (_items("searched keys", 4, LEAST_KEYS), nodes))
+    return _loop("searches", 20.0, 8192, _items("searched keys", 4, LEAST_KEYS), nodes)
 
 
-def _list(size: int) -> _Shape:
+def _list(size: int) -> Loop:
     count = size // LINE_BYTES
     nodes = _stream("nodes", "chase", count * LINE_BYTES, 8, via="index")
-    return _Shape("nodes", 2.0, 8192, (_items("index", 8, count), nodes), dependent=True)
+    return _loop("nodes", 2.0, 8192, _items("index", 8, count), nodes, dependent=True)
 
 
-_SHAPES: dict[str, Callable[[int], _Shape]] = {
+_SHAPES: dict[str, Callable[[int], Loop]] = {
     "matmul": _matmul,
     "spmv": _spmv,
     "triad": _triad,
@@ -143,13 +145,4 @@ def shape(name: str) -> Loop:
     size = int(match["count"]) * _UNITS[match["unit"]] if match["count"] else DEFAULT_BYTES
     if size < LEAST_BYTES:
         raise UsageError(f"{name!r} is too small: a loop goes through {LEAST_BYTES} bytes at least")
-    own = _SHAPES[match["loop"]](size)
-    return Loop(
-        name=name,
-        streams=tuple(own.streams),
-        cycles_per_iteration=own.cycles,
-        working_set_bytes=sum(stream.extent_bytes for stream in own.streams),
-        iterations=own.iterations,
-        unit=own.unit,
-        dependent=own.dependent,
-    )
+    return msgspec.structs.replace(_SHAPES[match["loop"]](size), name=name)

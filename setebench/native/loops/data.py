@@ -3,7 +3,6 @@ bodies.h says what each loop's arrays and sizes are."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +25,6 @@ a cache, and stores seem to touch what is loaded from the next one."""
 
 LEAST_LEAD = 64
 """Iterations before each timed run: streams that hardware follows have begun by then."""
-
-GOLDEN_PART = 0.382
-"""Of all passes: how far apart in the data two passes are that are run one after another."""
 
 TIMED_ITERATIONS = 4096
 """Of one timed run at least: a pass over small data is repeated until it has as many."""
@@ -119,11 +115,9 @@ class Prepared:
         return words
 
     def begin(self, number: int) -> int:
-        """Iteration with which a pass begins, when so many were run before. All data come in turn, but no part behind
-        its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
-        steps = range(round(self.passes * GOLDEN_PART) or 1, 2 * self.passes)
-        far = next(step for step in steps if math.gcd(step, self.passes) == 1)
-        return number * far % self.passes * self.each
+        """Iteration with which a pass begins, when so many were run before. All data come in turn, in random order:
+        what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
+        return int(np.random.default_rng(1).permutation(self.passes)[number % self.passes]) * self.each
 
     def lead(self, begin: int, distance: int) -> tuple[int, int]:
         """Iterations to go through before a pass that begins there, as (first, count), so that its first ones were
