@@ -139,16 +139,6 @@ def test_the_state_is_restored_whatever_kills_the_process(
 # -- what can't be warranted isn't begun ---------------------------------------------------------------------------
 
 
-def test_a_second_process_waits_for_the_first(tmp_path: Path, devices: list[Path]) -> None:
-    with switches_below(tmp_path).off(ALL, (0,)):
-        with pytest.raises(UnsupportedError, match="another process has prefetchers switched off"):
-            switches_below(tmp_path).off(ALL, (0, 1)).__enter__()
-        assert [value_of(path) for path in devices] == [0x2F, 0x2]
-    with switches_below(tmp_path).off(ALL, (0, 1)):
-        assert [value_of(path) for path in devices] == [0x2F, 0xF]
-    assert [value_of(path) for path in devices] == [0x20, 0x2]
-
-
 @pytest.mark.parametrize(
     ("device", "said"),
     [

@@ -2,12 +2,12 @@
 happens.
 
 Everything lies below a root directory, as in `host`, so that plain files stand in for the devices. A second process
-holds the old values before anything is written, and puts them back when this one lets go or dies.
+holds the old values before anything is written, and puts them back when this one lets go or dies. That no two
+processes do this at once is for `host.lock`, which the machine holds while it is open.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from collections.abc import Collection, Iterator
@@ -50,10 +50,7 @@ class NativeSwitches:
         some hypervisors take what is written and forget it. Raises `SetebenchError` where it can't be put back."""
         self._check_leave()
         with ExitStack() as files:
-            registers = self._opened(files, cpus)
-            for register in registers:
-                register.lock()
-            before = [(register, register.read()) for register in registers]
+            before = [(register, register.read()) for register in self._opened(files, cpus)]
             try:
                 with _guarded(before):
                     for register, value in before:
@@ -110,15 +107,6 @@ class _Register:
     def __str__(self) -> str:
         return f"register {self.number:#x} of CPU {self.cpu}"
 
-    def lock(self) -> None:
-        """Keep out others of this kind, who would take what is off now for what was before, and put that back last."""
-        try:
-            fcntl.flock(self.device, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise _refused(f"CPU {self.cpu}: another process has prefetchers switched off; wait for its end") from error
-        except OSError as error:
-            raise _refused(f"the device of CPU {self.cpu} can't be locked: {error.strerror}") from error
-
     def read(self) -> int:
         """Its value, 64 bits."""
         try:
@@ -162,7 +150,7 @@ def _guarded(before: list[tuple[_Register, int]]) -> Iterator[None]:
         guard = os.fork()
     except OSError as error:
         raise _refused(f"no process can be started that would switch them back: {error.strerror}") from error
-    if guard == 0:  # with the files, their locks and the blocked signals of this process
+    if guard == 0:  # with the files and the blocked signals of this process
         try:
             os.setsid()  # so that what ends this process's group leaves it alive
             os.close(lets_go)
