@@ -127,4 +127,4 @@ def missed(policy: Policy, ways: int, lines: Lines, moved: bool = False) -> Numb
     for sequence in lines.tolist():
         sets = [_Set(policy, ways, rng) for _ in range(DRAWS if chance else 1)]
         found.append([[own.load(line, moved) for line in sequence] for own in sets])
-    return np.array(found, dtype=np.float64).mean(axis=1)
+    return np.asarray(np.array(found, dtype=np.float64).mean(axis=1))

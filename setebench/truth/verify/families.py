@@ -134,7 +134,7 @@ def runs(rng: np.random.Generator, around: Surroundings) -> Trial | None:
 
 def _stride(rng: np.random.Generator, around: Surroundings) -> int:
     """Bytes between accesses of a run: mostly one line, at times a few, at times less than one."""
-    lines = rng.choice((1, 1, 1, 2, 3, 0.5, rng.integers(1, 12)))
+    lines = rng.choice((1, 1, 1, 2, 3, 0.5, float(rng.integers(1, 12))))
     return int(lines * around.line) * int(rng.choice((1, 1, -1)))
 
 
