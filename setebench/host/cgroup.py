@@ -94,4 +94,4 @@ def _least(limits: list[float | None]) -> float | Unlimited | None:
     known = [limit for limit in limits if limit is not None]
     if not limits or len(known) < len(limits):
         return None
-    return "unlimited" if min(known) == inf else min(known)
+    return "unlimited" if min(known) == inf else float(min(known))
