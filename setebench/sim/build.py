@@ -18,6 +18,7 @@ from setebench.sim.arrays import (
     aligned_zeros,
     fill,
     lines_of,
+    threads_of,
     units,
     virtual_pages,
 )
@@ -73,9 +74,7 @@ def _core(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_WORDS :] = [units(cycles) for row in machine.coherence.distance_cycles for cycles in row] or 0
     cpus = core.cores * core.threads_per_core
     c[at.C_THREADS] = space.take(cpus * at.T_WORDS)
-    c[at.C_WINDOW_RING] = space.take(cpus * core.reorder_window)
-    c[at.C_LOAD_RING] = space.take(cpus * core.load_queue)
-    c[at.C_STORE_RING] = space.take(cpus * core.store_queue)
+    c[at.C_RINGS] = space.take(cpus * (core.reorder_window + core.load_queue + core.store_queue))
     c[at.C_EVENTS] = space.take(core.cores * at.EVENT_WORDS)
     c[at.C_OUT] = space.take(2 * at.MAX_OUT)
     c[at.C_WALKERS] = machine.tlb.walkers
@@ -168,8 +167,10 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
     s = aligned_zeros(space.words)
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
-    threads = s[c[at.C_THREADS] : c[at.C_WINDOW_RING]].reshape(-1, at.T_WORDS)
-    threads[:, at.T_PAGE] = -1
+    for cpu, thread in enumerate(threads_of(c, s)):
+        thread[at.T_CPU], thread[at.T_CORE], thread[at.T_PAGE] = cpu, cpu % machine.core.cores, -1
+        sizes = [machine.core.reorder_window, machine.core.load_queue, machine.core.store_queue]
+        thread[at.T_WINDOW_RING : at.T_STORE_RING + 1] = c[at.C_RINGS] + cpu * sum(sizes) + np.cumsum([0, *sizes[:2]])
     for begin, interval in space.ports:
         s[begin + at.PORT_INTERVAL] = interval
     for index in range(len(machine.levels)):

@@ -14,12 +14,12 @@ from setebench.sim.opened import simulation
 
 def spec_of(machine: SimulatedMachine) -> spec.Machine:
     """The machine file behind a machine."""
-    return simulation(machine._number).machine
+    return simulation(machine).machine
 
 
 def counters(machine: SimulatedMachine, core: int | None = None) -> dict[str, int]:
     """Event counts since the machine was opened, of one core or of all; `layout.EVENTS` names them."""
-    arrays = simulation(machine._number).arrays
+    arrays = simulation(machine).arrays
     first = int(arrays.c[at.C_EVENTS])
     cores = int(arrays.c[at.C_CORES])
     counts = arrays.s[first : first + cores * at.EVENT_WORDS].reshape(cores, at.EVENT_WORDS)
@@ -36,7 +36,7 @@ def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int
 
 def cached_lines(machine: SimulatedMachine, level: int, core: int = 0) -> NDArray[np.int64]:
     """Numbers of the lines (addresses over the line size) that a core's cache of this level (1, 2, 3) holds."""
-    arrays = simulation(machine._number).arrays
+    arrays = simulation(machine).arrays
     c, s = arrays.c, arrays.s
     sets = int(c[at.C_LEVEL + (level - 1) * at.L_WORDS + at.L_SETS])
     begin = core * sets if level < 3 else 0

@@ -80,9 +80,7 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     C_PAGES,
     # offsets into s
     C_THREADS,
-    C_WINDOW_RING,
-    C_LOAD_RING,
-    C_STORE_RING,
+    C_RINGS,  # of release times of every thread: its reorder window, loads and stores
     C_EVENTS,
     C_WALK_SLOTS,
     C_MEMORY_PORT,
@@ -94,7 +92,7 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     C_DISTANCE,
     C_COUNTING,  # whether events are counted
     C_LAST,
-) = range(26)
+) = range(24)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -178,6 +176,11 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
 
 # state of a hardware thread
 (
+    T_CPU,
+    T_CORE,
+    T_WINDOW_RING,  # where its rings of release times lie
+    T_LOAD_RING,
+    T_STORE_RING,
     T_CLOCK,  # when its next instruction may enter the core
     T_COMPLETE,  # when all its instructions so far are complete
     T_DRAINED,  # when all its stores and flushes so far are
@@ -215,7 +218,7 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     T_L2_FULL_UNTIL,
     T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(37)
+) = range(42)
 T_WORDS = T_STARTED + MAX_INTERVALS
 FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 

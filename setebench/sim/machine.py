@@ -1,13 +1,12 @@
 """A simulated memory system behind the same protocol as real silicon.
 
-What a scenario holds is a `SimulatedMachine`: facts and a number. The machine file, the caches and the event counts
-stay in this module's table, so that nothing a scenario can reach from its machine shows it the truth. Tests read them
+What a scenario holds is a `SimulatedMachine`, which has facts alone. The machine file, the caches and the event counts
+stay in a table of their own, so that nothing a scenario can reach from its machine shows it the truth. Tests read them
 by way of `setebench.sim.inspect`.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -26,7 +25,7 @@ from setebench.sim.build import build
 from setebench.sim.compiled import prepare
 from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described
 from setebench.sim.memory_map import MemoryMap
-from setebench.sim.opened import Simulation, forget, opened, simulation
+from setebench.sim.opened import OPEN, Simulation, simulation
 from setebench.sim.pmu.unit import OpenEvents, SimulatedPmu
 
 Ints = NDArray[np.int64]
@@ -47,9 +46,8 @@ def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
     holds the machine any more."""
     arrays = build(machine, seed)
     pmu = SimulatedPmu(machine, arrays, seed)
-    number = opened(Simulation(machine, arrays, MemoryMap(machine, arrays), pmu))
-    simulated = SimulatedMachine(number, facts_of(machine))
-    weakref.finalize(simulated, forget, number)
+    simulated = SimulatedMachine(facts_of(machine))
+    OPEN[simulated] = Simulation(machine, arrays, MemoryMap(machine, arrays), pmu)
     return simulated
 
 
@@ -80,10 +78,9 @@ def facts_of(machine: spec.Machine) -> Facts:
 class SimulatedMachine:
     """A `setebench.machine.Machine` whose memory system is simulated."""
 
-    __slots__ = ("__weakref__", "_facts", "_number")
+    __slots__ = ("__weakref__", "_facts")
 
-    def __init__(self, number: int, facts: Facts) -> None:
-        self._number = number
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     @property
@@ -93,15 +90,15 @@ class SimulatedMachine:
 
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `setebench.machine.Machine.allocate`."""
-        return simulation(self._number).memory.allocate(size, page_size, populate)
+        return simulation(self).memory.allocate(size, page_size, populate)
 
     def release(self, region: Region) -> None:
         """See `setebench.machine.Machine.release`."""
-        simulation(self._number).memory.release(region)
+        simulation(self).memory.release(region)
 
     def link(self, region: Region, addresses: Ints) -> None:
         """See `setebench.machine.Machine.link`."""
-        simulation(self._number).memory.link(region, np.asarray(addresses, dtype=np.int64))
+        simulation(self).memory.link(region, np.asarray(addresses, dtype=np.int64))
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `setebench.machine.Machine.run`."""
@@ -110,7 +107,7 @@ class SimulatedMachine:
 
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `setebench.machine.Machine.run_together`; threads are interleaved by simulated time."""
-        sim = simulation(self._number)
+        sim = simulation(self)
         for cpu in set(probes) - set(self._facts.cpus):
             raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
         for probe in probes.values():
@@ -120,20 +117,19 @@ class SimulatedMachine:
 
     def event_roles(self) -> dict[str, str]:
         """See `setebench.counters.protocol.CountsEvents`."""
-        return simulation(self._number).pmu.event_roles()
+        return simulation(self).pmu.event_roles()
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """See `setebench.counters.protocol.CountsEvents`."""
-        return simulation(self._number).pmu.event_groups(roles)
+        return simulation(self).pmu.event_groups(roles)
 
     def count_events(self, roles: Sequence[str]) -> AbstractContextManager[Counting]:
         """See `setebench.counters.protocol.CountsEvents`."""
-        sim = simulation(self._number)
-        return OpenEvents(self._number, sim.pmu.checked(roles))
+        return OpenEvents(self, simulation(self).pmu.checked(roles))
 
     def close(self) -> None:
         """Forget the machine's state; any later call raises `SetebenchError`."""
-        forget(self._number)
+        OPEN.pop(self, None)
 
 
 def _check(probe: Probe, facts: Facts) -> None:
@@ -190,7 +186,8 @@ def _run(
     begin = column = out_column = 0
     programs = []
     for i, (cpu, probe) in enumerate(probes.items()):
-        threads[i] = (cpu, begin, begin + len(probe), column, out_column)
+        thread = sim.arrays.c[at.C_THREADS] + cpu * at.T_WORDS
+        threads[i] = (thread, begin, begin + len(probe), column, out_column)
         programs.append(_program(probe, facts, begin))
         begin += len(probe)
         column += tables[i].shape[1]
@@ -202,8 +199,8 @@ def _run(
     execute(arrays.c, arrays.s, arrays.f, program, threads, table, out)
     if arrays.s[at.S_FAULT]:
         _raise_fault(arrays, program, threads)
-    slices = {int(t[0]): (int(t[4]), n) for t, n in zip(threads, intervals, strict=True)}
-    return {cpu: out[warmup:, first : first + n].copy() for cpu, (first, n) in slices.items()}
+    columns = np.cumsum([0, *intervals])
+    return {cpu: out[warmup:, columns[i] : columns[i + 1]].copy() for i, cpu in enumerate(probes)}
 
 
 def _raise_fault(arrays: Arrays, program: Ints, threads: Ints) -> None:

@@ -9,7 +9,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Frames, lines_of, virtual_pages
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Frames, lines_of, threads_of, virtual_pages
 
 Ints = NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class MemoryMap:
         return region
 
     def release(self, region: Region) -> None:
-        """Unmap a region: its lines leave the caches, its translations the TLBs."""
+        """Unmap a region: its lines leave the caches, all translations the TLBs, as systems do it for many pages."""
         if self._regions.get(region.address) is not region:
             raise UsageError(f"no region at {region.address:#x} to release")
         del self._regions[region.address]
@@ -117,18 +117,6 @@ class MemoryMap:
             lines = lines_of(c, s, level)
             numbers = lines >> at.LINE_SHIFT
             lines[(numbers >= first << bits) & (numbers < (first + pages) << bits)] = at.EMPTY
-        for index in range(at.TLB_TABLES):
-            self._forget_translations(index, first, pages)
-        threads = slice(int(c[at.C_THREADS]), int(c[at.C_WINDOW_RING]))
-        s[threads].reshape(-1, at.T_WORDS)[:, at.T_PAGE] = -1
-
-    def _forget_translations(self, index: int, first: int, pages: int) -> None:
-        """Take what has to do with these pages out of one table of translations."""
-        c, s = self._arrays.c, self._arrays.s
-        x = at.C_TLB + index * at.X_WORDS
-        shift = at.HUGE_BITS - at.PAGE_BITS if index % 2 else 0
-        begin, entries = int(c[x + at.X_TAGS]), int(c[x + at.X_STAMPS]) - int(c[x + at.X_TAGS])
-        numbers = s[begin : begin + entries] - 1 << shift
-        gone = np.flatnonzero((numbers >= first >> shift << shift) & (numbers < first + pages))
-        s[begin + gone] = 0
-        s[begin + entries + gone] = 0
+        last = at.C_TLB + (at.TLB_TABLES - 1) * at.X_WORDS  # its stamps, as many words as its tags, are the end of all
+        s[c[at.C_TLB + at.X_TAGS] : 2 * c[last + at.X_STAMPS] - c[last + at.X_TAGS]] = 0
+        threads_of(c, s)[:, at.T_PAGE] = -1

@@ -1,10 +1,10 @@
-"""The simulations behind open machines, by number. What a scenario holds has the number only."""
+"""The simulations behind open machines. What a scenario holds is the machine, from which nothing leads to them."""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from setebench.errors import SetebenchError
 
@@ -25,25 +25,13 @@ class Simulation:
     pmu: SimulatedPmu
 
 
-_open: dict[int, Simulation] = {}
-_numbers = itertools.count(1)
+OPEN: WeakKeyDictionary[object, Simulation] = WeakKeyDictionary()
+"""By machine, until it is closed or nobody holds it any more."""
 
 
-def opened(sim: Simulation) -> int:
-    """Keep a simulation under a number of its own."""
-    number = next(_numbers)
-    _open[number] = sim
-    return number
-
-
-def forget(number: int) -> None:
-    """Let a simulation go; does nothing where that was done before."""
-    _open.pop(number, None)
-
-
-def simulation(number: int) -> Simulation:
-    """The simulation behind a machine's number. Raises `SetebenchError` once the machine is closed."""
+def simulation(machine: object) -> Simulation:
+    """The simulation behind a machine. Raises `SetebenchError` once the machine is closed."""
     try:
-        return _open[number]
+        return OPEN[machine]
     except KeyError:
         raise SetebenchError("this simulated machine is closed") from None

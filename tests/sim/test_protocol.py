@@ -38,7 +38,7 @@ def test_the_truth_cannot_be_reached_from_the_machine() -> None:
     machine = quiet(pmu=spec.Pmu(events={"load": (spec.Fault(kind="zero"),)}))
     region = machine.allocate(PAGE, PAGE)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address]})
-    hidden = simulation(machine._number)
+    hidden = simulation(machine)
     counting = machine.count_events(("load",))
     counting.__enter__()
     for start in (machine, region, machine.run, machine.facts, counting, counting.read(), machine.event_roles()):

@@ -37,14 +37,6 @@ def random_exponential(s: Ints, mean: int) -> int:
 
 
 @inlined
-def core_of(c: Ints, cpu: int) -> int:
-    """The core of a hardware thread: the remainder of a division by the number of cores, without the division."""
-    while cpu >= c[lay.C_CORES]:
-        cpu -= c[lay.C_CORES]
-    return cpu
-
-
-@inlined
 def count(c: Ints, s: Ints, core: int, event: int, amount: int) -> None:
     """Add to an event count."""
     s[c[lay.C_EVENTS] + core * lay.EVENT_WORDS + event] += amount

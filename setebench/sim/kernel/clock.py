@@ -74,13 +74,13 @@ def start(s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
 
 
 @compiled
-def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints) -> None:
+def stop(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, out: Ints) -> None:
     done, jitter = all_done(s, th, program[row + VARIANT]), c[lay.C_JITTER_CYCLES]
     t = done + c[lay.C_BRACKET + program[row + VARIANT]]
     if jitter:
         t = max(done, t + random_below(s, 2 * jitter + 1) - jitter)
     if t >= s[th + lay.T_DISTURBED]:
-        t = disturb(c, s, cpu, t)
+        t = disturb(c, s, th, t)
     began = s[th + lay.T_STARTED + program[row + INTERVAL]]
     out[s[th + lay.T_OUT] + program[row + INTERVAL]] = clock_ticks(f, t) - began
     s[th + lay.T_CLOCK] = t

@@ -4,9 +4,9 @@ users of the host need their entries of a shared directory. Steal is among the g
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
+from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import find, first_way, purge, put
+from setebench.sim.kernel.memory.caches import locate, purge, put
 
 HANDLER_PAGES = 16
 """Pages of the simulated system whose lines an interrupt's handler brings."""
@@ -16,17 +16,16 @@ MOST_DRAWS = 3
 
 
 @compiled
-def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
+def disturb(c: Ints, s: Ints, th: int, t: int) -> int:
     """All disturbances that come before t; returns when the thread goes on."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    core = core_of(c, cpu)
+    core = s[th + lay.T_CORE]
     if t >= s[th + lay.T_INTERRUPT]:
         t += c[lay.C_INTERRUPT_CYCLES]
         s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], t)  # the handler executes
         s[th + lay.T_INTERRUPT] = t + random_exponential(s, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
         _pollute(c, s, core)
     if t >= s[th + lay.T_CO_RUNNER]:
-        _run_co_runner(c, s, cpu, t)
+        _run_co_runner(c, s, th, t)
     if t >= s[th + lay.T_LOSS]:
         _lose_lines(c, s, th, core, t)
     _note_next(s, th)
@@ -40,13 +39,12 @@ def _note_next(s: Ints, th: int) -> None:
 
 
 @compiled
-def _run_co_runner(c: Ints, s: Ints, cpu: int, t: int) -> None:
+def _run_co_runner(c: Ints, s: Ints, th: int, t: int) -> None:
     """A co-runner comes to another thread of the core and holds some of its level-1 miss entries until it leaves."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     leaves = t + random_exponential(s, c[lay.C_CO_RUNNER_CYCLES])
     s[th + lay.T_CO_RUNNER_LEAVES] = leaves
     s[th + lay.T_CO_RUNNER] = leaves + random_exponential(s, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])
-    owner = core_of(c, cpu) if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else cpu
+    owner = s[th + lay.T_CORE] if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
     base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
     entries = c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]
     for _ in range(min(c[lay.C_CO_RUNNER_ENTRIES], entries - 1)):
@@ -70,7 +68,7 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
             word = s[own + at // ways * c[v + lay.L_SET_WORDS] + at % ways]
             line = word >> lay.LINE_SHIFT
             # a line of both levels has one entry, and is drawn among those of level 2
-            if line >= 0 and (level == 1 or find(c, s, 1, line, first_way(c, s, 1, core, line)) < 0):
+            if line >= 0 and (level == 1 or locate(c, s, 1, core, line) < 0):
                 count(c, s, core, lay.E_MEMORY_WRITES, max(purge(c, s, line), 0))
     s[th + lay.T_LOSS] = t + random_exponential(s, c[lay.C_LOSS_INTERVAL_CYCLES])
 
@@ -82,7 +80,7 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
     for _ in range(c[lay.C_INTERRUPT_LINES]):
         line = random_below(s, HANDLER_PAGES << c[lay.C_PAGE_LINES_BITS])
         for level in (1, 0):
-            if find(c, s, level, line, first_way(c, s, level, core, line)) < 0:
+            if locate(c, s, level, core, line) < 0:
                 put(c, s, level, core, line, lay.OWNED, 0)
 
 
@@ -93,9 +91,8 @@ def _first(s: Ints, t: int, mean: int) -> int:
 
 
 @compiled
-def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
+def arm_noise(c: Ints, s: Ints, th: int) -> None:
     """Set a thread's first interrupt, co-runner and loss of lines."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     t = s[th + lay.T_CLOCK]
     s[th + lay.T_INTERRUPT] = _first(s, t, c[lay.C_INTERRUPT_INTERVAL_CYCLES])
     s[th + lay.T_CO_RUNNER] = _first(s, t, c[lay.C_CO_RUNNER_INTERVAL_CYCLES])

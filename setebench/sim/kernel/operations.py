@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, count
+from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.memory.caches import find, first_way, purge
+from setebench.sim.kernel.core import LOADS, STORES, block, complete, enter, hold, queue_leave, queue_wait
+from setebench.sim.kernel.memory.caches import locate, purge
 from setebench.sim.kernel.memory.hierarchy import access
 from setebench.sim.kernel.memory.translation import translate
 from setebench.sim.kernel.waits import note_load
@@ -21,81 +21,79 @@ def vector_extra(c: Ints, size: int) -> int:
 
 
 @inlined
-def _sibling_runs(c: Ints, s: Ints, cpu: int) -> bool:
+def _sibling_runs(c: Ints, s: Ints, th: int) -> bool:
     """Whether another SMT thread of the core takes part in this run."""
-    cores = c[lay.C_CORES]
-    for other in range(cpu % cores, cores * c[lay.C_THREADS_PER_CORE], cores):
-        if other != cpu and s[c[lay.C_THREADS] + other * lay.T_WORDS + lay.T_RUNNING]:
+    for thread in range(c[lay.C_THREADS_PER_CORE]):
+        other = c[lay.C_THREADS] + (s[th + lay.T_CORE] + thread * c[lay.C_CORES]) * lay.T_WORDS
+        if other != th and s[other + lay.T_RUNNING]:
             return True
     return False
 
 
 @inlined
-def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, ready: int) -> int:
+def load_value(c: Ints, s: Ints, th: int, address: int, size: int, ready: int) -> int:
     """When the value of a load is there whose address is known at `ready`."""
-    core = core_of(c, cpu)
+    core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_LOADS, 1)
-    t = translate(c, s, cpu, core, address, ready)
-    done = access(c, s, cpu, core, address, ip, False, t)
+    t = translate(c, s, th, address, ready)
+    done = access(c, s, th, address, False, t)
     arrives = done
     done += vector_extra(c, size)
-    if c[lay.C_SMT_EXTRA_CYCLES] and _sibling_runs(c, s, cpu):
+    if c[lay.C_SMT_EXTRA_CYCLES] and _sibling_runs(c, s, th):
         done += c[lay.C_SMT_EXTRA_CYCLES]
     if c[lay.C_COUNTING]:
-        note_load(c, s, cpu, arrives)
+        note_load(c, s, th, arrives)
     return done
 
 
 @compiled
-def load(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, operand: int) -> int:
+def load(c: Ints, s: Ints, th: int, address: int, size: int, operand: int) -> int:
     """One load; `operand` is when its address is known. Returns when its value is there."""
-    t = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[lay.C_LOAD_RING], c[lay.C_LOAD_QUEUE], lay.T_LOAD_POS, t)
+    t = enter(c, s, th)
+    t = queue_wait(c, s, th, LOADS, t)
     ready = max(t, operand)
-    done = load_value(c, s, cpu, address, size, ip, ready)
-    hold(c, s, cpu, max(ready, s[lay.S_ENTRY]))
+    done = load_value(c, s, th, address, size, ready)
+    hold(c, s, th, max(ready, s[lay.S_ENTRY]))
     if c[lay.C_BLOCKING_LOAD] and s[lay.S_SERVED] > 1:
-        block(c, s, cpu, done)
-    left = complete(c, s, cpu, done)
-    queue_leave(c, s, cpu, c[lay.C_LOAD_RING], c[lay.C_LOAD_QUEUE], lay.T_LOAD_POS, left)
+        block(c, s, th, done)
+    left = complete(c, s, th, done)
+    queue_leave(c, s, th, LOADS, left)
     return done
 
 
 @inlined
-def store_enters(c: Ints, s: Ints, cpu: int, operand: int) -> int:
+def store_enters(c: Ints, s: Ints, th: int, operand: int) -> int:
     """When an operation of the store queue has a place there and its operand, which is there at `operand`."""
-    entered = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, entered)
-    count(c, s, core_of(c, cpu), lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
+    entered = enter(c, s, th)
+    t = queue_wait(c, s, th, STORES, entered)
+    count(c, s, s[th + lay.T_CORE], lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
     return max(t, operand)
 
 
 @inlined
-def store_leaves(c: Ints, s: Ints, cpu: int, written: int) -> None:
+def store_leaves(c: Ints, s: Ints, th: int, written: int) -> None:
     """The operation that entered the store queue last leaves it when it is written."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     s[th + lay.T_DRAINED] = max(s[th + lay.T_DRAINED], written)
-    queue_leave(c, s, cpu, c[lay.C_STORE_RING], c[lay.C_STORE_QUEUE], lay.T_STORE_POS, written)
+    queue_leave(c, s, th, STORES, written)
 
 
 @compiled
-def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> None:
+def store(c: Ints, s: Ints, th: int, address: int, operand: int) -> None:
     """One store: it retires at once and is written when its line is there, in order with the stores before it."""
-    core = core_of(c, cpu)
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
+    core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_STORES, 1)
-    ready = store_enters(c, s, cpu, operand)
-    known = translate(c, s, cpu, core, address, ready)
-    written = max(access(c, s, cpu, core, address, ip, True, known), s[th + lay.T_STORED] + c[lay.C_ISSUE])
+    ready = store_enters(c, s, th, operand)
+    known = translate(c, s, th, address, ready)
+    written = max(access(c, s, th, address, True, known), s[th + lay.T_STORED] + c[lay.C_ISSUE])
     s[th + lay.T_STORED] = written
-    hold(c, s, cpu, max(ready, s[lay.S_ENTRY]))
+    hold(c, s, th, max(ready, s[lay.S_ENTRY]))
     if c[lay.C_BLOCKING_STORE]:
         if s[lay.S_SERVED] > 1:
-            block(c, s, cpu, written)
-        complete(c, s, cpu, written)
+            block(c, s, th, written)
+        complete(c, s, th, written)
     else:
-        complete(c, s, cpu, max(ready, known) + lay.UNIT)
-    store_leaves(c, s, cpu, written)
+        complete(c, s, th, max(ready, known) + lay.UNIT)
+    store_leaves(c, s, th, written)
 
 
 @compiled
@@ -103,7 +101,7 @@ def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
     """Write a line's data back and leave it where it is."""
     dirty = 0
     for level in range(c[lay.C_LEVELS]):
-        at = find(c, s, level, line, first_way(c, s, level, core, line))
+        at = locate(c, s, level, core, line)
         if at >= 0:
             dirty |= s[at] & lay.DIRTY
             s[at] &= ~lay.DIRTY
@@ -111,11 +109,10 @@ def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
 
 
 @compiled
-def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> None:
+def flush(c: Ints, s: Ints, th: int, address: int, how: int, operand: int) -> None:
     """One flush: takes effect in program order, takes its time as a store does; clflush waits for the one before."""
-    core = core_of(c, cpu)
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    ready = translate(c, s, cpu, core, address, store_enters(c, s, cpu, operand))
+    core = s[th + lay.T_CORE]
+    ready = translate(c, s, th, address, store_enters(c, s, th, operand))
     line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     dirty = _clean(c, s, core, line) if how == CLWB else purge(c, s, line)
     if dirty > 0:
@@ -124,6 +121,6 @@ def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> N
     done = start + c[lay.C_FLUSH_CYCLES]
     if how == CLFLUSH:
         s[th + lay.T_STORED] = done
-    hold(c, s, cpu, ready)
-    complete(c, s, cpu, ready + lay.UNIT)
-    store_leaves(c, s, cpu, done)
+    hold(c, s, th, ready)
+    complete(c, s, th, ready + lay.UNIT)
+    store_leaves(c, s, th, done)

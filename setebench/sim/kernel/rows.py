@@ -43,37 +43,37 @@ def _fault(s: Ints, th: int, address: int) -> None:
 
 
 @compiled
-def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
+def _work(c: Ints, s: Ints, th: int, work: int, value: int) -> int:
     """The multiplications between two steps of a chase; returns when the pointer is there that came at `value`."""
     for _ in range(CHASE_WORK):
-        t = enter(c, s, cpu)
+        t = enter(c, s, th)
         if work == CHAINED:
-            hold(c, s, cpu, value)
+            hold(c, s, th, value)
             t = max(t, value)
             value = t + c[lay.C_MULTIPLY_CYCLES]
-            s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_WAITS_FOR] = lay.FOR_CHAIN
-        complete(c, s, cpu, t + c[lay.C_MULTIPLY_CYCLES])
+            s[th + lay.T_WAITS_FOR] = lay.FOR_CHAIN
+        complete(c, s, th, t + c[lay.C_MULTIPLY_CYCLES])
     return value
 
 
 @compiled
-def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int) -> bool:
+def _chase(c: Ints, s: Ints, th: int, program: Ints, row: int) -> bool:
     """Follow pointers: dependent loads; at most S_QUANTUM of them now. Returns whether the chase is over."""
     left = s[lay.S_QUANTUM]
     while True:
         address = s[th + lay.T_CHASE_ADDRESS]
         following = s[c[lay.C_LINKS] + ((address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS])]
         mapped = page_state(c, s, following) != UNMAPPED
-        enter(c, s, cpu)
-        done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + lay.T_CHASE_READY])
+        enter(c, s, th)
+        done = load_value(c, s, th, address, program[row + SIZE], s[th + lay.T_CHASE_READY])
         if program[row + SIZE] > 8:
             done += c[lay.C_VECTOR_TO_INTEGER_CYCLES]
-        hold(c, s, cpu, s[th + lay.T_CHASE_READY])
+        hold(c, s, th, s[th + lay.T_CHASE_READY])
         if c[lay.C_BLOCKING_LOAD] and s[lay.S_SERVED] > 1:
-            block(c, s, cpu, done)
-        complete(c, s, cpu, done)
+            block(c, s, th, done)
+        complete(c, s, th, done)
         if program[row + VARIANT]:
-            done = _work(c, s, cpu, program[row + VARIANT], done)
+            done = _work(c, s, th, program[row + VARIANT], done)
         s[th + lay.T_CHASE_READY] = done
         s[th + lay.T_CHASE_ADDRESS] = following
         s[th + lay.T_CHASE_LEFT] -= 1
@@ -88,65 +88,67 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int) -> bool
 
 
 @inlined
-def _load_row(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints) -> None:
+def _load_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: Ints) -> None:
     """A load, the operation that most rows are."""
     address = _address(s, th, program, row, addresses)
     if page_state(c, s, address) == UNMAPPED:
         _fault(s, th, address)
         return
-    value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], _operand(program, row))
+    s[lay.S_SEEN_IP] = program[row + IP]
+    value = load(c, s, th, address, program[row + SIZE], _operand(program, row))
     # an address is made in integer registers, so one that waits for a vector waits for its way there as well
     program[row + VALUE] = value + (c[lay.C_VECTOR_TO_INTEGER_CYCLES] if program[row + SIZE] > 8 else 0)
 
 
 @compiled
-def _memory_row(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints) -> bool:
+def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: Ints) -> bool:
     """An operation with an operand. Returns whether it is finished (a chase may take several calls)."""
     kind, operand = program[row + KIND], _operand(program, row)
     address = _address(s, th, program, row, addresses)
+    s[lay.S_SEEN_IP] = program[row + IP]
     if kind == K_CHASE and s[th + lay.T_CHASE_LEFT] > 0:
         address = s[th + lay.T_CHASE_ADDRESS]
     if kind == K_PREFETCH:
-        prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
+        prefetch(c, s, th, address, program[row + VARIANT], operand)
     elif kind == K_STREAM:
-        return stream(c, s, cpu, th, program, row, address)
+        return stream(c, s, th, program, row, address)
     elif page_state(c, s, address) == UNMAPPED:
         _fault(s, th, address)
     elif kind == K_STORE:
-        store(c, s, cpu, address, program[row + IP], operand)
+        store(c, s, th, address, operand)
     elif kind == K_FLUSH:
-        flush(c, s, cpu, address, program[row + VARIANT], operand)
+        flush(c, s, th, address, program[row + VARIANT], operand)
     else:
         if s[th + lay.T_CHASE_LEFT] == 0:
             s[th + lay.T_CHASE_ADDRESS] = address
             s[th + lay.T_CHASE_LEFT] = program[row + COUNT]
             s[th + lay.T_CHASE_READY] = max(s[th + lay.T_CLOCK], operand)
-        finished = _chase(c, s, cpu, th, program, row)
+        finished = _chase(c, s, th, program, row)
         program[row + VALUE] = s[th + lay.T_CHASE_READY]
         return finished
     return True
 
 
 @compiled
-def _arithmetic_row(c: Ints, s: Ints, cpu: int, program: Ints, row: int) -> None:
+def _arithmetic_row(c: Ints, s: Ints, th: int, program: Ints, row: int) -> None:
     """Instructions that neither touch memory nor order anything."""
     kind, number = program[row + KIND], program[row + COUNT]
     if kind == K_WAIT:
-        chain(c, s, cpu, number, lay.UNIT, -1)
+        chain(c, s, th, number, lay.UNIT, -1)
     elif kind == K_ADD:
-        chain(c, s, cpu, number, lay.UNIT, lay.T_CHAIN)
+        chain(c, s, th, number, lay.UNIT, lay.T_CHAIN)
     elif kind == K_TRANSFER:
-        chain(c, s, cpu, number, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
+        chain(c, s, th, number, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
     elif kind == K_NOP:
-        free_instructions(c, s, cpu, number, 0)
+        free_instructions(c, s, th, number, 0)
     elif kind == K_MULTIPLY and program[row + VARIANT]:
-        chain(c, s, cpu, number, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
+        chain(c, s, th, number, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
     elif kind == K_MULTIPLY:
-        free_instructions(c, s, cpu, number, c[lay.C_MULTIPLY_CYCLES])
+        free_instructions(c, s, th, number, c[lay.C_MULTIPLY_CYCLES])
 
 
 @compiled
-def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints) -> None:
+def _plain_row(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, out: Ints) -> None:
     """An operation without an operand."""
     kind = program[row + KIND]
     if kind == K_FENCE:
@@ -154,7 +156,7 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
     elif kind == K_START:
         start(s, f, th, program, row)
     elif kind == K_STOP:
-        stop(c, s, f, cpu, th, program, row, out)
+        stop(c, s, f, th, program, row, out)
     elif kind == K_REPEAT:
         s[th + lay.T_LOOP_ROW] = s[th + lay.T_ROW]
         s[th + lay.T_LOOP_LEFT] = program[row + COUNT]
@@ -164,25 +166,24 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
         s[th + lay.T_WAITING] = 1
         s[th + lay.T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
     else:
-        _arithmetic_row(c, s, cpu, program, row)
+        _arithmetic_row(c, s, th, program, row)
         return
     if c[lay.C_COUNTING]:
-        note_complete(c, s, cpu, 1, s[th + lay.T_CLOCK])
+        note_complete(c, s, th, 1, s[th + lay.T_CLOCK])
 
 
 @inlined
-def step(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints, out: Ints) -> None:
+def step(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, out: Ints) -> None:
     """One operation of a thread; of a chase no more steps than S_QUANTUM says."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     at = s[th + lay.T_ROW]
     row = at * ROW_WORDS
     clock = s[th + lay.T_CLOCK]
     if clock >= s[th + lay.T_DISTURBED]:
-        s[th + lay.T_CLOCK] = disturb(c, s, cpu, clock)
+        s[th + lay.T_CLOCK] = disturb(c, s, th, clock)
     if program[row + KIND] == K_LOAD:
-        _load_row(c, s, cpu, th, program, row, addresses)
+        _load_row(c, s, th, program, row, addresses)
     elif program[row + BASE] >= 0:
-        if not _memory_row(c, s, cpu, th, program, row, addresses):
+        if not _memory_row(c, s, th, program, row, addresses):
             return
     elif program[row + KIND] == K_END:
         s[th + lay.T_LOOP_LEFT] -= 1
@@ -192,5 +193,5 @@ def step(c: Ints, s: Ints, f: Floats, cpu: int, program: Ints, addresses: Ints, 
         else:
             s[th + lay.T_ADVANCE] = 0
     else:
-        _plain_row(c, s, f, cpu, th, program, row, out)
+        _plain_row(c, s, f, th, program, row, out)
     s[th + lay.T_ROW] = at + 1

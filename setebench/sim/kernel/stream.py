@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from setebench.probe.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, count, reserve
+from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold
 from setebench.sim.kernel.memory.caches import purge
@@ -37,69 +37,72 @@ def described(kernel: Kernel, rolled: bool) -> int:
 
 
 @compiled
-def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -> None:
+def _store_past_caches(c: Ints, s: Ints, th: int, address: int, operand: int) -> None:
     """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
     join it in a write-combining buffer."""
-    core = core_of(c, cpu)
+    core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_STORES, 1)
-    ready = store_enters(c, s, cpu, operand)
-    written = translate(c, s, cpu, core, address, ready)
+    ready = store_enters(c, s, th, operand)
+    written = translate(c, s, th, address, ready)
     place = address - lay.BASE_ADDRESS
     line = place >> c[lay.C_LINE_BITS]
     if place == line << c[lay.C_LINE_BITS]:
         purge(c, s, line)
         count(c, s, core, lay.E_MEMORY_WRITES, 1)
         written = reserve(s, c[lay.C_MEMORY_PORT], written)
-    hold(c, s, cpu, ready)
-    complete(c, s, cpu, ready + lay.UNIT)
-    store_leaves(c, s, cpu, written)
+    hold(c, s, th, ready)
+    complete(c, s, th, ready + lay.UNIT)
+    store_leaves(c, s, th, written)
 
 
 @compiled
-def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
+def _element(c: Ints, s: Ints, th: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
     """One access to every array, and the arithmetic between; `ip` is the first of four instruction addresses."""
     ready = 0
     for array in range(ARRAYS):
         if (word >> array) & 1:
-            ready = max(ready, load(c, s, cpu, address + array * spacing, width, ip + array, 0))
+            s[lay.S_SEEN_IP] = ip + array
+            ready = max(ready, load(c, s, th, address + array * spacing, width, 0))
     for _ in range((word >> FLOPS_AT) & 15):
-        hold(c, s, cpu, ready)
-        ready = max(ready, enter(c, s, cpu)) + c[lay.C_MULTIPLY_CYCLES]
+        hold(c, s, th, ready)
+        ready = max(ready, enter(c, s, th)) + c[lay.C_MULTIPLY_CYCLES]
         if c[lay.C_COUNTING]:
-            count(c, s, core_of(c, cpu), lay.E_FP_OPS, width // ELEMENT)
-            s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_WAITS_FOR] = lay.FOR_CHAIN
-        complete(c, s, cpu, ready)
+            count(c, s, s[th + lay.T_CORE], lay.E_FP_OPS, width // ELEMENT)
+            s[th + lay.T_WAITS_FOR] = lay.FOR_CHAIN
+        complete(c, s, th, ready)
     for array in range(ARRAYS):
         if (word >> (WRITES_AT + array)) & 1:
+            s[lay.S_SEEN_IP] = ip + array
             if (word >> BYPASS_AT) & 1:
-                _store_past_caches(c, s, cpu, address + array * spacing, ready)
+                _store_past_caches(c, s, th, address + array * spacing, ready)
             else:
-                store(c, s, cpu, address + array * spacing, ip + array, ready)
+                store(c, s, th, address + array * spacing, ready)
 
 
 @compiled
-def _turn(c: Ints, s: Ints, cpu: int) -> None:
+def _turn(c: Ints, s: Ints, th: int) -> None:
     """The end of a loop's round: a subtraction and a branch."""
     for _ in range(2):
-        t = enter(c, s, cpu)
-        complete(c, s, cpu, t + lay.UNIT)
+        t = enter(c, s, th)
+        complete(c, s, th, t + lay.UNIT)
 
 
 @compiled
-def _chunk(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
+def _chunk(c: Ints, s: Ints, th: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
     """The accesses to one chunk of every array. Every instruction of the unrolled loop has an address of its own."""
     rolled = (word >> ROLLED_AT) & 1
     if word >> FETCHES_AT & 15:
         hint = HINT_EXCLUSIVE if (word >> EXCLUSIVE_AT) & 1 else HINT_SHARED
-        prefetch(c, s, cpu, address, hint, ip, 0)
+        s[lay.S_SEEN_IP] = ip
+        prefetch(c, s, th, address, hint, 0)
         if rolled:
-            _turn(c, s, cpu)
+            _turn(c, s, th)
         return
     for place in range(0, CHUNK_BYTES, width):
         own = 0 if rolled else place // width * ARRAYS
-        _element(c, s, cpu, address + place, word, spacing, width, ip + own)
+        _element(c, s, th, address + place, word, spacing, width, ip + own)
         if rolled:
-            _turn(c, s, cpu)
+            _turn(c, s, th)
 
 
 @compiled
@@ -115,7 +118,7 @@ def _unmapped(c: Ints, s: Ints, address: int, word: int, spacing: int) -> int:
 
 
 @compiled
-def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: int) -> bool:
+def stream(c: Ints, s: Ints, th: int, program: Ints, row: int, first: int) -> bool:
     """One block of a stream whose first array begins at `first`. Returns whether the stream is over."""
     word, spacing, width = program[row + DESCRIPTION], program[row + SPACING], max(program[row + SIZE], 1)
     size = program[row + COUNT]
@@ -134,11 +137,11 @@ def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: 
             offset = ((address - first) * RANDOM_FACTOR + RANDOM_STEP * CHUNK_BYTES) & (size - 1)
             address = first + offset
         own = 0 if rolled else number * (CHUNK_BYTES // width) * ARRAYS
-        _chunk(c, s, cpu, address, word, spacing, width, program[row + IP] + own)
+        _chunk(c, s, th, address, word, spacing, width, program[row + IP] + own)
         if not (word >> RANDOM_AT) & 1:
             address += CHUNK_BYTES
     if not rolled:
-        _turn(c, s, cpu)
+        _turn(c, s, th)
     s[th + lay.T_CHASE_ADDRESS] = address
     s[th + lay.T_CHASE_LEFT] -= 1
     s[th + lay.T_CHASE_READY] = s[th + lay.T_CLOCK]

@@ -7,7 +7,7 @@ it counts as idle, and as a wait for what that instruction is (`T_WAITS_FOR`), u
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, count
+from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.compiler import Ints, compiled
 
 FLOOR = 4
@@ -15,10 +15,9 @@ FLOOR = 4
 
 
 @compiled
-def _idle(c: Ints, s: Ints, cpu: int, first: int, end: int, sign: int) -> None:
+def _idle(c: Ints, s: Ints, th: int, first: int, end: int, sign: int) -> None:
     """Count cycles from `first` to before `end` as ones without an instruction, or (`sign` -1) take them back."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    core, reason = core_of(c, cpu), s[th + lay.T_WAITS_FOR]
+    core, reason = s[th + lay.T_CORE], s[th + lay.T_WAITS_FOR]
     cycles = sign * max(end - first, 0)
     count(c, s, core, lay.E_IDLE_CYCLES, cycles)
     count(c, s, core, lay.E_CHAIN_WAIT_CYCLES, cycles if reason == lay.FOR_CHAIN else 0)
@@ -29,47 +28,45 @@ def _idle(c: Ints, s: Ints, cpu: int, first: int, end: int, sign: int) -> None:
 
 
 @compiled
-def note_complete(c: Ints, s: Ints, cpu: int, instructions: int, done: int) -> None:
+def note_complete(c: Ints, s: Ints, th: int, instructions: int, done: int) -> None:
     """Note instructions, the last of which completes at `done`, and the cycles in which it was waited for."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
-    count(c, s, core_of(c, cpu), lay.E_INSTRUCTIONS, instructions)
+    count(c, s, s[th + lay.T_CORE], lay.E_INSTRUCTIONS, instructions)
     cycle, before = done // lay.UNIT, max(s[th + lay.T_COMPLETE], s[lay.S_NOW]) // lay.UNIT
     if cycle >= before:
-        _idle(c, s, cpu, before + 1, cycle, 1)
+        _idle(c, s, th, before + 1, cycle, 1)
         s[th + lay.T_WAITED_FOR] = s[th + lay.T_WAITS_FOR]
     elif cycle > s[th + lay.T_BUSY_CYCLE]:  # ahead of what still waits
         s[th + lay.T_WAITS_FOR] = s[th + lay.T_WAITED_FOR]
-        _idle(c, s, cpu, cycle, cycle + 1, -1)
+        _idle(c, s, th, cycle, cycle + 1, -1)
         s[th + lay.T_BUSY_CYCLE] = cycle
     s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], done)
     s[th + lay.T_WAITS_FOR] = 0
 
 
 @compiled
-def note_chain(c: Ints, s: Ints, cpu: int, start: int, instructions: int, step: int) -> None:
+def note_chain(c: Ints, s: Ints, th: int, start: int, instructions: int, step: int) -> None:
     """Note instructions that each need the one before, `step` apart, but for the number that `complete` still gets."""
-    th = c[lay.C_THREADS] + cpu * lay.T_WORDS
     last = min(instructions, c[lay.C_REORDER_WINDOW]) if c[lay.C_OUT_OF_ORDER] else 1
-    note_complete(c, s, cpu, instructions - last, start)
+    note_complete(c, s, th, instructions - last, start)
     s[th + lay.T_WAITS_FOR] = lay.FOR_CHAIN
     end = start + instructions * step
-    _idle(c, s, cpu, 0, max(end - s[th + lay.T_COMPLETE], 0) // step * (step - lay.UNIT) // lay.UNIT, 1)
+    _idle(c, s, th, 0, max(end - s[th + lay.T_COMPLETE], 0) // step * (step - lay.UNIT) // lay.UNIT, 1)
     s[th + lay.T_COMPLETE] = max(s[th + lay.T_COMPLETE], end)
 
 
 @compiled
-def span(c: Ints, s: Ints, cpu: int, event: int, until: int, begin: int, end: int) -> None:
+def span(c: Ints, s: Ints, th: int, event: int, until: int, begin: int, end: int) -> None:
     """Count the cycles between two times that no earlier span of this kind had; `until` (a T_ index) is where those
     end. Spans of a kind come about in the order of their ends."""
-    noted = c[lay.C_THREADS] + cpu * lay.T_WORDS + until
-    count(c, s, core_of(c, cpu), event, max(end // lay.UNIT - max(begin, s[noted]) // lay.UNIT, 0))
+    noted = th + until
+    count(c, s, s[th + lay.T_CORE], event, max(end // lay.UNIT - max(begin, s[noted]) // lay.UNIT, 0))
     s[noted] = max(s[noted], end)
 
 
 @compiled
-def _in_flight(c: Ints, s: Ints, cpu: int, t: int) -> int:
+def _in_flight(c: Ints, s: Ints, th: int, t: int) -> int:
     """Misses of level 1 in flight at t, one that begins then among them."""
-    owner = core_of(c, cpu) if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else cpu
+    owner = s[th + lay.T_CORE] if c[lay.C_LEVEL + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
     base = c[lay.C_LEVEL + lay.L_SLOTS] + owner * c[lay.C_LEVEL + lay.L_SLOT_WORDS]
     number = 0
     for entry in range(base, base + c[lay.C_LEVEL + lay.L_MSHR_ENTRIES]):
@@ -78,14 +75,14 @@ def _in_flight(c: Ints, s: Ints, cpu: int, t: int) -> int:
 
 
 @compiled
-def note_load(c: Ints, s: Ints, cpu: int, arrives: int) -> None:
+def note_load(c: Ints, s: Ints, th: int, arrives: int) -> None:
     """Note a load whose line `arrives`; what S_SERVED and S_ENTRY say of it still holds."""
-    core, entry = core_of(c, cpu), s[lay.S_ENTRY]
+    core, entry = s[th + lay.T_CORE], s[lay.S_ENTRY]
     misses = s[lay.S_SERVED] > 1
-    s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_WAITS_FOR] = lay.FOR_MISS if misses else lay.FOR_LOAD
+    s[th + lay.T_WAITS_FOR] = lay.FOR_MISS if misses else lay.FOR_LOAD
     if misses:
         cycles = arrives // lay.UNIT - entry // lay.UNIT
-        s[c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_MISS_CYCLE] = entry // lay.UNIT
+        s[th + lay.T_MISS_CYCLE] = entry // lay.UNIT
         count(c, s, core, lay.E_IN_FLIGHT_SUM, cycles)
-        count(c, s, core, lay.E_IN_FLIGHT_FOURS, 0 if _in_flight(c, s, cpu, entry) % FLOOR else cycles)
-        span(c, s, cpu, lay.E_IN_FLIGHT_CYCLES, lay.T_IN_FLIGHT_UNTIL, entry, arrives)
+        count(c, s, core, lay.E_IN_FLIGHT_FOURS, 0 if _in_flight(c, s, th, entry) % FLOOR else cycles)
+        span(c, s, th, lay.E_IN_FLIGHT_CYCLES, lay.T_IN_FLIGHT_UNTIL, entry, arrives)

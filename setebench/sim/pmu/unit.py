@@ -6,7 +6,6 @@ its own.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,8 +46,7 @@ class SimulatedPmu:
         self._machine = machine
         self._arrays = arrays
         self._rng = np.random.default_rng((seed, 0x9A17))
-        self._open: dict[int, _Counting] = {}
-        self._numbers = itertools.count(1)
+        self._open: dict[object, _Counting] = {}
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
@@ -61,25 +59,23 @@ class SimulatedPmu:
         size = self._machine.pmu.registers if self._machine.pmu else max(len(wanted), 1)
         return tuple(wanted[first : first + size] for first in range(0, len(wanted), size))
 
-    def open(self, roles: Sequence[str]) -> int:
-        """Count these roles from now on; returns the number of this counting. More roles than the PMU has registers
-        take turns."""
-        number, pmu, readings = next(self._numbers), self._machine.pmu, {}
+    def open(self, context: object, roles: Sequence[str]) -> None:
+        """Count these roles from now on, for a context. More roles than the PMU has registers take turns."""
+        pmu, readings = self._machine.pmu, {}
         if pmu is not None:
             turns = min(1.0, pmu.registers / max(len(roles), 1))
             faults: dict[str, tuple[spec.Fault, ...]] = dict(pmu.events.items())
             readings = {role: Reading(role, faults[role], turns, self._rng) for role in roles}
-        self._open[number] = _Counting(readings)
+        self._open[context] = _Counting(readings)
         self._arrays.c[at.C_COUNTING] = pmu is not None
-        return number
 
-    def read(self, number: int, roles: Sequence[str]) -> dict[str, Count]:
+    def read(self, context: object, roles: Sequence[str]) -> dict[str, Count]:
         """What was counted so far."""
-        return {role: self._count(self._open[number], role) for role in roles}
+        return {role: self._count(self._open[context], role) for role in roles}
 
-    def close(self, number: int) -> None:
+    def close(self, context: object) -> None:
         """Count no more."""
-        del self._open[number]
+        del self._open[context]
         self._arrays.c[at.C_COUNTING] = bool(self._open) and self._machine.pmu is not None
 
     @contextmanager
@@ -127,19 +123,18 @@ class SimulatedPmu:
 
 
 class OpenEvents:
-    """Events of a simulated machine, counted within the context: `setebench.counters.protocol.Counting`. It has numbers
-    alone, so that no fault of an event can be reached from what a scenario holds."""
+    """Events of a simulated machine, counted within the context: `setebench.counters.protocol.Counting`. No fault of an
+    event can be reached from it."""
 
-    __slots__ = ("_last", "_machine", "_number", "_roles")
+    __slots__ = ("_last", "_machine", "_roles")
 
-    def __init__(self, machine: int, roles: Sequence[str]) -> None:
+    def __init__(self, machine: object, roles: tuple[str, ...]) -> None:
         self._machine = machine
-        self._roles = tuple(roles)
-        self._number = 0
+        self._roles = roles
         self._last: dict[str, Count] | None = None
 
     def __enter__(self) -> OpenEvents:
-        self._number = simulation(self._machine).pmu.open(self._roles)
+        simulation(self._machine).pmu.open(self, self._roles)
         self._last = None
         return self
 
@@ -147,9 +142,9 @@ class OpenEvents:
         """See `Counting.read`; behind the context what was counted until its end."""
         if self._last is not None:
             return self._last
-        return simulation(self._machine).pmu.read(self._number, self._roles)
+        return simulation(self._machine).pmu.read(self, self._roles)
 
     def __exit__(self, *_: object) -> None:
         pmu = simulation(self._machine).pmu
-        self._last = pmu.read(self._number, self._roles)
-        pmu.close(self._number)
+        self._last = pmu.read(self, self._roles)
+        pmu.close(self)

@@ -42,7 +42,7 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     """Of what the machine has run since it was opened."""
     from setebench.sim.kernel.clock import clock_ticks  # plain Python: no compiler is needed for so few calls
 
-    sim = simulation(machine._number)
+    sim = simulation(machine)
     whole = machine_pace(sim.machine)
     if whole.slowest == whole.fastest:
         return whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.caches import drop, find, first_way, put, ready_at, remove, write_back
+from setebench.sim.kernel.memory.caches import drop, find, first_way, locate, put, ready_at, remove, write_back
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 
@@ -32,7 +32,7 @@ def _held(c: Ints, s: Ints, core: int, line: int, taken: int) -> int:
     """DIRTY and OWNED bits of a line in a core's private caches, or -1; those in `taken` are taken away there."""
     bits = -1
     for level in range(2):
-        at = find(c, s, level, line, first_way(c, s, level, core, line))
+        at = locate(c, s, level, core, line)
         if at >= 0:
             bits = max(bits, 0) | (s[at] & (lay.DIRTY | lay.OWNED))
             s[at] &= ~taken
@@ -96,9 +96,9 @@ def memory(c: Ints, s: Ints, core: int, t: int) -> int:
 
 
 @compiled
-def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, keep: bool) -> int:
+def _from_l3(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, keep: bool) -> int:
     """When level 3 or memory delivers a line; level 3 keeps a copy if it isn't for victims or `keep` says so."""
-    v = lay.C_LEVEL + 2 * lay.L_WORDS
+    core, v = s[th + lay.T_CORE], lay.C_LEVEL + 2 * lay.L_WORDS
     start = port(c, s, 2, core, t)
     first = first_way(c, s, 2, core, line)
     at = find(c, s, 2, line, first)
@@ -112,32 +112,29 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
         return done
     if cause == lay.DEMAND:
         count(c, s, core, lay.E_L3_MISSES, 1)
-    start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
+    start, entry_at, limited = take_entry(c, s, 2, th, cause, start)
     done = arrive(c, s, 2, core, memory(c, s, core, start))
-    keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
+    keep_entry(c, s, 2, th, cause, entry_at, limited, done)
     if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
         put(c, s, 2, core, line, 0, done)
     return done
 
 
 @compiled
-def fetch_below_l2(
-    c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, writes: bool, keep: bool
-) -> int:
+def fetch_below_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: bool, keep: bool) -> int:
     """When a line that a core's level 2 lacks arrives there.
 
     Sets S_FOUND_META to the line's DIRTY and OWNED bits and S_SERVED to who delivered it. `writes` takes the line away
     from other cores.
     """
+    core, done, holders = s[th + lay.T_CORE], -1, 0
     s[lay.S_FOUND_META] = 0
-    holders = 0
-    done = -1
     if _others(s, core):
         done, holders = _read_other(c, s, core, line, cause, t, writes)
         if done >= 0:
             s[lay.S_SERVED] = OTHER_CORE
     if done < 0 and c[lay.C_LEVELS] > 2:
-        done = _from_l3(c, s, core, cpu, line, cause, t, keep)
+        done = _from_l3(c, s, th, line, cause, t, keep)
     elif done < 0:
         done = memory(c, s, core, t)
     if s[lay.S_SERVED] == MEMORY and cause == lay.HARDWARE:

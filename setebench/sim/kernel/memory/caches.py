@@ -62,6 +62,12 @@ def find(c: Ints, s: Ints, level: int, line: int, first: int) -> int:
 
 
 @inlined
+def locate(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
+    """Where in the state a cache has the word of a line, its data on the way included, or -1."""
+    return find(c, s, level, line, first_way(c, s, level, core, line))
+
+
+@inlined
 def ready_at(c: Ints, level: int, at: int) -> int:
     """Where in the state the time lies at which the data of the line at `at` arrive."""
     return at + c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_READY]
@@ -78,10 +84,8 @@ def remove(s: Ints, at: int) -> int:
 @compiled
 def drop(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     """Take a line out of one cache; returns its DIRTY bit, or -1 if it was not there."""
-    at = find(c, s, level, line, first_way(c, s, level, core, line))
-    if at < 0:
-        return -1
-    return remove(s, at) & lay.DIRTY
+    at = locate(c, s, level, core, line)
+    return remove(s, at) & lay.DIRTY if at >= 0 else -1
 
 
 @compiled

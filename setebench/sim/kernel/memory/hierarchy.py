@@ -6,21 +6,24 @@ Requests differ by their `source` (BY_LOAD to BY_L1_PREFETCHER), of which their 
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, count
+from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.memory.caches import claim_way_tag, find, first_way, physical_line, put, ready_at, remove
+from setebench.sim.kernel.memory.caches import (
+    claim_way_tag,
+    find,
+    first_way,
+    locate,
+    physical_line,
+    put,
+    ready_at,
+    remove,
+)
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.memory.replacement import touch
 from setebench.sim.prefetchers import silence, train
 
 L1, L2 = lay.C_LEVEL, lay.C_LEVEL + lay.L_WORDS
-
-
-@inlined
-def holds(c: Ints, s: Ints, level: int, core: int, line: int) -> bool:
-    """Whether a cache has a line, its data on the way included."""
-    return find(c, s, level, line, first_way(c, s, level, core, line)) >= 0
 
 
 @inlined
@@ -33,13 +36,12 @@ def _cause(source: int) -> int:
 
 
 @compiled
-def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int) -> int:
+def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, source: int) -> int:
     """Show an access to every prefetcher of a level. Returns the end of the lines that they want, each with its fill
     level; they begin at (level - 1) * MAX_OUT, as those of level 2 come to be while those of level 1 are fetched."""
-    n, core = (level - 1) * lay.MAX_OUT, core_of(c, cpu)
+    n, core = (level - 1) * lay.MAX_OUT, s[th + lay.T_CORE]
     s[lay.S_SEEN_ADDRESS] = address
     s[lay.S_SEEN_LINE] = address >> c[lay.C_LINE_BITS]
-    s[lay.S_SEEN_IP] = ip
     s[lay.S_SEEN_MISSES] = misses
     s[lay.S_SEEN_SOURCE] = source
     for i in range(c[lay.C_PREFETCHERS]):
@@ -47,7 +49,7 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
         if c[p + lay.P_LEVEL] != level:
             continue
         q = c[p + lay.P_STATE] + (0 if c[p + lay.P_SHARED_BY_CORES] else core) * c[p + lay.P_STATE_WORDS]
-        q += cpu // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
+        q += s[th + lay.T_CPU] // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
         if (c[p + lay.P_TRAINED] >> source) & 1:
@@ -56,12 +58,6 @@ def _ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: 
             for k in range(c[lay.C_OUT] + before, c[lay.C_OUT] + n):
                 s[k] = s[k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
     return n
-
-
-@compiled
-def _present(c: Ints, s: Ints, page: int) -> bool:
-    """Whether a page is one that was touched before."""
-    return page >= 0 and page < c[lay.C_PAGES] and s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT != 0
 
 
 @compiled
@@ -75,48 +71,48 @@ def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
 
 
 @compiled
-def _wanted(c: Ints, s: Ints, cpu: int, level: int, line: int, word: int, t: int) -> bool:
+def _wanted(c: Ints, s: Ints, th: int, level: int, line: int, word: int, t: int) -> bool:
     """Whether a prefetch at a level is done: its page is there, the level and the one it fills lack the line, and a
     miss entry is free or waited for."""
-    core, fills = core_of(c, cpu), (word >> 1) & 3
-    if not _present(c, s, line >> c[lay.C_PAGE_LINES_BITS]) or holds(c, s, level - 1, core, line):
+    core, fills, page = s[th + lay.T_CORE], (word >> 1) & 3, line >> c[lay.C_PAGE_LINES_BITS]
+    if page < 0 or page >= c[lay.C_PAGES] or not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
         return False
-    if fills == 3 and holds(c, s, 2, core, line):
+    if locate(c, s, level - 1, core, line) >= 0 or (fills == 3 and locate(c, s, 2, core, line) >= 0):
         return False
-    return word & 1 == 0 or entry_free(c, s, fills - 1, cpu, lay.HARDWARE, t)
+    return word & 1 == 0 or entry_free(c, s, fills - 1, th, lay.HARDWARE, t)
 
 
 @compiled
-def _miss_l2(c: Ints, s: Ints, cpu: int, line: int, cause: int, t: int, writes: bool) -> int:
+def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: bool) -> int:
     """When a line that level 2 lacks arrives there; sets what `fetch_l2` sets."""
-    core = core_of(c, cpu)
+    core = s[th + lay.T_CORE]
     count(c, s, core, lay.E_L2_FILLS, 1)
     if cause == lay.HARDWARE:
         count(c, s, core, lay.E_L2_FILLS_HARDWARE, 1)
     elif cause == lay.DEMAND:
         count(c, s, core, lay.E_L2_MISSES, 1)
         count(c, s, core, lay.E_L2_STORE_MISSES, writes)
-    start, entry_at, limited = take_entry(c, s, 1, cpu, cause, t)
-    done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
-    keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
+    start, entry_at, limited = take_entry(c, s, 1, th, cause, t)
+    done = arrive(c, s, 1, core, fetch_below_l2(c, s, th, line, cause, start, writes, False))
+    keep_entry(c, s, 1, th, cause, entry_at, limited, done)
     s[lay.S_ENTRY] = start
     return done
 
 
 @compiled
-def _train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, source: int, t: int) -> None:
+def _train_l2(c: Ints, s: Ints, th: int, line: int, misses: bool, source: int, t: int) -> None:
     """Level-2 prefetchers see the access by its physical address; what they want is fetched after it."""
-    core, served, entry, found = core_of(c, cpu), s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
-    n = _ask(c, s, cpu, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], ip, misses, source)
+    core, served, entry, found = s[th + lay.T_CORE], s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
+    n = _ask(c, s, th, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], misses, source)
     for k in range(lay.MAX_OUT, n):
         word = s[c[lay.C_OUT] + k]
         wanted = _virtual_line(c, s, word >> 3)
-        if not _wanted(c, s, cpu, 2, wanted, word, t):
+        if not _wanted(c, s, th, 2, wanted, word, t):
             continue
         if (word >> 1) & 3 == 3:
-            fetch_below_l2(c, s, core, cpu, wanted, lay.HARDWARE, t, False, True)
-        elif c[L2 + lay.L_INCLUSION] != lay.EXCLUSIVE or not holds(c, s, 0, core, wanted):
-            done = _miss_l2(c, s, cpu, wanted, lay.HARDWARE, t, False)
+            fetch_below_l2(c, s, th, wanted, lay.HARDWARE, t, False, True)
+        elif c[L2 + lay.L_INCLUSION] != lay.EXCLUSIVE or locate(c, s, 0, core, wanted) < 0:
+            done = _miss_l2(c, s, th, wanted, lay.HARDWARE, t, False)
             put(c, s, 1, core, wanted, s[lay.S_FOUND_META], done)
     s[lay.S_SERVED] = served
     s[lay.S_ENTRY] = entry
@@ -127,13 +123,13 @@ def _train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, sour
 
 
 @compiled
-def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool, keep: bool) -> int:
+def fetch_l2(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: bool, keep: bool) -> int:
     """When a line that level 1 lacks (or that is wanted in level 2 only) is there.
 
     `keep`: level 2 keeps a copy even if it is exclusive.
     Sets S_ENTRY to when a miss got its entry, S_FOUND_META to the line's DIRTY and OWNED bits, S_SERVED to the level.
     """
-    core = core_of(c, cpu)
+    core = s[th + lay.T_CORE]
     start = port(c, s, 1, core, t)
     first = first_way(c, s, 1, core, line)
     at = find(c, s, 1, line, first)
@@ -148,7 +144,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
         s[lay.S_ENTRY] = start
         s[lay.S_SERVED] = 2
     else:
-        done = _miss_l2(c, s, cpu, line, _cause(source), start, writes)
+        done = _miss_l2(c, s, th, line, _cause(source), start, writes)
         found = s[lay.S_FOUND_META]
         if keep or not exclusive:
             put(c, s, 1, core, line, found, done)
@@ -156,7 +152,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
         start = s[lay.S_ENTRY]
     s[lay.S_FOUND_META] = found
     if c[lay.C_L2_PREFETCHERS]:
-        _train_l2(c, s, cpu, line, ip, at < 0, source, start)
+        _train_l2(c, s, th, line, at < 0, source, start)
     return done
 
 
@@ -164,7 +160,7 @@ def fetch_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int
 def _own_l2(c: Ints, s: Ints, core: int, line: int) -> int:
     """Make a line of level 2 this core's own; returns what taking it from other cores costs."""
     cost = invalidate_others(c, s, core, line) if s[lay.S_ACTIVE] & ~(1 << core) else 0
-    at = find(c, s, 1, line, first_way(c, s, 1, core, line))
+    at = locate(c, s, 1, core, line)
     if at >= 0:
         s[at] |= lay.OWNED
     return cost
@@ -180,48 +176,48 @@ def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
 
 
 @compiled
-def fetch_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, source: int, t: int, writes: bool) -> int:
+def fetch_l1(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: bool) -> int:
     """When a line that level 1 lacks is there, for whatever `source`; see `fetch_l2` for the rest."""
-    core, cause = core_of(c, cpu), _cause(source)
-    start, entry_at, limited = take_entry(c, s, 0, cpu, cause, t)
-    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, source, start, writes, False))
+    core, cause = s[th + lay.T_CORE], _cause(source)
+    start, entry_at, limited = take_entry(c, s, 0, th, cause, t)
+    done = arrive(c, s, 0, core, fetch_l2(c, s, th, line, source, start, writes, False))
     found = s[lay.S_FOUND_META]
     if writes and not found & lay.OWNED:
         done += _own_l2(c, s, core, line)
         found |= lay.OWNED
-    keep_entry(c, s, 0, cpu, cause, entry_at, limited, done)
+    keep_entry(c, s, 0, th, cause, entry_at, limited, done)
     s[lay.S_ENTRY] = start
     put(c, s, 0, core, line, found | (lay.DIRTY if source == lay.BY_STORE else 0), done)
     return done
 
 
 @compiled
-def train_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, misses: bool, source: int, t: int) -> None:
+def train_l1(c: Ints, s: Ints, th: int, address: int, misses: bool, source: int, t: int) -> None:
     """Level-1 prefetchers see the access; the lines that they want are fetched after it."""
-    core, served, entry = core_of(c, cpu), s[lay.S_SERVED], s[lay.S_ENTRY]
-    for k in range(_ask(c, s, cpu, 1, address - lay.BASE_ADDRESS, ip, misses, source)):
+    served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
+    for k in range(_ask(c, s, th, 1, address - lay.BASE_ADDRESS, misses, source)):
         word = s[c[lay.C_OUT] + k]
         line, fills = word >> 3, (word >> 1) & 3
-        if not _wanted(c, s, cpu, 1, line, word, t):
+        if not _wanted(c, s, th, 1, line, word, t):
             continue
         if fills == 3:
-            fetch_below_l2(c, s, core, cpu, line, lay.HARDWARE, t, False, True)
+            fetch_below_l2(c, s, th, line, lay.HARDWARE, t, False, True)
         elif fills == 2:
-            fetch_l2(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False, True)
+            fetch_l2(c, s, th, line, lay.BY_L1_PREFETCHER, t, False, True)
         else:
-            count(c, s, core, lay.E_L1_HARDWARE, 1)
-            fetch_l1(c, s, cpu, line, ip, lay.BY_L1_PREFETCHER, t, False)
+            count(c, s, s[th + lay.T_CORE], lay.E_L1_HARDWARE, 1)
+            fetch_l1(c, s, th, line, lay.BY_L1_PREFETCHER, t, False)
     s[lay.S_SERVED] = served
     s[lay.S_ENTRY] = entry
 
 
 @inlined
-def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes: bool, t: int) -> int:
+def access(c: Ints, s: Ints, th: int, address: int, writes: bool, t: int) -> int:
     """When the value of a load is there, or the line of a store may be written; the translation is done at t.
 
     Sets S_SERVED to the level that served it and S_ENTRY to when a miss got its entry.
     """
-    line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
+    core, line = s[th + lay.T_CORE], (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     start = port(c, s, 0, core, t)
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
@@ -244,7 +240,7 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
     else:
         count(c, s, core, lay.E_L1_MISSES, 1)
         count(c, s, core, lay.E_L1_STORE_MISSES if writes else lay.E_LOAD_L1_MISSES, 1)
-        done = fetch_l1(c, s, cpu, line, ip, source, start, writes)
+        done = fetch_l1(c, s, th, line, source, start, writes)
     if c[lay.C_L1_PREFETCHERS]:
-        train_l1(c, s, cpu, address, ip, at < 0, source, s[lay.S_ENTRY])
+        train_l1(c, s, th, address, at < 0, source, s[lay.S_ENTRY])
     return done

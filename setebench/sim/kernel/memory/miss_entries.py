@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import core_of, free_entry, hold_entry
+from setebench.sim.kernel.basics import free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.waits import span
 
 
 @inlined
-def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, int]:
+def slots_of(c: Ints, s: Ints, level: int, th: int, cause: int) -> tuple[int, int, int, int]:
     """Base and number of a level's miss entries, and of those of them that the cause may use (0: all)."""
     v = lay.C_LEVEL + level * lay.L_WORDS
     owner = 0
     if level < 2:
-        owner = core_of(c, cpu) if c[v + lay.L_MSHR_SHARED_BY_SMT] else cpu
+        owner = s[th + lay.T_CORE] if c[v + lay.L_MSHR_SHARED_BY_SMT] else s[th + lay.T_CPU]
     base = c[v + lay.L_SLOTS] + owner * c[v + lay.L_SLOT_WORDS]
     entries = c[v + lay.L_MSHR_ENTRIES]
     own = base + entries
@@ -27,9 +27,9 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
 
 
 @inlined
-def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
+def take_entry(c: Ints, s: Ints, level: int, th: int, cause: int, t: int) -> tuple[int, int, int]:
     """Wait for a miss entry: (when it is had, and what `keep_entry` must get once the release time is known)."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    base, entries, own, limit = slots_of(c, s, level, th, cause)
     if entries == 0:
         return t, 0, 0
     start = t
@@ -40,14 +40,14 @@ def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tu
     entry = free_entry(s, base, entries, start)
     start = max(start, s[entry])
     if start > t and c[lay.C_COUNTING] and level < 2:
-        span(c, s, cpu, lay.E_L1_FULL_CYCLES + level, lay.T_L1_FULL_UNTIL + level, t, start)
+        span(c, s, th, lay.E_L1_FULL_CYCLES + level, lay.T_L1_FULL_UNTIL + level, t, start)
     return start, entry, limited
 
 
 @inlined
-def keep_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, entry: int, limited: int, done: int) -> None:
+def keep_entry(c: Ints, s: Ints, level: int, th: int, cause: int, entry: int, limited: int, done: int) -> None:
     """Keep a miss entry until its line is there."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    base, entries, own, limit = slots_of(c, s, level, th, cause)
     if entries > 0:
         hold_entry(s, base, entries, entry, done)
         if limit > 0:
@@ -55,9 +55,9 @@ def keep_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, entry: int, l
 
 
 @compiled
-def entry_free(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> bool:
+def entry_free(c: Ints, s: Ints, level: int, th: int, cause: int, t: int) -> bool:
     """Whether a miss entry is free at t."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    base, entries, own, limit = slots_of(c, s, level, th, cause)
     if entries == 0:
         return True
     return s[base] <= t and (limit == 0 or s[own] <= t)

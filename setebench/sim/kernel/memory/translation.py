@@ -123,16 +123,15 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
 
 
 @inlined
-def translate(c: Ints, s: Ints, cpu: int, core: int, address: int, t: int) -> int:
+def translate(c: Ints, s: Ints, th: int, address: int, t: int) -> int:
     """When the physical address of a mapped address is known, given that the access starts at t.
 
     A first touch makes the page present and costs a minor fault.
     """
     page = (address - lay.BASE_ADDRESS) >> lay.PAGE_BITS
-    latest = c[lay.C_THREADS] + cpu * lay.T_WORDS + lay.T_PAGE
-    if s[latest] == page:
+    if s[th + lay.T_PAGE] == page:
         return t
-    s[latest] = page
+    s[th + lay.T_PAGE] = page
     if not s[c[lay.C_PAGE_TABLE] + page] & lay.PRESENT:
         t += make_present(c, s, page)
-    return _translate_slow(c, s, core, page, t)
+    return _translate_slow(c, s, s[th + lay.T_CORE], page, t)
