@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,6 @@ from setebench.sim.arrays import (
     units,
     virtual_pages,
 )
-from setebench.sim.prefetchers import KINDS, NUMBERS, simulated
 from setebench.sim.recordings import recording
 from setebench.sim.spec.checks import contradiction
 from setebench.sim.spec.fields import kind_of
@@ -145,21 +146,27 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
     c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
 
 
+def _simulated(kind: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
+    """The prefetcher that does what one of this kind does: a line up or down on a miss is a table of one line."""
+    if not isinstance(kind, spec.UpDown):
+        return kind
+    common: dict[str, Any] = {name: getattr(kind, name) for name in spec.Prefetcher.__struct_fields__}
+    return spec.LineTable(**common, trigger=1, lines=((1,),), pages=kind.streams, only_misses=True)
+
+
 def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
     """Configuration words of every prefetcher, and room for its state: of each core, or of all together."""
     c[at.C_PREFETCHERS] = len(machine.prefetchers)
-    for index, prefetcher in enumerate(map(simulated, machine.prefetchers)):
+    for index, prefetcher in enumerate(map(_simulated, machine.prefetchers)):
         p = at.C_PREFETCHER + index * at.P_WORDS
-        number = NUMBERS[type(prefetcher)]
-        words = KINDS[number].words(prefetcher)
         threads = 1 if prefetcher.shared_by_smt else machine.core.threads_per_core
         fill(c, f"{str(kind_of(type(prefetcher))).upper()}_", prefetcher, p)
-        c[p + at.P_KIND] = number
+        c[p + at.P_KIND] = at.KINDS.index(type(prefetcher))
         c[p + at.P_FILLS] = int(prefetcher.fills[1])
         c[p + at.P_TRAINED] = sum(1 << at.SOURCES.index(source) for source in set(prefetcher.trained_by))
-        c[p + at.P_THREAD_WORDS] = words if threads > 1 else 0
-        c[p + at.P_STATE_WORDS] = words * threads
-        c[p + at.P_STATE] = space.take(words * threads * machine.core.cores)
+        c[p + at.P_THREAD_WORDS] = 0 if threads == 1 else at.STATE_WORDS
+        c[p + at.P_CORE_WORDS] = 0 if prefetcher.shared_by_cores else at.STATE_WORDS * threads
+        c[p + at.P_STATE] = space.take(at.STATE_WORDS * threads * machine.core.cores)
         c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
 
 

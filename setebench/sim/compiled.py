@@ -20,24 +20,26 @@ def prepare() -> Any:
 
     Raises `UnsupportedError` where the system lets this process have no machine code of its own making."""
     try:
-        from setebench.sim.kernel import machine_code
+        from setebench.sim.kernel.compiler import compile_helpers, load
+        from setebench.sim.kernel.execute import execute
     except OSError as error:  # as Numba says it while it is imported
         raise UnsupportedError(f"a simulated machine can't be run: {NO_MACHINE_CODE} ({error.strerror})") from error
 
-    kept = machine_code.run.stats.cache_path  # None where no folder can be written to
+    kept = execute.stats.cache_path  # None where no folder can be written to
     indexes = sorted(Path(kept).glob("execute.execute-*.nbi")) if kept else []
     here = Path(__file__).parent
     places = ("layout.py", "spec/__init__.py", "kernel/*.py", "kernel/memory/*.py", "prefetchers/**/*.py")
     sources = [path for place in places for path in here.glob(place)]
     newest_source = max(path.stat().st_mtime for path in sources)
     if indexes and min(path.stat().st_mtime for path in indexes) >= newest_source:
-        machine_code.load()
-        return machine_code.run
+        load(execute)
+        return execute
     for path in indexes:
         path.unlink(missing_ok=True)
     if sys.stderr is not None:
         folder = here / "kernel/__pycache__"
         often = f"at every run, as {folder} can't be written to: set NUMBA_CACHE_DIR to a folder that can"
         print(f"compiling the simulator, half a minute or less, {'once' if kept else often}", file=sys.stderr)
-    machine_code.compile_all()
-    return machine_code.run
+    compile_helpers()
+    load(execute)
+    return execute

@@ -35,10 +35,14 @@ def _named(word: int, *tables: tuple[str, type[msgspec.Struct]]) -> int:
     return word
 
 
+KINDS: tuple[type[spec.Prefetcher], ...] = get_args(spec.AnyPrefetcher)
+"""Kinds of prefetchers, which their places number."""
+
+
 def _named_kinds(first: int) -> int:
     """Name the words of every kind of prefetcher alike, from `first` on: what all kinds have, then its own fields as
     KIND_FIELD. Returns the next word behind the longest."""
-    kinds = [(f"{str(table.__struct_config__.tag).upper()}_", table) for table in get_args(spec.AnyPrefetcher)]
+    kinds = [(f"{str(table.__struct_config__.tag).upper()}_", table) for table in KINDS]
     return max(_named(first, kind) for kind in kinds)
 
 
@@ -46,6 +50,11 @@ UNIT = 27720
 NEVER = 1 << 62
 KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, VALUE, ROW_WORDS = range(12)
 """Columns of a row as the kernel reads it: those of a probe, and when its value is there."""
+DESCRIPTION, SPACING = INTERVAL, DITHER
+"""Columns of a streaming kernel's row, which has no other use for them: what the kernel does, as a word with a bit for
+each array that it reads, writes and fetches, its arithmetic, and its ways; and how far apart its arrays lie."""
+ARRAYS = 4
+WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT, ROLLED_AT = 4, 8, 12, 16, 17, 18, 19
 PAGE_BITS = 12
 HUGE_BITS = 21
 BASE_ADDRESS = 1 << 40  # first simulated virtual address
@@ -135,13 +144,15 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_KIND,
     P_TRAINED,
     P_STATE,
-    P_STATE_WORDS,
-    P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it
+    P_CORE_WORDS,  # from one core's state to the next, 0 where they share it
+    P_THREAD_WORDS,  # the same of SMT threads
     P_OWN,
 ) = range(6)
 _named(P_OWN, ("P_", spec.Prefetcher))
 P_WORDS = _named_kinds(P_OWN)
 C_PREFETCHER = C_BRACKET + 5
+STATE_WORDS = 12 << 10
+"""Room for the state of one prefetcher: 1024 records of the largest kind. What is never used takes no memory."""
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
 LRU, RANDOM, FIFO, TREE_PLRU, AGES = range(5)

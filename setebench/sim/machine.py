@@ -17,13 +17,12 @@ from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.machine import Facts, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
-from setebench.probe.kernels import KERNELS, NAMES, array_spacing
+from setebench.probe.kernels import KERNELS, NAMES, Kernel, array_spacing
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
 from setebench.sim.build import build
 from setebench.sim.compiled import prepare
-from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described
 from setebench.sim.memory_map import MemoryMap
 from setebench.sim.opened import OPEN, Simulation, simulation
 from setebench.sim.pmu.unit import OpenEvents, SimulatedPmu
@@ -157,6 +156,15 @@ def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:
     return np.where(indices < 0, own, np.array([*named, 0], dtype=np.int64)[indices])
 
 
+def _described(kernel: Kernel, rolled: bool) -> int:
+    """A streaming kernel as the word that `layout` has the places of."""
+    word = kernel.flops << at.FLOPS_AT | kernel.bypass << at.BYPASS_AT | kernel.random << at.RANDOM_AT
+    word |= (kernel.name == "prefetch_exclusive") << at.EXCLUSIVE_AT | rolled << at.ROLLED_AT
+    for first, arrays in ((0, kernel.reads), (at.WRITES_AT, kernel.writes), (at.FETCHES_AT, kernel.fetches)):
+        word |= sum(1 << first + array for array in arrays)
+    return word
+
+
 def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     """A probe's rows as the kernel reads them: instruction addresses, own brackets, row numbers and streams filled
     in."""
@@ -168,8 +176,8 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     rows[timed, 4] = BRACKETS.index(facts.brackets[0])
     for row in np.flatnonzero(rows[:, 0] == Kind.STREAM):
         rows[row, 6] = STREAM_ADDRESS + row * STREAM_STEP
-        rows[row, DESCRIPTION] = described(KERNELS[NAMES[rows[row, 4]]], bool(probe.rows[row, 9]))
-        rows[row, SPACING] = array_spacing(int(rows[row, 5]))
+        rows[row, at.DESCRIPTION] = _described(KERNELS[NAMES[rows[row, 4]]], bool(probe.rows[row, 9]))
+        rows[row, at.SPACING] = array_spacing(int(rows[row, 5]))
     return rows
 
 

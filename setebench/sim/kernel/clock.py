@@ -15,35 +15,33 @@ BRACKET_MFENCE, BRACKET_CPUID = 2, 3
 
 
 @compiled
-def _replayed(f: Floats, cycles: float) -> float:
-    """Ticks since the recording's begin: the time in which its core did so many cycles, and the gaps that lie before,
-    in which it did none. Blocks are counted by cycles at the median pace; the recording repeats itself."""
-    blocks = int(f[lay.F_BLOCKS])
-    gaps = int(f[lay.F_GAPS])
-    lasting = lay.F_WORDS + 2 * blocks + gaps + 3
-    place = cycles / f[lay.F_BLOCK_CYCLES] + f[lay.F_BEGIN]
-    turns = math.floor(place / blocks)
-    place -= turns * blocks
-    block = min(int(place), blocks - 1)
-    gap = int(f[lay.F_WORDS + blocks + 1 + block])
-    while f[lay.F_WORDS + 2 * blocks + 2 + gap] <= place:
-        gap += 1
-    at = lay.F_WORDS + block
-    time = f[at] + (place - block) * (f[at + 1] - f[at]) + f[lasting + gap]
-    return f[lay.F_BLOCK_TICKS] * (turns * (f[lay.F_WORDS + blocks] + f[lasting + gaps]) + time)
-
-
-@compiled
 def clock_ticks(f: Floats, t: int) -> int:
-    """What the time-stamp counter shows at time t."""
+    """What the time-stamp counter shows at time t.
+
+    Where a recording is replayed, these are the ticks since it began: the time in which its core did so many cycles,
+    and the gaps that lie before, in which it did none. Blocks are counted by cycles at the median pace; the recording
+    repeats itself.
+    """
     cycles = t / lay.UNIT
     ticks = cycles * f[lay.F_TICKS_PER_CYCLE]
     if f[lay.F_DRIFT] > 0.0:
         turn = 2.0 * math.pi / f[lay.F_DRIFT_PERIOD_CYCLES]
         swing = math.cos(f[lay.F_DRIFT_PHASE]) - math.cos(cycles * turn + f[lay.F_DRIFT_PHASE])
         ticks += f[lay.F_TICKS_PER_CYCLE] * f[lay.F_DRIFT] * swing / turn
-    if f[lay.F_BLOCKS] > 0.0:
-        ticks += _replayed(f, cycles) - cycles * f[lay.F_TICKS_PER_CYCLE]
+    blocks, gaps = int(f[lay.F_BLOCKS]), int(f[lay.F_GAPS])
+    if blocks > 0:
+        lasting = lay.F_WORDS + 2 * blocks + gaps + 3
+        place = cycles / f[lay.F_BLOCK_CYCLES] + f[lay.F_BEGIN]
+        turns = math.floor(place / blocks)
+        place -= turns * blocks
+        block = min(int(place), blocks - 1)
+        gap = int(f[lay.F_WORDS + blocks + 1 + block])
+        while f[lay.F_WORDS + 2 * blocks + 2 + gap] <= place:
+            gap += 1
+        at = lay.F_WORDS + block
+        time = f[at] + (place - block) * (f[at + 1] - f[at]) + f[lasting + gap]
+        replayed = f[lay.F_BLOCK_TICKS] * (turns * (f[lay.F_WORDS + blocks] + f[lasting + gaps]) + time)
+        ticks += replayed - cycles * f[lay.F_TICKS_PER_CYCLE]
     steps = math.floor((ticks + f[lay.F_PHASE]) / f[lay.F_STEP_TICKS])
     return math.floor(steps * f[lay.F_STEP_TICKS] + 0.5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled
+from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry
 from setebench.sim.kernel.disturbances import arm_noise
 from setebench.sim.kernel.rows import step
 
@@ -117,6 +117,7 @@ def _arm(c: Ints, s: Ints, threads: Ints, number: int) -> None:
             arm_noise(c, s, th)
 
 
+@entry
 def execute(c: IntArray, s: IntArray, f: FloatArray, program: Table, threads: Table, table: Table, out: Table) -> None:
     """Run `program` (rows of all threads, one thread's after the other) once per row of the placement `table`.
 

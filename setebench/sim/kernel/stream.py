@@ -1,6 +1,6 @@
 """Streaming kernels: the loads, arithmetic, stores and prefetches of a loop over arrays, a block at a time.
 
-A kernel comes as one word of bits (`described`), so that nothing of `setebench.probe.kernels` is compiled in.
+A kernel comes as one word of bits, which `layout` has the places of.
 Arithmetic takes the time of a multiplication; that a sum needs the one before is left out, as kernels use several, and
 so are the moves by which sums change places in a rolled loop. An unrolled loop has an instruction address for every
 access of a block and turns once a block; a rolled one has an address for each array and turns at each access.
@@ -8,7 +8,7 @@ access of a block and turns once a block; a rolled one has an address for each a
 
 from __future__ import annotations
 
-from setebench.probe.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
+from setebench.probe.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled
@@ -17,23 +17,24 @@ from setebench.sim.kernel.memory.caches import purge
 from setebench.sim.kernel.memory.software_prefetch import prefetch
 from setebench.sim.kernel.memory.translation import UNMAPPED, page_state, translate
 from setebench.sim.kernel.operations import load, store, store_enters, store_leaves
-from setebench.sim.layout import COUNT, DITHER, INTERVAL, IP, SIZE
+from setebench.sim.layout import (
+    ARRAYS,
+    BYPASS_AT,
+    COUNT,
+    DESCRIPTION,
+    EXCLUSIVE_AT,
+    FETCHES_AT,
+    FLOPS_AT,
+    IP,
+    RANDOM_AT,
+    ROLLED_AT,
+    SIZE,
+    SPACING,
+    WRITES_AT,
+)
 
-DESCRIPTION, SPACING = INTERVAL, DITHER
-"""Columns of a row that streams have no other use for."""
-
-ARRAYS, ELEMENT = 4, 8
-WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT, ROLLED_AT = 4, 8, 12, 16, 17, 18, 19
+ELEMENT = 8  # bytes that one floating-point operation works on
 HINT_SHARED, HINT_EXCLUSIVE = 0, 4
-
-
-def described(kernel: Kernel, rolled: bool) -> int:
-    """A kernel as one word: bits of the arrays that it reads, writes and fetches, its arithmetic, and its ways."""
-    word = kernel.flops << FLOPS_AT | kernel.bypass << BYPASS_AT | kernel.random << RANDOM_AT | rolled << ROLLED_AT
-    word |= (kernel.name == "prefetch_exclusive") << EXCLUSIVE_AT
-    for at, arrays in ((0, kernel.reads), (WRITES_AT, kernel.writes), (FETCHES_AT, kernel.fetches)):
-        word |= sum(1 << at + array for array in arrays)
-    return word
 
 
 @compiled

@@ -40,7 +40,8 @@ def machine_pace(machine: spec.Machine) -> Pace:
 
 def seen_pace(machine: SimulatedMachine) -> Pace:
     """Of what the machine has run since it was opened."""
-    from setebench.sim.kernel.clock import clock_ticks  # plain Python: no compiler is needed for so few calls
+    from setebench.sim.kernel.clock import clock_ticks
+    from setebench.sim.kernel.compiler import plain
 
     sim = simulation(machine)
     whole = machine_pace(sim.machine)
@@ -51,7 +52,7 @@ def seen_pace(machine: SimulatedMachine) -> Pace:
     if settings[at.F_BLOCKS]:  # gaps are no pace
         settings[-int(settings[at.F_GAPS]) - 1 :] = 0.0
     times = np.linspace(units(FIRST_CYCLES), int(sim.arrays.s[at.S_NOW]), PARTS + 1).astype(np.int64)
-    ticks = np.diff([clock_ticks(settings.tolist(), int(time)) for time in times])
+    ticks = np.diff([plain(clock_ticks)(settings.tolist(), int(time)) for time in times])
     paces = np.diff(times) / at.UNIT * sim.machine.clock.ticks_per_cycle / ticks
     slowest, fastest = np.percentile(paces, CENTRAL)
     return Pace(float(slowest), float(fastest))

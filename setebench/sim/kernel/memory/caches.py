@@ -54,7 +54,7 @@ def find(c: Ints, s: Ints, level: int, line: int, first: int) -> int:
     rest of the set. What is compared beyond the ways still lies in the set.
     """
     ways = c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_WAYS]
-    found = equal_words(s, first, lay.LINE_SHIFT, line)
+    found: int = equal_words(s, first, lay.LINE_SHIFT, line)
     for at in range(lay.HOST_LINE_WORDS, ways, lay.HOST_LINE_WORDS):
         found |= equal_words(s, first + at, lay.LINE_SHIFT, line) << at
     found &= (1 << ways) - 1

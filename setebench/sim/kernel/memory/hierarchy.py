@@ -48,7 +48,7 @@ def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, sour
         p = lay.C_PREFETCHER + i * lay.P_WORDS
         if c[p + lay.P_LEVEL] != level:
             continue
-        q = c[p + lay.P_STATE] + (0 if c[p + lay.P_SHARED_BY_CORES] else core) * c[p + lay.P_STATE_WORDS]
+        q = c[p + lay.P_STATE] + core * c[p + lay.P_CORE_WORDS]
         q += s[th + lay.T_CPU] // c[lay.C_CORES] * c[p + lay.P_THREAD_WORDS]
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)

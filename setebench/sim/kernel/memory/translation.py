@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import free_entry, hold_entry
-from setebench.sim.kernel.compiler import LANES, Ints, compiled, equal_words, first_bit, inlined
+from setebench.sim.kernel.compiler import Ints, compiled, equal_words, first_bit, inlined
 
 ABSENT, PRESENT_PAGE, UNMAPPED = range(3)
 HUGE_PAGES = 1 << (lay.HUGE_BITS - lay.PAGE_BITS)
@@ -53,8 +53,8 @@ def _lookup(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
     """Index of a page in a TLB, relative to its arrays, or -1."""
     first, ways = _first_of_set(c, x, core, key), c[x + lay.X_WAYS]
     tags = c[x + lay.X_TAGS] + first
-    for way in range(0, ways, LANES):  # what is compared beyond the ways are other sets' tags, or stamps
-        found = equal_words(s, tags + way, 0, key + 1) & ((1 << min(ways - way, LANES)) - 1)
+    for way in range(0, ways, lay.HOST_LINE_WORDS):  # what is compared beyond the ways are other sets' tags, or stamps
+        found = equal_words(s, tags + way, 0, key + 1) & ((1 << min(ways - way, lay.HOST_LINE_WORDS)) - 1)
         if found:
             return first + way + first_bit(found)
     return -1
