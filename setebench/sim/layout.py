@@ -182,8 +182,10 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_SEEN_IP,
     S_SEEN_MISSES,
     S_SEEN_SOURCE,
+    S_DEGREE,  # lines that a stream brings at once now
+    S_DISTANCE,  # and how far ahead it goes
     S_WORDS,
-) = range(17)
+) = range(19)
 
 # state of a hardware thread
 (

@@ -82,7 +82,7 @@ def test_reference_prediction_goes_through_its_states() -> None:
 
 
 def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
-    watched = alone(spec.FeedbackStream(level=2, start_level=3, interval=32))
+    watched = alone(spec.Streamer(level=2, leads_by="access", feedback_interval=32))
     at_first = came(watched, range(8))
     assert [len(each) for each in at_first] == [0, 0, 2, 2, 2, 2, 2, 2]
     for _ in range(4):

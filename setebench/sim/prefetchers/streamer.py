@@ -2,6 +2,9 @@
 
 Each record follows one stream. It is in training until `trigger` misses of its 4 KiB page went one way; then it is
 active and owns the lines from the first one it fetched up to `R_NEXT`, the line at which the next batch starts.
+
+Behind the records lies what feedback needs: how far ahead streams go now, and how many lines were fetched and used
+since the last decision. Lines count as used when an access of their stream comes to them.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, g
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
+(F_DISTANCE, F_FETCHED, F_USED) = range(3)
+LOW, HIGH = 40, 75  # per cent of lines used, below and above which the distance changes (Srinath et al. 2007)
+NEAREST, FURTHEST = 4, 64  # lines
 
 
 @compiled
@@ -42,26 +48,31 @@ def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
 
 
 @compiled
+def _fetch(c: Ints, s: Ints, p: int, record: int, most: int, furthest: int, n: int) -> int:
+    """The stream's next lines, at most so many, and none beyond `furthest` (a line number times the direction)."""
+    step = s[record + R_DIRECTION]
+    for _ in range(most):
+        target = s[record + R_NEXT]
+        if target * step > furthest or not may_go(c, s, p, target - step, target):
+            break
+        n = hand_out(c, s, n, target)
+        s[record + R_NEXT] = target + step
+    return n
+
+
+@compiled
 def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
     """Fetch on in an active stream: the next batch if it starts near enough ahead of the access, or the lines of this
     access as far as they lie near enough."""
     step = s[record + R_DIRECTION]
     start = s[record + R_NEXT]
     by_batch = c[p + lay.STREAM_LEADS_BY] == BY_BATCH
-    if by_batch and (start - line) * step >= c[p + lay.STREAM_MAX_DISTANCE]:
+    if by_batch and (start - line) * step >= s[lay.S_DISTANCE]:
         return n
     batches = s[record + R_BATCHES]
-    size = c[p + lay.STREAM_RAMP + 1 + batches] if batches < c[p + lay.STREAM_RAMP] else c[p + lay.STREAM_DEGREE]
+    size = c[p + lay.STREAM_RAMP + 1 + batches] if batches < c[p + lay.STREAM_RAMP] else s[lay.S_DEGREE]
     s[record + R_BATCHES] += 1
-    for _ in range(size):
-        target = s[record + R_NEXT]
-        if not by_batch and (target - line) * step > c[p + lay.STREAM_MAX_DISTANCE]:
-            break
-        if not may_go(c, s, p, target - step, target):
-            break
-        n = hand_out(c, s, n, target)
-        s[record + R_NEXT] = target + step
-    return n
+    return _fetch(c, s, p, record, size, lay.NEVER if by_batch else line * step + s[lay.S_DISTANCE], n)
 
 
 @compiled
@@ -200,13 +211,7 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_NEXT] = max(s[record + R_NEXT], s[record + R_LAST] + 1)
     else:
         s[record + R_NEXT] = min(s[record + R_NEXT], s[record + R_FIRST] - 1)
-    for _ in range(c[p + lay.STREAM_DEGREE]):
-        target = s[record + R_NEXT]
-        if (target - line) * step > c[p + lay.STREAM_MAX_DISTANCE] or not may_go(c, s, p, line, target):
-            break
-        n = hand_out(c, s, n, target)
-        s[record + R_NEXT] = target + step
-    return n
+    return _fetch(c, s, p, record, c[p + lay.STREAM_DEGREE], line * step + c[p + lay.STREAM_MAX_DISTANCE], n)
 
 
 @compiled
@@ -222,6 +227,7 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
                 break  # fetched, used, and gone again: a new run
             if ahead:
                 s[record + R_LAST] = line
+                s[q + c[p + lay.STREAM_STREAMS] * R_WORDS + F_USED] += 1
             s[record] = key + 1
             _note_use(c, s, p, record)
             if c[p + lay.STREAM_LEADS_BY] == BY_NEW_LINE and not ahead:
@@ -241,6 +247,31 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
 
 
 @compiled
+def _decide(c: Ints, s: Ints, p: int, feedback: int) -> None:
+    """How far ahead streams go, and by how many lines at once: further where the latest lines were of use."""
+    s[lay.S_DEGREE], s[lay.S_DISTANCE] = c[p + lay.STREAM_DEGREE], c[p + lay.STREAM_MAX_DISTANCE]
+    if not c[p + lay.STREAM_FEEDBACK_INTERVAL]:
+        return
+    distance = s[feedback + F_DISTANCE] if s[feedback + F_DISTANCE] else c[p + lay.STREAM_MAX_DISTANCE]
+    fetched, used = s[feedback + F_FETCHED], s[feedback + F_USED]
+    if fetched >= c[p + lay.STREAM_FEEDBACK_INTERVAL]:
+        if used * 100 > HIGH * fetched:
+            distance = min(2 * distance, FURTHEST)
+        elif used * 100 < LOW * fetched:
+            distance = max(distance // 2, NEAREST)
+        s[feedback + F_FETCHED] = 0
+        s[feedback + F_USED] = 0
+    s[feedback + F_DISTANCE] = distance
+    s[lay.S_DEGREE], s[lay.S_DISTANCE] = min(max(distance // 8, 1), 4), distance
+
+
+@compiled
 def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines that an access has the streamer request; see the module's text."""
-    return _any_order(c, s, p, q, n) if c[p + lay.STREAM_COUNTS] == ANY_ORDER else _one_way(c, s, p, q, n)
+    if c[p + lay.STREAM_COUNTS] == ANY_ORDER:
+        return _any_order(c, s, p, q, n)
+    feedback, before = q + c[p + lay.STREAM_STREAMS] * R_WORDS, n
+    _decide(c, s, p, feedback)
+    n = _one_way(c, s, p, q, n)
+    s[feedback + F_FETCHED] += n - before
+    return n

@@ -8,7 +8,8 @@ from setebench.sim import spec
 from setebench.sim.random.ranges import RANGES, Draw
 from setebench.sim.spec.fields import PREFETCHERS, kind_of
 
-TABLES: dict[str, Any] = {**{str(kind_of(table)): table for table in PREFETCHERS}, "spatial": spec.Region}
+TABLES: dict[str, Any] = {str(kind_of(table)): table for table in PREFETCHERS}
+TABLES |= {"spatial": spec.Region, "feedback_stream": spec.Streamer}
 NEIGHBOURS = ("next_line", "pair", "up_down")
 ALIGNED = ("pair", "region", "spatial")
 """Kinds that stay in an aligned block of lines."""

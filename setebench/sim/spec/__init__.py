@@ -269,6 +269,10 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     Other streamers fetch `degree` further lines at every access to a new line of the run, or at every access, and never
     a line more than `max_distance` ahead (after the optimization manuals of Intel, 248966, whose streamer runs up to 20
     lines ahead of the loads). With a ramp of 1, 2 and a degree of 3 such a one goes from one line per access to three.
+
+    With a `feedback_interval` prefetching is feedback-directed (Srinath et al., HPCA 2007): after so many lines fetched
+    `max_distance` doubles, to 64 at most, where more than 75 % of them were accessed in time, and halves, to 4 at
+    least, below 40 %. The degree follows from it: 1 below 16 lines, 2 below 32, else 4.
     """
 
     trigger: Annotated[Lines, says("misses in one direction before the first batch")] = 3
@@ -295,6 +299,9 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
             "(Golden Cove's); then each new line brings `degree` beyond the furthest"
         ),
     ] = "run"
+    feedback_interval: Annotated[
+        int, between(0, 8192, "lines fetched between two decisions by their use; 0 = none")
+    ] = 0
     silenced_by_software: Annotated[bool, says("true: a software prefetch of its lines ends a stream")] = False
 
 
@@ -372,19 +379,6 @@ class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_
     starts: Annotated[Literal["transient", "steady"], says("the first state that prefetches")] = "transient"
 
 
-class FeedbackStream(Prefetcher, frozen=True, kw_only=True, tag="feedback_stream"):
-    """Feedback-directed prefetching (Srinath et al., HPCA 2007): a streamer whose use decides how far it goes.
-
-    Five levels of distance and degree, in lines: 4 and 1, 8 and 1, 16 and 2, 32 and 4, 64 and 4. After `interval`
-    lines fetched the level is raised where more than 75 % of them were accessed in time, lowered below 40 %.
-    """
-
-    streams: Annotated[Size, says("streams followed at once (LRU)")] = 32
-    trigger: Annotated[int, between(2, 8, "misses in one direction, at most 16 lines apart")] = 3
-    start_level: Annotated[int, between(1, 5, "at first")] = 3
-    interval: Annotated[int, between(16, 8192, "lines fetched between two decisions")] = 128
-
-
 class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"):
     """Instruction-pointer classifier prefetching (Pakalapati and Panda, ISCA 2020), without its next-line fallback.
 
@@ -414,7 +408,7 @@ class LineTable(Prefetcher, frozen=True, kw_only=True, tag="table"):
 Known = NextLine | LinePair | Streamer | Stride | Region | UpDown
 """Kinds that scenarios have names for."""
 
-Published = StreamBuffer | BestOffset | ReferencePrediction | FeedbackStream | InstructionClasses
+Published = StreamBuffer | BestOffset | ReferencePrediction | InstructionClasses
 AnyPrefetcher = Known | Published | LineTable
 
 

@@ -42,6 +42,8 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     not show, as their lines stay in the cache. A reference prediction table is one stride ahead, which takes an access
     more where its instruction made unequal distances before; instruction classes without one for other distances are
     strides; a streamer with feedback is a stream whose degree and distance go by what was of use."""
+    if isinstance(prefetcher, spec.Streamer) and prefetcher.feedback_interval:
+        return prefetcher, (*LEARNED, *TABLES, *PAGES)
     if isinstance(prefetcher, spec.Known):
         return prefetcher, ()
     each: Any = prefetcher
@@ -51,8 +53,6 @@ def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     if isinstance(prefetcher, spec.StreamBuffer):
         runs = {"degree": each.depth, "max_distance": each.depth, "leads_by": "access", "directions": "up"}
         return spec.Streamer(**common, trigger=2, **runs), ("leads_by", *TABLES, *PAGES)
-    if isinstance(prefetcher, spec.FeedbackStream):
-        return spec.Streamer(**common, trigger=each.trigger, streams=each.streams), (*LEARNED, *TABLES, *PAGES)
     if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
         strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
         return strides, ("trigger", *LEARNED, *TABLES, *STRIDES)

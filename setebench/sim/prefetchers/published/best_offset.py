@@ -12,6 +12,7 @@ from setebench.sim.prefetchers.common import hand_out, may_go
 
 MOST_SCORE, BAD_SCORE = 31, 1  # of an offset that ends learning; of the best that is not used (Michaud)
 MOST_OFFSET = 63
+SMOOTH = 30**6  # a multiple of every offset whose prime factors are 2, 3 and 5, and of no other
 (R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_SCORES) = range(5)
 R_RECENT = R_SCORES + MOST_OFFSET + 1
 
@@ -19,18 +20,10 @@ R_RECENT = R_SCORES + MOST_OFFSET + 1
 @compiled
 def _after(offset: int, most: int) -> int:
     """The next larger offset in the list, `most` + 1 behind the last."""
-    while offset < most:
+    offset += 1
+    while offset <= most and SMOOTH % offset:
         offset += 1
-        rest = offset
-        while rest % 2 == 0:
-            rest //= 2
-        while rest % 3 == 0:
-            rest //= 3
-        while rest % 5 == 0:
-            rest //= 5
-        if rest == 1:
-            return offset
-    return most + 1
+    return offset
 
 
 @compiled
@@ -40,35 +33,29 @@ def _recent(c: Ints, p: int, q: int, line: int) -> int:
 
 
 @compiled
-def _choose(c: Ints, s: Ints, p: int, q: int) -> None:
-    """Use the offset with the best score, the smallest of several, and learn anew."""
-    best = 1
-    for offset in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
-        if s[q + R_SCORES + offset] > s[q + R_SCORES + best]:
-            best = offset
-    s[q + R_OFFSET] = best - 1
-    s[q + R_OFF] = 1 if s[q + R_SCORES + best] <= BAD_SCORE else 0
-    for offset in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
-        s[q + R_SCORES + offset] = 0
-    s[q + R_ROUND] = 0
-
-
-@compiled
 def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
-    """Test the next offset of the list; a round's end may be that of learning."""
-    offset = _after(s[q + R_TESTED], c[p + lay.BEST_OFFSET_MAX_OFFSET])
+    """Test the next offset of the list. A round's end may be that of learning: then the offset with the best score, the
+    smallest of several, is used, and scores begin anew."""
+    most, scores = c[p + lay.BEST_OFFSET_MAX_OFFSET], q + R_SCORES
+    offset = _after(s[q + R_TESTED], most)
     if s[_recent(c, p, q, line - offset)] == line - offset + 1:
-        s[q + R_SCORES + offset] += 1
+        s[scores + offset] += 1
     s[q + R_TESTED] = offset
-    if _after(offset, c[p + lay.BEST_OFFSET_MAX_OFFSET]) <= c[p + lay.BEST_OFFSET_MAX_OFFSET]:
+    if _after(offset, most) <= most:
         return
     s[q + R_TESTED] = 0
     s[q + R_ROUND] += 1
-    ends = s[q + R_ROUND] >= c[p + lay.BEST_OFFSET_ROUND_MAX]
-    for tried in range(1, c[p + lay.BEST_OFFSET_MAX_OFFSET] + 1):
-        ends = ends or s[q + R_SCORES + tried] >= MOST_SCORE
-    if ends:
-        _choose(c, s, p, q)
+    best = 1
+    for tried in range(1, most + 1):
+        if s[scores + tried] > s[scores + best]:
+            best = tried
+    if s[scores + best] < MOST_SCORE and s[q + R_ROUND] < c[p + lay.BEST_OFFSET_ROUND_MAX]:
+        return
+    s[q + R_OFFSET] = best - 1
+    s[q + R_OFF] = 1 if s[scores + best] <= BAD_SCORE else 0
+    for tried in range(1, most + 1):
+        s[scores + tried] = 0
+    s[q + R_ROUND] = 0
 
 
 @compiled
