@@ -107,7 +107,7 @@ def main() -> None:
         offsets, bases = stream(name, region, size, loads)
         seconds = simulate(machine, offsets, bases)
         seen = counters(machine)
-        misses = [seen["l1_misses"], seen["l2_misses"], seen["l3_misses"]]
+        misses = [seen["load_l1_miss"], seen["l2_fill"], seen["mem_read"]]
         count = PER_PROBE * (len(bases) - 1)
         line = f"{name:14} {count / seconds / 1e6:10.1f}"
         if cachesim is not None:

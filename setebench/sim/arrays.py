@@ -109,6 +109,11 @@ def lines_of(c: Ints, s: Ints, index: int) -> Ints:
     return s[first : first + sets * stride].reshape(sets, stride)[:, : int(c[v + at.L_WAYS])]
 
 
+def events_of(c: Ints, s: Ints) -> Ints:
+    """What was counted so far, a view of shape (cores, EVENT_WORDS)."""
+    return s[c[at.C_EVENTS] : c[at.C_EVENTS] + c[at.C_CORES] * at.EVENT_WORDS].reshape(-1, at.EVENT_WORDS)
+
+
 def threads_of(c: Ints, s: Ints) -> Ints:
     """The words of hardware threads, a view of shape (CPUs, T_WORDS)."""
     cpus = int(c[at.C_CORES] * c[at.C_THREADS_PER_CORE])

@@ -30,6 +30,7 @@ from setebench.sim.spec.fields import kind_of
 from setebench.sim.spec.replacement_ages import NAMED, ages
 
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
+NEAR_WORDS = 1 << 17  # of a level's state, which a host's second cache holds; no result depends on it
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
 
@@ -108,6 +109,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, space: Space) -> None:
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + limits.sum()
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
+    c[at.C_FAR_L3] = index == 2 and c[v + at.L_SETS] * c[v + at.L_SET_WORDS] > NEAR_WORDS
     rules = ages(NAMED.get(level.replacement, level.qlru))
     if rules is not None:
         c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules

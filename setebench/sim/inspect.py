@@ -6,32 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.sim import layout as at
-from setebench.sim import spec
-from setebench.sim.arrays import lines_of
+from setebench.sim.arrays import events_of, lines_of
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.opened import simulation
 
 
-def spec_of(machine: SimulatedMachine) -> spec.Machine:
-    """The machine file behind a machine."""
-    return simulation(machine).machine
-
-
-def counters(machine: SimulatedMachine, core: int | None = None) -> dict[str, int]:
-    """Event counts since the machine was opened, of one core or of all; `layout.EVENTS` names them."""
+def counters(machine: SimulatedMachine) -> dict[str, int]:
+    """Event counts of all cores since the machine was opened; `layout.EVENTS` names them."""
     arrays = simulation(machine).arrays
-    first = int(arrays.c[at.C_EVENTS])
-    cores = int(arrays.c[at.C_CORES])
-    counts = arrays.s[first : first + cores * at.EVENT_WORDS].reshape(cores, at.EVENT_WORDS)
-    totals = counts.sum(axis=0) if core is None else counts[core]
+    totals = events_of(arrays.c, arrays.s).sum(axis=0)
     return {name: int(totals[word]) for name, word in at.EVENTS.items()}
-
-
-def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int]:
-    """Levels (1, 2, 3) whose caches hold the line at an address, its data on the way included."""
-    described = spec_of(machine)
-    line = address // described.line_size_bytes
-    return {level for level in range(1, len(described.levels) + 1) if line in cached_lines(machine, level, core)}
 
 
 def cached_lines(machine: SimulatedMachine, level: int, core: int = 0) -> NDArray[np.int64]:

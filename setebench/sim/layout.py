@@ -100,8 +100,9 @@ MAX_OUT = 1024  # lines that one training may request: 16 prefetchers, 64 lines 
     # offsets into c
     C_DISTANCE,
     C_COUNTING,  # whether events are counted
+    C_FAR_L3,  # whether level 3 is too large for the host's near caches
     C_LAST,
-) = range(24)
+) = range(25)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -235,45 +236,18 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
 T_WORDS = T_STARTED + MAX_INTERVALS
 FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 
-# what a core counts; cycles of all kinds but the first only while events are counted
-(
-    E_CYCLES,
-    E_INSTRUCTIONS,
-    E_LOADS,
-    E_STORES,
-    E_FP_OPS,
-    E_L1_MISSES,
-    E_L1_STORE_MISSES,
-    E_L1_PREFETCH_MISSES,
-    E_L1_HARDWARE,  # lines that hardware prefetchers bring into level 1
-    E_L1_WRITEBACKS,
-    E_LOAD_L1_MISSES,
-    E_LOAD_IN_FLIGHT_HITS,
-    E_STORE_UPGRADES,
-    E_L2_MISSES,
-    E_L2_STORE_MISSES,
-    E_L2_FILLS,
-    E_L2_FILLS_HARDWARE,
-    E_L2_WRITEBACKS,
-    E_L3_MISSES,
-    E_MEMORY_READS,
-    E_MEMORY_READS_HARDWARE,
-    E_MEMORY_WRITES,
-    E_LOADS_OF_MODIFIED,
-    E_IDLE_CYCLES,
-    E_CHAIN_WAIT_CYCLES,
-    E_LOAD_WAIT_CYCLES,
-    E_MISS_WAIT_CYCLES,
-    E_STORES_FULL_CYCLES,
-    E_L1_FULL_CYCLES,
-    E_L2_FULL_CYCLES,
-    E_IN_FLIGHT_SUM,  # over cycles, level-1 misses of loads in flight
-    E_IN_FLIGHT_FOURS,  # whole fours of them
-    E_IN_FLIGHT_CYCLES,
-    EVENT_WORDS,
-) = range(34)
-EVENTS = {name[2:].lower(): word for name, word in list(globals().items()) if name.startswith("E_")}
-"""Words of a core's counts by name."""
+SAME = {"offcore_mem_read": "mem_read", "home_read": "mem_read", "home_write": "mem_write"}
+"""Roles whose events count what others' do."""
+COUNTED = (
+    *(role for role in spec.SIMULATED_ROLES if role not in SAME),
+    *("l1d_fill_prefetched", "l2_fill_prefetched", "mem_read_prefetched"),  # those of hardware prefetchers
+    "in_flight_fours",  # whole fours of misses in flight, over cycles
+    "chain_wait",  # cycles without execution in which instructions wait for each other
+)
+"""What a core counts, a word each, as E_ROLE; cycles of all kinds but the first only while events are counted."""
+EVENTS = {name: word for word, name in enumerate(COUNTED)}
+EVENT_WORDS = len(EVENTS)
+globals().update({f"E_{name.upper()}": word for name, word in EVENTS.items()})
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
 # (counted in uses of all caches, 27 bits, 0: never), three marks. One word for all of it, as a set that spans fewer

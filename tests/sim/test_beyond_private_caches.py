@@ -10,9 +10,15 @@ from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, cycles, quiet,
 
 from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.inspect import cached_in
+from setebench.sim.inspect import cached_lines
+from setebench.sim.machine import SimulatedMachine
 
 SMALL: dict[str, Any] = {"l1": {"sets": 1, "ways": 2}, "l2": {"sets": 64, "ways": 2}}
+
+
+def cached_in(machine: SimulatedMachine, address: int) -> set[int]:
+    """Levels whose caches hold the line at an address."""
+    return {level for level in (1, 2, 3) if address // LINE in cached_lines(machine, level)}
 
 
 @pytest.mark.parametrize(

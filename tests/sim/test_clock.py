@@ -44,10 +44,10 @@ def test_interrupts_come_at_their_rate_and_disturb_the_caches() -> None:
     assert 10 < hit.sum() < 120  # about 20,000 x 120 / 50,000
     region = machine.allocate(32768, PAGE)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(512) * 64})
-    before = counters(machine)["l1_misses"]
+    before = counters(machine)["load_l1_miss"]
     machine.run(Probe().wait(400_000).fence("l").wait(10), 3)
     machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + np.arange(512) * 64})
-    assert counters(machine)["l1_misses"] > before
+    assert counters(machine)["load_l1_miss"] > before
 
 
 # -- a recording that the clock replays ------------------------------------------------------------------------------

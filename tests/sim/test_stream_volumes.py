@@ -14,7 +14,7 @@ from setebench.sim.machine import SimulatedMachine
 
 ARRAYS = Base("arrays")
 SIZE = 1 << 13
-EVENTS = ("loads", "stores", "memory_reads", "memory_writes")
+EVENTS = ("load", "store", "mem_read", "mem_write")
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,13 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     cold(machine, region)
     found = events(machine, kernel, width, region, rolled)
     blocks = SIZE // BLOCK_BYTES
-    assert found["loads"] * width == blocks * kernel.read_bytes
-    assert found["stores"] * width == blocks * kernel.written_bytes
-    assert found["memory_reads"] * LINE == blocks * (kernel.read_bytes + kernel.allocated_bytes)
+    assert found["load"] * width == blocks * kernel.read_bytes
+    assert found["store"] * width == blocks * kernel.written_bytes
+    assert found["mem_read"] * LINE == blocks * (kernel.read_bytes + kernel.allocated_bytes)
     # what is written past the caches is in memory already; the rest follows when its lines are flushed
-    assert found["memory_writes"] * LINE == (blocks * kernel.written_bytes if kernel.bypass else 0)
-    before = counters(machine)["memory_writes"]
+    assert found["mem_write"] * LINE == (blocks * kernel.written_bytes if kernel.bypass else 0)
+    before = counters(machine)["mem_write"]
     cold(machine, region)
-    late = counters(machine)["memory_writes"] - before
+    late = counters(machine)["mem_write"] - before
     assert late * LINE == (0 if kernel.bypass else blocks * kernel.written_bytes)
     machine.release(region)

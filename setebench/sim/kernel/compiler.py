@@ -42,8 +42,9 @@ HELPERS: list[Any] = []
 """In the order of their definition, callees before callers."""
 
 
-def _helper(function: F, **options: bool) -> F:
-    HELPERS.append(njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", **options))
+def _helper(function: F, **options: Any) -> F:
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    HELPERS.append(njit(**options)(function))
     return cast(F, HELPERS[-1])
 
 
@@ -74,6 +75,11 @@ def plain(helper: F) -> F:
 # -- what Python has no word for -------------------------------------------------------------------------------------
 
 
+def _instruction(generator: Any) -> Any:
+    """Mark a function that generates LLVM, for helpers to call."""
+    return intrinsic(generator)
+
+
 class _Constants(types.CPointer):
     """A pointer to integers that stay as they are while the kernel runs."""
 
@@ -93,7 +99,7 @@ def _constant(_context: Any, builder: Any, _signature: Any, arguments: Any) -> A
     return word
 
 
-@intrinsic
+@_instruction
 def equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any) -> Any:
     """Which of the eight words from `array[index]` on equal `value` when shifted right, as a mask."""
 
@@ -105,7 +111,7 @@ def equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any
     return types.int64(array, types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
+@_instruction
 def smallest_word(_context: Any, array: Any, _index: Any, _number: Any, _shift: Any, _mask: Any) -> Any:
     """The smallest of the first `number` of eight words from `array[index]` on, each shifted left, cut by the mask, and
     with its place, 0 to 7, in the lowest bits."""
@@ -123,7 +129,7 @@ def smallest_word(_context: Any, array: Any, _index: Any, _number: Any, _shift: 
     return types.int64(array, types.int64, types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
+@_instruction
 def first_bit(_context: Any, _word: Any) -> Any:
     """The number of the lowest bit that is set, of a word that is not 0."""
 
@@ -133,7 +139,7 @@ def first_bit(_context: Any, _word: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
+@_instruction
 def bring_near(_context: Any, array: Any, _index: Any) -> Any:
     """Have the host bring `array[index]` near, which costs an instruction and changes nothing."""
 

@@ -69,7 +69,7 @@ def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
             line = word >> lay.LINE_SHIFT
             # a line of both levels has one entry, and is drawn among those of level 2
             if line >= 0 and (level == 1 or locate(c, s, 1, core, line) < 0):
-                count(c, s, core, lay.E_MEMORY_WRITES, max(purge(c, s, line), 0))
+                count(c, s, core, lay.E_MEM_WRITE, max(purge(c, s, line), 0))
     s[th + lay.T_LOSS] = t + random_exponential(s, c[lay.C_LOSS_INTERVAL_CYCLES])
 
 

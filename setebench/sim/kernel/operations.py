@@ -34,7 +34,7 @@ def _sibling_runs(c: Ints, s: Ints, th: int) -> bool:
 def load_value(c: Ints, s: Ints, th: int, address: int, size: int, ready: int) -> int:
     """When the value of a load is there whose address is known at `ready`."""
     core = s[th + lay.T_CORE]
-    count(c, s, core, lay.E_LOADS, 1)
+    count(c, s, core, lay.E_LOAD, 1)
     t = translate(c, s, th, address, ready)
     done = access(c, s, th, address, False, t)
     arrives = done
@@ -66,7 +66,7 @@ def store_enters(c: Ints, s: Ints, th: int, operand: int) -> int:
     """When an operation of the store queue has a place there and its operand, which is there at `operand`."""
     entered = enter(c, s, th)
     t = queue_wait(c, s, th, STORES, entered)
-    count(c, s, s[th + lay.T_CORE], lay.E_STORES_FULL_CYCLES, t // lay.UNIT - entered // lay.UNIT)
+    count(c, s, s[th + lay.T_CORE], lay.E_STALL_STORE_BUFFER, t // lay.UNIT - entered // lay.UNIT)
     return max(t, operand)
 
 
@@ -81,7 +81,7 @@ def store_leaves(c: Ints, s: Ints, th: int, written: int) -> None:
 def store(c: Ints, s: Ints, th: int, address: int, operand: int) -> None:
     """One store: it retires at once and is written when its line is there, in order with the stores before it."""
     core = s[th + lay.T_CORE]
-    count(c, s, core, lay.E_STORES, 1)
+    count(c, s, core, lay.E_STORE, 1)
     ready = store_enters(c, s, th, operand)
     known = translate(c, s, th, address, ready)
     written = max(access(c, s, th, address, True, known), s[th + lay.T_STORED] + c[lay.C_ISSUE])
@@ -116,7 +116,7 @@ def flush(c: Ints, s: Ints, th: int, address: int, how: int, operand: int) -> No
     line = (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
     dirty = _clean(c, s, core, line) if how == CLWB else purge(c, s, line)
     if dirty > 0:
-        count(c, s, core, lay.E_MEMORY_WRITES, 1)
+        count(c, s, core, lay.E_MEM_WRITE, 1)
     start = max(ready, s[th + lay.T_STORED]) if how == CLFLUSH else ready
     done = start + c[lay.C_FLUSH_CYCLES]
     if how == CLFLUSH:

@@ -42,14 +42,14 @@ def _store_past_caches(c: Ints, s: Ints, th: int, address: int, operand: int) ->
     """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
     join it in a write-combining buffer."""
     core = s[th + lay.T_CORE]
-    count(c, s, core, lay.E_STORES, 1)
+    count(c, s, core, lay.E_STORE, 1)
     ready = store_enters(c, s, th, operand)
     written = translate(c, s, th, address, ready)
     place = address - lay.BASE_ADDRESS
     line = place >> c[lay.C_LINE_BITS]
     if place == line << c[lay.C_LINE_BITS]:
         purge(c, s, line)
-        count(c, s, core, lay.E_MEMORY_WRITES, 1)
+        count(c, s, core, lay.E_MEM_WRITE, 1)
         written = reserve(s, c[lay.C_MEMORY_PORT], written)
     hold(c, s, th, ready)
     complete(c, s, th, ready + lay.UNIT)
@@ -68,7 +68,7 @@ def _element(c: Ints, s: Ints, th: int, address: int, word: int, spacing: int, w
         hold(c, s, th, ready)
         ready = max(ready, enter(c, s, th)) + c[lay.C_MULTIPLY_CYCLES]
         if c[lay.C_COUNTING]:
-            count(c, s, s[th + lay.T_CORE], lay.E_FP_OPS, width // ELEMENT)
+            count(c, s, s[th + lay.T_CORE], lay.E_FP_OP, width // ELEMENT)
             s[th + lay.T_WAITS_FOR] = lay.FOR_CHAIN
         complete(c, s, th, ready)
     for array in range(ARRAYS):

@@ -19,12 +19,12 @@ def _idle(c: Ints, s: Ints, th: int, first: int, end: int, sign: int) -> None:
     """Count cycles from `first` to before `end` as ones without an instruction, or (`sign` -1) take them back."""
     core, reason = s[th + lay.T_CORE], s[th + lay.T_WAITS_FOR]
     cycles = sign * max(end - first, 0)
-    count(c, s, core, lay.E_IDLE_CYCLES, cycles)
-    count(c, s, core, lay.E_CHAIN_WAIT_CYCLES, cycles if reason == lay.FOR_CHAIN else 0)
-    count(c, s, core, lay.E_LOAD_WAIT_CYCLES, cycles if reason >= lay.FOR_LOAD else 0)
+    count(c, s, core, lay.E_NO_EXECUTE, cycles)
+    count(c, s, core, lay.E_CHAIN_WAIT, cycles if reason == lay.FOR_CHAIN else 0)
+    count(c, s, core, lay.E_STALL_LOAD_ANY, cycles if reason >= lay.FOR_LOAD else 0)
     if reason == lay.FOR_MISS:
         began = s[th + lay.T_MISS_CYCLE] if sign > 0 else 0
-        count(c, s, core, lay.E_MISS_WAIT_CYCLES, sign * max(end - max(first, began), 0))
+        count(c, s, core, lay.E_STALL_L1D_MISS, sign * max(end - max(first, began), 0))
 
 
 @compiled
@@ -83,6 +83,6 @@ def note_load(c: Ints, s: Ints, th: int, arrives: int) -> None:
     if misses:
         cycles = arrives // lay.UNIT - entry // lay.UNIT
         s[th + lay.T_MISS_CYCLE] = entry // lay.UNIT
-        count(c, s, core, lay.E_IN_FLIGHT_SUM, cycles)
+        count(c, s, core, lay.E_L1D_INFLIGHT_SUM, cycles)
         count(c, s, core, lay.E_IN_FLIGHT_FOURS, 0 if _in_flight(c, s, th, entry) % FLOOR else cycles)
-        span(c, s, th, lay.E_IN_FLIGHT_CYCLES, lay.T_IN_FLIGHT_UNTIL, entry, arrives)
+        span(c, s, th, lay.E_L1D_INFLIGHT_CYCLES, lay.T_IN_FLIGHT_UNTIL, entry, arrives)

@@ -16,7 +16,7 @@ from setebench.counters.protocol import Count
 from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import Arrays
+from setebench.sim.arrays import Arrays, events_of
 from setebench.sim.opened import simulation
 from setebench.sim.pmu.events import Reading, Sums
 from setebench.sim.spec.pmu import SIMULATED_ROLES
@@ -44,30 +44,28 @@ class SimulatedPmu:
 
     def __init__(self, machine: spec.Machine, arrays: Arrays, seed: int) -> None:
         self._machine = machine
+        self._events: dict[str, tuple[spec.Fault, ...]] = {**machine.pmu.events} if machine.pmu else {}
+        self._registers = machine.pmu.registers if machine.pmu else len(SIMULATED_ROLES)
         self._arrays = arrays
         self._rng = np.random.default_rng((seed, 0x9A17))
         self._open: dict[object, _Counting] = {}
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
-        pmu = self._machine.pmu
-        return dict.fromkeys(SIMULATED_ROLES, ABSENT) if pmu is None else dict.fromkeys(pmu.events, "")
+        absent = self._machine.pmu is None
+        return dict.fromkeys(SIMULATED_ROLES, ABSENT) if absent else dict.fromkeys(self._events, "")
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """See `CountsEvents.event_groups`."""
         wanted = self.checked(roles)
-        size = self._machine.pmu.registers if self._machine.pmu else max(len(wanted), 1)
-        return tuple(wanted[first : first + size] for first in range(0, len(wanted), size))
+        return tuple(wanted[i : i + self._registers] for i in range(0, len(wanted), self._registers))
 
     def open(self, context: object, roles: Sequence[str]) -> None:
         """Count these roles from now on, for a context. More roles than the PMU has registers take turns."""
-        pmu, readings = self._machine.pmu, {}
-        if pmu is not None:
-            turns = min(1.0, pmu.registers / max(len(roles), 1))
-            faults: dict[str, tuple[spec.Fault, ...]] = dict(pmu.events.items())
-            readings = {role: Reading(role, faults[role], turns, self._rng) for role in roles}
-        self._open[context] = _Counting(readings)
-        self._arrays.c[at.C_COUNTING] = pmu is not None
+        turns = min(1.0, self._registers / max(len(roles), 1))
+        known = {role: self._events[role] for role in roles if role in self._events}
+        self._open[context] = _Counting({role: Reading(role, known[role], turns, self._rng) for role in known})
+        self._arrays.c[at.C_COUNTING] = True
 
     def read(self, context: object, roles: Sequence[str]) -> dict[str, Count]:
         """What was counted so far."""
@@ -76,21 +74,22 @@ class SimulatedPmu:
     def close(self, context: object) -> None:
         """Count no more."""
         del self._open[context]
-        self._arrays.c[at.C_COUNTING] = bool(self._open) and self._machine.pmu is not None
+        self._arrays.c[at.C_COUNTING] = bool(self._open)
 
     @contextmanager
     def watching(self, cpus: Collection[int]) -> Iterator[None]:
         """Note what happens within, a run on these CPUs, in every counting that is open."""
-        if not self._open or self._machine.pmu is None:
+        if not self._open:
             yield
             return
         cores, clock = self._machine.core.cores, self._machine.clock
         used = [cpu % cores for cpu in cpus]
-        before, began = self._so_far(), int(self._arrays.s[at.S_NOW])
+        counts = events_of(self._arrays.c, self._arrays.s)
+        before, began = counts.copy(), int(self._arrays.s[at.S_NOW])
         try:
             yield
         finally:
-            passed = self._so_far() - before
+            passed = counts - before
             parts = ([core for core in {*used} if (used.count(core) > 1) == beside] for beside in (False, True))
             cycles = (int(self._arrays.s[at.S_NOW]) - began) / at.UNIT
             nanoseconds = round(cycles * clock.ticks_per_cycle / clock.ticks_per_second * 1e9) * len(cpus)
@@ -106,11 +105,6 @@ class SimulatedPmu:
             if role not in known:
                 raise UsageError(f"{self._machine.name} has no event for {role!r}; it has {', '.join(known)}")
         return wanted
-
-    def _so_far(self) -> Sums:
-        """Everything that was counted until now, shape (cores, words)."""
-        first, count = int(self._arrays.c[at.C_EVENTS]), self._machine.core.cores * at.EVENT_WORDS
-        return self._arrays.s[first : first + count].reshape(-1, at.EVENT_WORDS).astype(np.int64)
 
     def _count(self, counting: _Counting, role: str) -> Count:
         if role not in counting.readings:

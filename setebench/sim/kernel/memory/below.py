@@ -14,17 +14,11 @@ MEMORY, OTHER_CORE = 4, 5
 
 
 @inlined
-def port(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
-    """When an access that comes at t may start at a level."""
-    v = lay.C_LEVEL + level * lay.L_WORDS
-    return reserve(s, c[v + lay.L_PORTS] + lay.PORT_WORDS * (core if level < 2 else 0), t)
-
-
-@inlined
-def arrive(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
-    """When a line that could come into a level at t really does, given the fills before it."""
-    v = lay.C_LEVEL + level * lay.L_WORDS
-    return reserve(s, c[v + lay.L_FILLS] + lay.PORT_WORDS * (core if level < 2 else 0), t)
+def port(c: Ints, s: Ints, level: int, core: int, which: int, t: int) -> int:
+    """When an access that comes at t may start at a level (`which`: L_PORTS), or a line that could come into it really
+    does (L_FILLS), given those before."""
+    ports = c[lay.C_LEVEL + level * lay.L_WORDS + which]
+    return reserve(s, ports + lay.PORT_WORDS * (core if level < 2 else 0), t)
 
 
 @compiled
@@ -79,14 +73,14 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writ
         if bits & lay.DIRTY:
             write_back(c, s, core, line, t)
             if cause == lay.DEMAND and not writes:
-                count(c, s, core, lay.E_LOADS_OF_MODIFIED, 1)
+                count(c, s, core, lay.E_HITM_LOCAL, 1)
     return (t + latency if latency >= 0 else -1), holders
 
 
 @compiled
 def memory(c: Ints, s: Ints, core: int, t: int) -> int:
     """When memory delivers a line that was requested at t."""
-    count(c, s, core, lay.E_MEMORY_READS, 1)
+    count(c, s, core, lay.E_MEM_READ, 1)
     s[lay.S_SERVED] = MEMORY
     start = reserve(s, c[lay.C_MEMORY_PORT], t)
     spread = c[lay.C_MEMORY_SPREAD_CYCLES]
@@ -99,7 +93,7 @@ def memory(c: Ints, s: Ints, core: int, t: int) -> int:
 def _from_l3(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, keep: bool) -> int:
     """When level 3 or memory delivers a line; level 3 keeps a copy if it isn't for victims or `keep` says so."""
     core, v = s[th + lay.T_CORE], lay.C_LEVEL + 2 * lay.L_WORDS
-    start = port(c, s, 2, core, t)
+    start = port(c, s, 2, core, lay.L_PORTS, t)
     first = first_way(c, s, 2, core, line)
     at = find(c, s, 2, line, first)
     if at >= 0:
@@ -110,10 +104,8 @@ def _from_l3(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, keep: boo
         else:
             touch(c, s, 2, first, at)
         return done
-    if cause == lay.DEMAND:
-        count(c, s, core, lay.E_L3_MISSES, 1)
     start, entry_at, limited = take_entry(c, s, 2, th, cause, start)
-    done = arrive(c, s, 2, core, memory(c, s, core, start))
+    done = port(c, s, 2, core, lay.L_FILLS, memory(c, s, core, start))
     keep_entry(c, s, 2, th, cause, entry_at, limited, done)
     if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
         put(c, s, 2, core, line, 0, done)
@@ -138,7 +130,7 @@ def fetch_below_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, wri
     elif done < 0:
         done = memory(c, s, core, t)
     if s[lay.S_SERVED] == MEMORY and cause == lay.HARDWARE:
-        count(c, s, core, lay.E_MEMORY_READS_HARDWARE, 1)
+        count(c, s, core, lay.E_MEM_READ_PREFETCHED, 1)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
         if s[lay.S_SERVED] != OTHER_CORE or holders > 1:

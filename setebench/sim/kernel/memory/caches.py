@@ -144,10 +144,10 @@ def _drop_above(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     for other in range(core if level == 1 else 0, core + 1 if level == 1 else c[lay.C_CORES]):
         if (s[lay.S_ACTIVE] >> other) & 1:
             own = max(drop(c, s, 0, other, line), 0)
-            count(c, s, other, lay.E_L1_WRITEBACKS, own)
+            count(c, s, other, lay.E_L1D_WRITEBACK, own)
             if level == 2:
                 own |= max(drop(c, s, 1, other, line), 0)
-                count(c, s, other, lay.E_L2_WRITEBACKS, own)
+                count(c, s, other, lay.E_L2_WRITEBACK, own)
             dirty |= own
     return dirty
 
@@ -158,7 +158,7 @@ def _wants(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready:
     memory, which both take them; others only where it is for victims."""
     if level >= c[lay.C_LEVELS]:
         if meta & lay.DIRTY:
-            count(c, s, core, lay.E_MEMORY_WRITES, 1)
+            count(c, s, core, lay.E_MEM_WRITE, 1)
             reserve(s, c[lay.C_MEMORY_PORT], ready)
         return False
     if not meta & lay.DIRTY and c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_INCLUSION] < lay.EXCLUSIVE:
@@ -183,7 +183,7 @@ def put(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready: in
         if level > 0 and c[lay.C_LEVEL + level * lay.L_WORDS + lay.L_INCLUSION] == lay.INCLUSIVE:
             meta |= _drop_above(c, s, level, core, line)
         if level < 2:
-            count(c, s, core, lay.E_L2_WRITEBACKS if level else lay.E_L1_WRITEBACKS, meta & lay.DIRTY)
+            count(c, s, core, lay.E_L2_WRITEBACK if level else lay.E_L1D_WRITEBACK, meta & lay.DIRTY)
         level += 1
         if not _wants(c, s, level, core, line, meta, ready):
             return

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.memory.below import arrive, fetch_below_l2, invalidate_others, port
+from setebench.sim.kernel.compiler import Ints, bring_near, compiled, inlined
+from setebench.sim.kernel.memory.below import fetch_below_l2, invalidate_others, port
 from setebench.sim.kernel.memory.caches import (
     claim_way_tag,
     find,
@@ -86,14 +86,11 @@ def _wanted(c: Ints, s: Ints, th: int, level: int, line: int, word: int, t: int)
 def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: bool) -> int:
     """When a line that level 2 lacks arrives there; sets what `fetch_l2` sets."""
     core = s[th + lay.T_CORE]
-    count(c, s, core, lay.E_L2_FILLS, 1)
-    if cause == lay.HARDWARE:
-        count(c, s, core, lay.E_L2_FILLS_HARDWARE, 1)
-    elif cause == lay.DEMAND:
-        count(c, s, core, lay.E_L2_MISSES, 1)
-        count(c, s, core, lay.E_L2_STORE_MISSES, writes)
+    count(c, s, core, lay.E_L2_FILL, 1)
+    count(c, s, core, lay.E_L2_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
+    count(c, s, core, lay.E_L2_RFO_MISS, 1 if cause == lay.DEMAND and writes else 0)
     start, entry_at, limited = take_entry(c, s, 1, th, cause, t)
-    done = arrive(c, s, 1, core, fetch_below_l2(c, s, th, line, cause, start, writes, False))
+    done = port(c, s, 1, core, lay.L_FILLS, fetch_below_l2(c, s, th, line, cause, start, writes, False))
     keep_entry(c, s, 1, th, cause, entry_at, limited, done)
     s[lay.S_ENTRY] = start
     return done
@@ -130,7 +127,7 @@ def fetch_l2(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: 
     Sets S_ENTRY to when a miss got its entry, S_FOUND_META to the line's DIRTY and OWNED bits, S_SERVED to the level.
     """
     core = s[th + lay.T_CORE]
-    start = port(c, s, 1, core, t)
+    start = port(c, s, 1, core, lay.L_PORTS, t)
     first = first_way(c, s, 1, core, line)
     at = find(c, s, 1, line, first)
     exclusive = c[L2 + lay.L_INCLUSION] == lay.EXCLUSIVE
@@ -175,12 +172,25 @@ def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
     return _own_l2(c, s, core, line)
 
 
+@inlined
+def _bring_near(c: Ints, s: Ints, line: int) -> None:
+    """Have the host bring near what a look into level 3 will read, where that is large: a simulated miss is mostly the
+    host's own misses, and these are then served meanwhile and all at once."""
+    if c[lay.C_FAR_L3]:
+        first = first_way(c, s, 2, 0, line)
+        for word in range(0, c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
+            bring_near(s, first + word)
+
+
 @compiled
 def fetch_l1(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: bool) -> int:
     """When a line that level 1 lacks is there, for whatever `source`; see `fetch_l2` for the rest."""
     core, cause = s[th + lay.T_CORE], _cause(source)
+    _bring_near(c, s, line)
+    count(c, s, core, lay.E_L1D_FILL, 1)
+    count(c, s, core, lay.E_L1D_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
     start, entry_at, limited = take_entry(c, s, 0, th, cause, t)
-    done = arrive(c, s, 0, core, fetch_l2(c, s, th, line, source, start, writes, False))
+    done = port(c, s, 0, core, lay.L_FILLS, fetch_l2(c, s, th, line, source, start, writes, False))
     found = s[lay.S_FOUND_META]
     if writes and not found & lay.OWNED:
         done += _own_l2(c, s, core, line)
@@ -205,7 +215,6 @@ def train_l1(c: Ints, s: Ints, th: int, address: int, misses: bool, source: int,
         elif fills == 2:
             fetch_l2(c, s, th, line, lay.BY_L1_PREFETCHER, t, False, True)
         else:
-            count(c, s, s[th + lay.T_CORE], lay.E_L1_HARDWARE, 1)
             fetch_l1(c, s, th, line, lay.BY_L1_PREFETCHER, t, False)
     s[lay.S_SERVED] = served
     s[lay.S_ENTRY] = entry
@@ -218,7 +227,7 @@ def access(c: Ints, s: Ints, th: int, address: int, writes: bool, t: int) -> int
     Sets S_SERVED to the level that served it and S_ENTRY to when a miss got its entry.
     """
     core, line = s[th + lay.T_CORE], (address - lay.BASE_ADDRESS) >> c[lay.C_LINE_BITS]
-    start = port(c, s, 0, core, t)
+    start = port(c, s, 0, core, lay.L_PORTS, t)
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
     source = lay.BY_STORE if writes else lay.BY_LOAD
@@ -226,20 +235,19 @@ def access(c: Ints, s: Ints, th: int, address: int, writes: bool, t: int) -> int
         touch(c, s, 0, first, at)
         ready = s[ready_at(c, 0, at)]
         if ready > start:
-            count(c, s, core, lay.E_LOAD_IN_FLIGHT_HITS, 0 if writes else 1)
+            count(c, s, core, lay.E_LOAD_FB_HIT, 0 if writes else 1)
         done = max(start + c[L1 + lay.L_LATENCY_CYCLES], ready)
         if s[at] & lay.WAY_TAG_LOST:
             claim_way_tag(c, s, first, line)
             done += 0 if writes else c[L1 + lay.L_MISPREDICTED_WAY_CYCLES]
         if writes:
-            count(c, s, core, lay.E_STORE_UPGRADES, 0 if s[at] & lay.OWNED else 1)
+            count(c, s, core, lay.E_L2_RFO, 0 if s[at] & lay.OWNED else 1)
             done += own_line(c, s, core, at, line)
             s[at] |= lay.DIRTY
         s[lay.S_SERVED] = 1
         s[lay.S_ENTRY] = start
     else:
-        count(c, s, core, lay.E_L1_MISSES, 1)
-        count(c, s, core, lay.E_L1_STORE_MISSES if writes else lay.E_LOAD_L1_MISSES, 1)
+        count(c, s, core, lay.E_L2_RFO if writes else lay.E_LOAD_L1_MISS, 1)
         done = fetch_l1(c, s, th, line, source, start, writes)
     if c[lay.C_L1_PREFETCHERS]:
         train_l1(c, s, th, address, at < 0, source, s[lay.S_ENTRY])

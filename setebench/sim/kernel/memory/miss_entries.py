@@ -40,7 +40,7 @@ def take_entry(c: Ints, s: Ints, level: int, th: int, cause: int, t: int) -> tup
     entry = free_entry(s, base, entries, start)
     start = max(start, s[entry])
     if start > t and c[lay.C_COUNTING] and level < 2:
-        span(c, s, th, lay.E_L1_FULL_CYCLES + level, lay.T_L1_FULL_UNTIL + level, t, start)
+        span(c, s, th, lay.E_FB_FULL + level, lay.T_L1_FULL_UNTIL + level, t, start)
     return start, entry, limited
 
 

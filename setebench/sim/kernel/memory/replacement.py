@@ -55,7 +55,7 @@ def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
     oldest = lay.NEVER
     for way in range(0, ways, lay.HOST_LINE_WORDS):
-        part = smallest_word(s, first + way, ways - way, WAY_BITS - lay.MARK_BITS, lay.LAST_USE << WAY_BITS)
+        part: int = smallest_word(s, first + way, ways - way, WAY_BITS - lay.MARK_BITS, lay.LAST_USE << WAY_BITS)
         oldest = min(oldest, part | way)
     return oldest & ((1 << WAY_BITS) - 1)
 

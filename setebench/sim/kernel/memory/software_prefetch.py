@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from setebench.sim import layout as lay
-from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import LOADS, block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.memory.below import fetch_below_l2
@@ -27,7 +26,6 @@ def _into_l1(c: Ints, s: Ints, th: int, address: int, exclusive: bool, t: int) -
             ready = ready_at(c, 0, at)
             s[ready] = max(s[ready], t + own_line(c, s, core, at, line))
     else:
-        count(c, s, core, lay.E_L1_PREFETCH_MISSES, 1)
         fetch_l1(c, s, th, line, lay.BY_PREFETCH, t, exclusive)
         entry = s[lay.S_ENTRY]
     if c[lay.C_L1_PREFETCHERS]:

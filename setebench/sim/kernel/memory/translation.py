@@ -54,9 +54,10 @@ def _lookup(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
     first, ways = _first_of_set(c, x, core, key), c[x + lay.X_WAYS]
     tags = c[x + lay.X_TAGS] + first
     for way in range(0, ways, lay.HOST_LINE_WORDS):  # what is compared beyond the ways are other sets' tags, or stamps
-        found = equal_words(s, tags + way, 0, key + 1) & ((1 << min(ways - way, lay.HOST_LINE_WORDS)) - 1)
+        found: int = equal_words(s, tags + way, 0, key + 1) & ((1 << min(ways - way, lay.HOST_LINE_WORDS)) - 1)
         if found:
-            return first + way + first_bit(found)
+            place: int = first_bit(found)
+            return first + way + place
     return -1
 
 
