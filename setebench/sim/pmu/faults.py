@@ -33,7 +33,7 @@ def shown_faults(machine: spec.Machine, role: str, counted: str = "") -> tuple[s
     several = machine.core.threads_per_core > 1
     rules = {
         "background": role not in ("cycles", "instructions"),  # there is no time without these
-        "floor_per_cycle": role == "l1d_inflight_sum" and demand_in_flight(machine, 1) >= FLOOR,
+        "floor_per_cycle": role == "l1d_inflight_sum" and demand_in_flight(machine, 1)[0] >= FLOOR,
         "other_level": bool(other_levels(machine, role)),
         "misses_prefetches": role in READS and prefetches_come(machine, counted or role),
         "includes_other_stalls": role in ("stall_l1d_miss", "stall_load_any"),
@@ -65,7 +65,7 @@ def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
     limits = {
         "load_fb_hit": several,
         "fb_full": several and 0 < entries[0] < min(core.load_queue, core.reorder_window),
-        "sq_full": several and 0 < entries[1] < demand_in_flight(machine, 1),
+        "sq_full": several and 0 < entries[1] < demand_in_flight(machine, 1)[0],
         "stall_store_buffer": not core.blocking_store,
         "hitm_local": core.cores > 1,
     }

@@ -16,6 +16,7 @@ from msgspec import Meta
 from setebench.sim.spec.pmu import SIMULATED_ROLES as SIMULATED_ROLES
 from setebench.sim.spec.pmu import Fault as Fault
 from setebench.sim.spec.pmu import Pmu as Pmu
+from setebench.sim.spec.replacement_ages import VARIANT
 from setebench.sim.spec.table import Table as Table
 from setebench.sim.spec.table import between, says, several, words
 
@@ -41,7 +42,7 @@ class Clock(Table, frozen=True, kw_only=True):
 
     ticks_per_cycle: Annotated[float, between(0.001, 100, "counter ticks per core cycle, the mean over time")] = 1.0
     ticks_per_second: Annotated[float, between(1e6, 1e11, "stated in Facts; over ticks_per_cycle: the core's")] = 2.0e9
-    step_ticks: Annotated[float, between(1, 1e5, "the counter moves in steps of this many ticks, may be odd")] = 1.0
+    step_ticks: Annotated[float, between(1, 1e4, "the counter moves in steps of this many ticks, may be odd")] = 1.0
     brackets: Annotated[
         dict[Bracket, Duration],
         several(1, 5, "cycles of an empty interval for each bracket that works; the first is the machine's own choice"),
@@ -111,11 +112,10 @@ class Level(Table, frozen=True, kw_only=True):
     ] = "lru"
     qlru: Annotated[
         str,
-        words(
-            0,
-            24,
-            'the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation of Abel and '
-            "Reineke (ISPASS 2020), which `replacement_ages.py` explains",
+        Meta(
+            pattern=f"^({VARIANT})?$",
+            description='the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation '
+            "of Abel and Reineke (ISPASS 2020), which `replacement_ages.py` explains",
         ),
     ] = ""
     inclusion: Annotated[
@@ -170,7 +170,10 @@ class Tlb(Table, frozen=True, kw_only=True):
 class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
-    bytes: Annotated[int, between(1 << 26, 1 << 35, "what may be allocated; host memory is taken as used")] = 1 << 34
+    bytes: Annotated[
+        int,
+        Meta(ge=1 << 26, le=1 << 35, multiple_of=1 << 21, description="may be allocated; taken from the host as used"),
+    ] = 1 << 34
     latency_cycles: Annotated[Latency, says("load to use of a miss in all caches, the mean")] = 300.0
     spread_cycles: Annotated[Cycles, says("latency varies evenly by so much up or down")] = 0.0
     interval_cycles: Annotated[Cycles, says("least time between two lines; 0 = no limit")] = 0.0
@@ -226,8 +229,8 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 Directions = Literal["up", "down", "both"]
 TableReplacement = Literal["lru", "fifo"]
 Distances = Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")]
+Mapped = Literal[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
-REGION = between(64, 8192, "a power of two, 2 to 64 lines")
 
 
 class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
@@ -327,7 +330,7 @@ class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
     which began with the same instruction at the same place of a region.
     """
 
-    region_size_bytes: Annotated[int, REGION] = 2048
+    region_size_bytes: Annotated[Literal[64, 128, 256, 512, 1024, 2048, 4096, 8192], says("2 to 64 lines")] = 2048
     trigger: Annotated[int, between(1, 3, "generations that must have touched a line before it is fetched")] = 1
     active_regions: Annotated[Size, says("regions whose footprint is recorded at once (LRU)")] = 16
     entries: Annotated[Size, says("footprints remembered (LRU)")] = 64
@@ -364,7 +367,7 @@ class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
     round_max: Annotated[int, between(2, 100, "learning ends when an offset scores 31, or all were tried so often")] = (
         100
     )
-    recent_entries: Annotated[int, between(16, 1024, "addresses remembered, a power of two")] = 256
+    recent_entries: Annotated[Literal[16, 32, 64, 128, 256, 512, 1024], says("addresses remembered")] = 256
 
 
 class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_prediction"):
@@ -374,7 +377,7 @@ class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_
     other distance leads back to initial, keeping the old one; two different ones end at no prediction.
     """
 
-    entries: Annotated[Size, says("a power of two, directly mapped")] = 64
+    entries: Annotated[Mapped, says("of a table that is directly mapped")] = 64
     lookahead: Annotated[Lines, says("strides ahead of the access")] = 1
     starts: Annotated[Literal["transient", "steady"], says("the first state that prefetches")] = "transient"
 
@@ -386,7 +389,7 @@ class InstructionClasses(Prefetcher, frozen=True, kw_only=True, tag="ip_classes"
     stride, else one whose distances follow a pattern is complex; its class says what is fetched.
     """
 
-    instructions: Annotated[Size, says("a power of two, directly mapped")] = 64
+    instructions: Annotated[Mapped, says("in a table that is directly mapped")] = 64
     stream_degree: Annotated[Lines, says("lines per access of the global stream")] = 6
     stride_degree: Annotated[Lines, says("strides per access")] = 3
     complex_degree: Annotated[int, between(0, 16, "predicted distances per access; 0 = no such class")] = 3

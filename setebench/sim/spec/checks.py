@@ -13,7 +13,6 @@ import msgspec
 from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.fields import kind_of
-from setebench.sim.spec.replacement_ages import ages
 from setebench.text import visible
 
 MOST_LINES = 10 << 20
@@ -22,14 +21,7 @@ MOST_LINES = 10 << 20
 MOST_TLB_WAYS = 4096
 """Ways of a fully associative TLB, which is searched one by one."""
 
-MOST_STEP_SECONDS = 0.01  # of a clock, which would stand still
 MOST_CHARACTERS = 300  # of a message
-POWERS_OF_TWO: dict[type[spec.Prefetcher], tuple[str, ...]] = {
-    spec.Region: ("region_size_bytes",),
-    spec.BestOffset: ("recent_entries",),
-    spec.ReferencePrediction: ("entries",),
-    spec.InstructionClasses: ("instructions",),
-}
 
 Rules = Iterator[tuple[object, str, str]]
 """(true where the rule is broken, the field, what is wrong)."""
@@ -59,11 +51,9 @@ def checked(data: dict[str, Any]) -> spec.Machine | Problem:
     return contradiction(machine) or machine
 
 
-def contradiction(machine: spec.Machine, plausible: bool = True) -> Problem | None:
-    """The first contradiction between the fields of a machine: what can't be simulated and, where it is to be
-    `plausible`, what no memory system is or no truth would be said of."""
-    rules = (_core, _caches, _tlbs, _prefetchers, *((_plausible, _pmu) if plausible else ()))
-    every = itertools.chain.from_iterable(each(machine) for each in rules)
+def contradiction(machine: spec.Machine) -> Problem | None:
+    """The first contradiction between the fields of a machine: what can't be simulated, or what no memory system is."""
+    every = itertools.chain.from_iterable(each(machine) for each in (_core, _levels, _tlbs, _prefetchers, _pmu))
     return next((Problem(name, message) for broken, name, message in every if broken), None)
 
 
@@ -71,7 +61,6 @@ def _core(machine: spec.Machine) -> Rules:
     core, noise, first, memory = machine.core, machine.noise, machine.levels[0], machine.memory
     yield 8 not in core.access_sizes, "core.access_sizes", "8 must be among them: latencies are those of 8-byte loads"
     yield 4096 not in memory.page_sizes, "memory.page_sizes", "4096 must be among them"
-    yield memory.bytes % (1 << 21), "memory.bytes", f"{memory.bytes} is not a multiple of 2097152"
     held = noise.co_runner_entries * (core.threads_per_core if first.mshr_shared_by_smt else 1)
     none_left = noise.co_runner_interval_cycles and 0 < first.mshr_entries <= held
     yield none_left, "noise.co_runner_entries", f"of {first.mshr_entries} mshr_entries {held} leave none"
@@ -80,25 +69,9 @@ def _core(machine: spec.Machine) -> Rules:
     yield uneven, "coherence.distance_cycles", f"must have {cores} rows of {cores} numbers, one per core, or be empty"
 
 
-def _plausible(machine: spec.Machine) -> Rules:
-    clock, memory, last = machine.clock, machine.memory, machine.levels[-1].latency_cycles
-    stands = clock.step_ticks > MOST_STEP_SECONDS * clock.ticks_per_second
-    yield stands, "clock.step_ticks", "a step of more than 10 ms; the clock would stand still"
-    for number, (above, below) in enumerate(itertools.pairwise(machine.levels), 1):
-        small = f"{below.lines} lines are not more than the {above.lines} of level {number}"
-        yield below.lines <= above.lines, f"levels[{number}].sets", small
-        fast = f"{below.latency_cycles:g} is not more than the {above.latency_cycles:g} of level {number}"
-        yield below.latency_cycles <= above.latency_cycles, f"levels[{number}].latency_cycles", fast
-    slow = f"{memory.latency_cycles:g} less spread_cycles is not more than the {last:g} of the last level"
-    yield memory.latency_cycles - memory.spread_cycles <= last, "memory.latency_cycles", slow
-    kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
-    for index, (level, kind) in enumerate(kinds):
-        again = f'a second "{kind}" at level {level}; one of a kind per level'
-        yield (level, kind) in kinds[:index], f"prefetchers[{index}].kind", again
-
-
-def _caches(machine: spec.Machine) -> Rules:
-    levels, sizes = machine.levels, [level.lines for level in machine.levels]
+def _levels(machine: spec.Machine) -> Rules:
+    levels, memory, last = machine.levels, machine.memory, machine.levels[-1].latency_cycles
+    sizes = [level.lines for level in levels]
     lines = machine.core.cores * sum(sizes[:2]) + sum(sizes[2:])
     yield lines > MOST_LINES, "levels", f"all caches hold {lines} lines; at most {MOST_LINES} can be simulated"
     odd = levels[0].sets & (levels[0].sets - 1)
@@ -106,8 +79,15 @@ def _caches(machine: spec.Machine) -> Rules:
     for index, level in enumerate(levels):
         at = f"levels[{index}]"
         yield level.inclusion == "victim" and index != 2, f"{at}.inclusion", '"victim" is for level 3'
-        wrong = ages(level.qlru) is None if level.replacement == "qlru" else level.qlru
+        wrong = (level.replacement == "qlru") != bool(level.qlru)
         yield wrong, f"{at}.qlru", f'"{level.qlru}"; "qlru" alone has a variant, as "H11_M1_R0_U0"'
+    for number, (above, below) in enumerate(itertools.pairwise(levels), 1):
+        small = f"{below.lines} lines are not more than the {above.lines} of level {number}"
+        yield below.lines <= above.lines, f"levels[{number}].sets", small
+        fast = f"{below.latency_cycles:g} is not more than the {above.latency_cycles:g} of level {number}"
+        yield below.latency_cycles <= above.latency_cycles, f"levels[{number}].latency_cycles", fast
+    slow = f"{memory.latency_cycles:g} less spread_cycles is not more than the {last:g} of the last level"
+    yield memory.latency_cycles - memory.spread_cycles <= last, "memory.latency_cycles", slow
 
 
 def _tlbs(machine: spec.Machine) -> Rules:
@@ -116,20 +96,19 @@ def _tlbs(machine: spec.Machine) -> Rules:
         entries, ways = table.entries, table.ways
         whole = f"0 (fully associative) is for at most {MOST_TLB_WAYS} entries, not {entries}"
         yield not ways and entries > MOST_TLB_WAYS, f"tlb.{name}.ways", whole
-        sets = entries // ways if ways else 1
-        uneven = entries and ways and (sets * ways != entries or sets & (sets - 1))
-        yield uneven, f"tlb.{name}.ways", f"{entries} entries / {ways} ways is not a power of two of sets"
+        sets, rest = divmod(entries, ways or max(entries, 1))
+        yield rest or sets & (sets - 1), f"tlb.{name}.ways", f"{entries} entries / {ways} ways is not a power of two"
 
 
 def _prefetchers(machine: spec.Machine) -> Rules:
+    kinds = [(each.level, kind_of(type(each))) for each in machine.prefetchers]
     for index, each in enumerate(machine.prefetchers):
-        at = f"prefetchers[{index}]"
-        above = f'"{each.fills}" for a prefetcher of level {each.level}, with {len(machine.levels)} levels'
-        yield not each.level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
-        yield each.level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"
-        for name in POWERS_OF_TWO.get(type(each), ()):
-            number = getattr(each, name)
-            yield number & (number - 1), f"{at}.{name}", f"{number} is not a power of two"
+        at, (level, kind) = f"prefetchers[{index}]", kinds[index]
+        again = f'a second "{kind}" at level {level}; one of a kind per level'
+        yield (level, kind) in kinds[:index], f"{at}.kind", again
+        above = f'"{each.fills}" for a prefetcher of level {level}, with {len(machine.levels)} levels'
+        yield not level <= int(each.fills[1]) <= len(machine.levels), f"{at}.fills", above
+        yield level == 1 and each.shared_by_cores, f"{at}.shared_by_cores", "true is for prefetchers of level 2"
         if isinstance(each, spec.Streamer):
             four = "needs four numbers (line 0, 1, last but one, last) or none"
             yield len(each.trigger_at_page_edge) not in (0, 4), f"{at}.trigger_at_page_edge", four
@@ -143,7 +122,5 @@ def _pmu(machine: spec.Machine) -> Rules:
     for role, faults in ({} if machine.pmu is None else machine.pmu.events).items():
         yield role not in spec.SIMULATED_ROLES, f"pmu.events.{role}", "the simulator counts no such event"
         for index, fault in enumerate(faults):
-            unknown = fault.role and fault.role not in spec.SIMULATED_ROLES
-            yield unknown, f"pmu.events.{role}[{index}].role", f"no event {fault.role!r}"
-            wrong = (fault.kind == "other_level") != bool(fault.role)
-            yield wrong, f"pmu.events.{role}[{index}].role", 'is what "other_level" counts, and for that kind alone'
+            known = fault.role in spec.SIMULATED_ROLES if fault.kind == "other_level" else not fault.role
+            yield not known, f"pmu.events.{role}[{index}].role", 'is the event that "other_level" counts, no other\'s'

@@ -5,48 +5,33 @@ from __future__ import annotations
 from setebench.sim import spec
 
 
-def demand_in_flight(machine: spec.Machine, number: int) -> int:
-    """Most misses of level `number` (1 or 2) that one thread's loads can have in flight."""
+def demand_in_flight(machine: spec.Machine, number: int) -> tuple[int, str]:
+    """Most misses of level `number` (1 or 2) that one thread's loads can have in flight, and what lets no more come
+    there than the level has entries for, so that their number doesn't show ("" where it does: loads that wait for each
+    other are one at a time, which shows)."""
     core = machine.core
     if core.blocking_load:
-        return 1
-    limits = [level.mshr_demand_limit or level.mshr_entries for level in machine.levels[:number]]
-    return min(limit for limit in (*limits, core.load_queue, core.reorder_window) if limit)
+        return 1, ""
+    entries = [level.mshr_demand_limit or level.mshr_entries for level in machine.levels[:number]]
+    queue = min(core.load_queue, core.reorder_window)
+    by = "level 1" if number == 2 and 0 < entries[0] <= entries[1] else ""
+    if not 0 < entries[-1] < queue:
+        by = "the load queue or the reorder window"
+    return min(limit for limit in (*entries, queue) if limit), by
 
 
-def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
-    """Most misses of level `number` (1 or 2) that one thread's software prefetches can have in flight, over all hints;
-    0 where nothing limits them, None where no hint reaches the level."""
-    ways = _through_first(machine, number)
-    if not ways:
-        return None
-    if machine.core.blocking_prefetch:
-        return 1
+def prefetches_in_flight(machine: spec.Machine, number: int) -> tuple[int | None, str]:
+    """The same of software prefetches, over all hints: 0 where nothing limits them, None where no hint reaches the
+    level. Level 1 hides the entries of level 2 where no hint gets past it and it has no more entries for them."""
+    through = _through_first(machine, number)
+    if not through or machine.core.blocking_prefetch:
+        return 1 if through else None, ""
     first, second = (level.mshr_prefetch_limit or level.mshr_entries for level in machine.levels[:2])
-    limits = [[first]] if number == 1 else [[second, first * through] for through in ways]
-    most = [min(filter(None, each), default=0) for each in limits]
-    return 0 if 0 in most else max(most)
-
-
-def what_hides_demand(machine: spec.Machine, number: int) -> str:
-    """What lets no more misses of one thread's loads come to level `number` (1 or 2) than it has entries for, so that
-    their number doesn't show; "" where it does. Loads that wait for each other are one at a time, which shows."""
-    core = machine.core
-    if core.blocking_load:
-        return ""
-    first, own = (
-        machine.levels[index].mshr_demand_limit or machine.levels[index].mshr_entries for index in (0, number - 1)
-    )
-    if own == 0 or own >= min(core.load_queue, core.reorder_window):
-        return "the load queue or the reorder window"
-    return "level 1" if number == 2 and 0 < first <= own else ""
-
-
-def what_hides_prefetches(machine: spec.Machine, number: int) -> str:
-    """The same of software prefetches: level 1, where no hint gets past it and it has no more entries for them."""
-    first, own = (level.mshr_prefetch_limit or level.mshr_entries for level in machine.levels[:2])
-    hides = number == 2 and False not in _through_first(machine, 2) and first > 0 and (first <= own or own == 0)
-    return "level 1" if hides and not machine.core.blocking_prefetch else ""
+    if number == 1:
+        return first, ""
+    most = [min(filter(None, (second, first * each)), default=0) for each in through]
+    hidden = False not in through and first > 0 and (first <= second or second == 0)
+    return 0 if 0 in most else max(most), "level 1" if hidden else ""
 
 
 def sharing_shows(machine: spec.Machine, number: int) -> bool:
@@ -54,7 +39,7 @@ def sharing_shows(machine: spec.Machine, number: int) -> bool:
     together they must be able to have more requests there than it has entries. What comes to level 2 by way of an entry
     of level 1, which they share, is no more than there are of those."""
     first, own = machine.levels[0], machine.levels[number - 1]
-    each = max(demand_in_flight(machine, number), prefetches_in_flight(machine, number) or 0)
+    each = max(demand_in_flight(machine, number)[0], prefetches_in_flight(machine, number)[0] or 0)
     together = machine.core.threads_per_core * each
     if number == 2 and first.mshr_shared_by_smt and False not in _through_first(machine, 2):
         together = min(together, first.mshr_entries or together)

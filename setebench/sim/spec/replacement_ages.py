@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_NAME = re.compile(r"H([0-2])([01])_M(?:R([1-9][0-9]{0,2}))?([0-3])_R([0-2])_U([0-3])(_UMO)?")
+VARIANT = "H([0-2])([01])_M(?:R([1-9][0-9]{0,2}))?([0-3])_R([0-2])_U([0-3])(_UMO)?"
+"""What names of variants are, as a regular expression."""
 
 NAMED = {
     "bit_plru": "H00_M0_R0_U1",  # an age of 0 is a bit that is set, one of 3 a bit that isn't
@@ -39,8 +40,8 @@ class Ages(NamedTuple):
 
 
 def ages(name: str) -> Ages | None:
-    """The variant of this name, None for what is no name of one."""
-    found = _NAME.fullmatch(name)
+    """The variant of this name, None for no name."""
+    found = re.fullmatch(VARIANT, name)
     if found is None:
         return None
     x, y, one_in, age, victim, update, on_miss = found.groups()

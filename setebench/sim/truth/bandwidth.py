@@ -73,7 +73,7 @@ def memory_peak(machine: spec.Machine) -> Iterator[Finding]:
     for level in machine.levels[PRIVATE:]:
         queue = memory.latency_cycles / level.mshr_entries if level.mshr_entries else 0.0
         shared += [level.fill_interval_cycles, 1 / level.ports, queue]
-    per_core = max(demand_in_flight(machine, 2), prefetches_in_flight(machine, 2) or 0)
+    per_core = max(demand_in_flight(machine, 2)[0], prefetches_in_flight(machine, 2)[0] or 0)
     own = memory.latency_cycles / (machine.core.cores * per_core)
     if max(shared) > CLEARLY * own:
         slow = sum(each**TOGETHER for each in (*shared, own)) ** (1 / TOGETHER)

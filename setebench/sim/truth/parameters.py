@@ -15,8 +15,6 @@ from setebench.sim.spec.in_flight import (
     demand_in_flight,
     prefetches_in_flight,
     sharing_shows,
-    what_hides_demand,
-    what_hides_prefetches,
     working_hints,
 )
 from setebench.sim.truth.bandwidth import bandwidth_parameters, bandwidths, memory_peak
@@ -155,10 +153,8 @@ def _blocking(machine: spec.Machine) -> Iterator[Finding]:
 
 def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
     for number in (1, 2):
-        demand = (demand_in_flight(machine, number), what_hides_demand(machine, number))
-        prefetch = (prefetches_in_flight(machine, number), what_hides_prefetches(machine, number))
-        for kind, (reached, by) in (("demand", demand), ("prefetch", prefetch)):
-            name = f"mshr.l{number}.{kind}"
+        for kind, most in (("demand", demand_in_flight), ("prefetch", prefetches_in_flight)):
+            name, (reached, by) = f"mshr.l{number}.{kind}", most(machine, number)
             if reached is not None:
                 yield hidden(name, reached, "entries", by) if reached and by else exact(name, reached, "entries")
         if machine.core.threads_per_core > 1 and sharing_shows(machine, number):
