@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
-from setebench.sim.random.pmu import random_pmu
+from setebench.sim.pmu.faults import other_levels, roles_that_count, shown_faults
 from setebench.sim.random.prefetchers import random_prefetchers
 from setebench.sim.random.ranges import RANGES, Draw
 
@@ -40,7 +40,7 @@ def random_machine(seed: int) -> spec.Machine:
         coherence=_coherence(draw, core, levels, memory),
     )
     machine = msgspec.structs.replace(machine, prefetchers=random_prefetchers(draw, machine))
-    machine = msgspec.structs.replace(machine, pmu=random_pmu(draw, machine))
+    machine = msgspec.structs.replace(machine, pmu=_pmu(draw, machine))
     ways = draw.fields("way") if draw("way_predicted") else {}  # last: all else of a seed stays as it was without
     return msgspec.structs.replace(machine, levels=(msgspec.structs.replace(levels[0], **ways), *levels[1:]))
 
@@ -207,3 +207,17 @@ def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memo
         shared_cycles=remote if draw("coherence_shared") else 0.0,
         distance_cycles=table if furthest else (),
     )
+
+
+def _pmu(draw: Draw, machine: spec.Machine) -> spec.Pmu:
+    """Each event has a fault that shows, or none."""
+    events: dict[Any, Any] = {
+        role: (_fault(draw, machine, role),) if draw("pmu_faulty") else () for role in roles_that_count(machine)
+    }
+    return spec.Pmu(registers=draw("pmu_registers"), events=events)
+
+
+def _fault(draw: Draw, machine: spec.Machine, role: str) -> spec.Fault:
+    kind: Any = draw.value(shown_faults(machine, role))
+    instead: Any = draw.value(other_levels(machine, role)) if kind == "other_level" else ""
+    return spec.Fault(kind=kind, amount=draw(f"pmu.{kind}") if f"pmu.{kind}" in RANGES else 0.0, role=instead)

@@ -66,15 +66,13 @@ class Watched:
         self._there |= {*fresh, line}
         return fresh
 
-    def lead(self, lines: range) -> tuple[list[int], int]:
-        """How many lines ahead of a run have come after each of its accesses, and how far the furthest ever lay."""
-        ahead: set[int] = set()
-        counts, furthest = [], 0
+    def lead(self, lines: range) -> tuple[int, ...]:
+        """How many lines ahead of a run have come after each of its accesses."""
+        ahead, counts = set[int](), list[int]()
         for line in lines:
             ahead.update(self.access(line, 0))
             counts.append(max([0, *((each - line) * lines.step for each in ahead)]))
-            furthest = max(furthest, counts[-1])
-        return counts, furthest
+        return tuple(counts)
 
     def scatter(self, seed: int) -> None:
         """Access lines in no order, by many instructions."""
@@ -108,11 +106,11 @@ def described(
     watched.scatter(1)
     watched.repeat()
     first = watched.fresh_page()
-    _, furthest = watched.lead(range(first + LEAD_FROM, first + watched.page_lines))
+    whole = watched.lead(range(first + LEAD_FROM, first + watched.page_lines))
     watched.scatter(2)
     first = watched.fresh_page() + LEAD_FROM
-    counts, ahead = watched.lead(range(first, first + min(LEAD_ACCESSES, watched.page_lines - LEAD_FROM)))
-    return tuple(counts), max(ahead, furthest)
+    lead = watched.lead(range(first, first + min(LEAD_ACCESSES, watched.page_lines - LEAD_FROM)))
+    return lead, max(*lead, *whole)
 
 
 @functools.lru_cache(maxsize=512)
@@ -121,4 +119,4 @@ def lead_of(prefetcher: spec.AnyPrefetcher, line_size: int, step: int = 1) -> tu
     watched = Watched((prefetcher,), line_size)
     number = min(LEAD_ACCESSES, watched.page_lines - LEAD_FROM)
     first = watched.fresh_page() + (LEAD_FROM if step > 0 else watched.page_lines - 1 - LEAD_FROM)
-    return tuple(watched.lead(range(first, first + number * step, step))[0])
+    return watched.lead(range(first, first + number * step, step))

@@ -7,11 +7,33 @@ from typing import Any
 
 from setebench.results import Finding
 from setebench.sim import spec
+from setebench.sim.spec.fields import kind_of, table_fields
 from setebench.sim.truth.described import described, lead_of
-from setebench.sim.truth.families import PREFETCHER_IDS, WHERE_PRESENT, identity_of, member
 from setebench.sim.truth.finding import absent, exact
 
 HUGE = 2097152
+
+PREFETCHER_IDS = (
+    "l1.next_line",
+    "l1.stream",
+    "l1.stride",
+    "l1.region",
+    "l2.pair",
+    "l2.next_line",
+    "l2.stream",
+    "l2.stride",
+)
+"""Prefetchers that every machine has or lacks."""
+
+WHERE_PRESENT = ("l2.up_down",)
+"""Prefetchers that have a name too, but are only reported where a machine has them."""
+
+TABLES, PAGES = ("streams",), ("streams_per_page", "trigger_at_page_edge")
+STRIDES, LEARNED = ("min_stride", "max_stride", "ip_bits"), ("degree", "max_distance", "leads_by", "lead")
+"""Parameters that rules may leave open."""
+
+Member = tuple[spec.Known, tuple[str, ...]]
+"""A prefetcher as its family describes it, and the parameters of that which have no truth."""
 
 MEANT = {
     "l1.next_line": ("directions",),
@@ -34,19 +56,11 @@ UNITS = {
 }
 """Units of counts, by parameter; others follow from the value's type."""
 
-COPIES: dict[type[spec.Prefetcher], dict[str, str]] = {
-    spec.Streamer: {name: name for name in ("trigger", "counts", "degree", "max_distance", "directions", "streams")},
-    spec.Stride: {
-        **{name: name for name in ("trigger", "degree", "max_distance", "directions")},
-        "streams": "entries",
-        "max_stride": "max_stride_bytes",
-    },
-    # a region's trigger counts generations, not accesses, so it is no `trigger`
-    spec.Region: {"region_size": "region_size_bytes", "streams": "active_regions"},
-    spec.NextLine: {"degree": "degree", "max_distance": "degree"},
-}
-"""Parameters that are a kind's own fields as they are. Distances of strides are in strides, which are lines at a stride
-of one line."""
+RENAMED = {(spec.Stride, "entries"): "streams", (spec.Region, "active_regions"): "streams"}
+"""Fields that findings call something else than their name without the unit."""
+
+UNSEEN = ("level", "when_full", "ramp", "replacement", "silenced_by_software", "only_misses", "entries")
+"""Fields of which no finding says anything."""
 
 Facts = dict[str, Any]
 
@@ -90,48 +104,84 @@ def _facts(machine: spec.Machine, alike: list[spec.AnyPrefetcher]) -> Facts:
 
 
 def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
-    """What all kinds have in common, and what is a kind's own."""
-    second, core = each.level == 2, machine.core
-    facts = Facts(trained_by=[kind for kind in ("load", "store", "prefetch") if kind in each.trained_by])
-    facts |= {"fills": each.fills, **{name: getattr(each, field) for name, field in COPIES.get(type(each), {}).items()}}
-    # what follows from a single access keeps nothing that threads could share
-    one_access = isinstance(each, spec.LinePair) or (isinstance(each, spec.NextLine) and each.trigger == 1)
-    if core.threads_per_core > 1 and not one_access:
-        facts["shared_by_smt"] = each.shared_by_smt
-    if core.cores > 1 and second and isinstance(each, spec.Streamer | spec.Stride):
-        facts["shared_by_cores"] = each.shared_by_cores
-    if not isinstance(each, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
-        facts["crosses_4k"] = each.crosses_4k
-        if HUGE in machine.memory.page_sizes:
-            facts["crosses_4k_in_2m"] = each.crosses_4k_in_2m
-    wakes = any(other.level == 1 and member(other) for other in machine.prefetchers)
-    if second and not isinstance(each, spec.Stride) and wakes:
-        facts["trained_by_l1_prefetcher"] = "l1_prefetcher" in each.trained_by
-    return facts | _own(machine, each)
-
-
-def _own(machine: spec.Machine, each: spec.Known) -> Facts:
-    """What only some prefetchers of a kind have, beside `COPIES`."""
-    facts, second, line = Facts(), each.level == 2, machine.line_size_bytes
-    runs = isinstance(each, spec.NextLine | spec.Streamer)
+    """The fields of the prefetcher's kind by their findings' names, but for what can't be seen of them on the machine;
+    and what is not a field."""
+    line, core, kind, second = machine.line_size_bytes, machine.core, type(each), each.level == 2
+    first = [one for one in machine.prefetchers if one.level == 1]
+    named = {RENAMED.get((kind, name), name.removesuffix("_bytes")): name for name in table_fields(kind)}
+    facts: Facts = {parameter: getattr(each, name) for parameter, name in named.items() if parameter not in UNSEEN}
+    facts["trained_by"] = [source for source in ("load", "store", "prefetch") if source in each.trained_by]
+    facts["trained_by_l1_prefetcher"] = by_first = "l1_prefetcher" in each.trained_by
+    runs, one_access = kind in (spec.NextLine, spec.Streamer), kind is spec.LinePair
     if isinstance(each, spec.NextLine):
-        facts |= {"trigger": each.trigger} if not second else {}
-        facts |= {"streams": each.streams} if each.trigger > 1 else {}
-    if isinstance(each, spec.Streamer):
-        # how many requests of level 1's next-line prefetcher are enough (one in Table VI)
-        wakes = any(isinstance(other, spec.NextLine) and other.level == 1 for other in machine.prefetchers)
-        if wakes and second and "l1_prefetcher" in each.trained_by:
-            facts["trigger_by_l1_prefetcher"] = each.trigger_by_l1_prefetcher or each.trigger
-        if each.counts == "run":  # what follows lines in any order has neither edges, batches nor ways of its own
-            facts |= {"leads_by": each.leads_by, "streams_per_page": each.streams_per_page}
-            facts["trigger_at_page_edge"] = list(each.trigger_at_page_edge or (each.trigger,) * 4)
-    if isinstance(each, spec.Stride):
+        one_access, facts["max_distance"] = each.trigger == 1, each.degree
+    elif isinstance(each, spec.Streamer):
+        facts["trigger_by_l1_prefetcher"] = each.trigger_by_l1_prefetcher or each.trigger
+        facts["trigger_at_page_edge"] = list(each.trigger_at_page_edge or (each.trigger,) * 4)
+    elif isinstance(each, spec.Stride):
         # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
         facts["min_stride"] = max(each.min_stride_bytes, line if second else 0)
         runs = each.min_stride_bytes <= line <= each.max_stride_bytes
-    if isinstance(each, spec.Region) or (isinstance(each, spec.Stride) and not (second and each.indexed_by == "page")):
-        facts["indexed_by"] = each.indexed_by
-        facts |= {"ip_bits": list(range(each.ip_bits))} if "ip" in each.indexed_by else {}
+    if isinstance(each, spec.Stride | spec.Region):
+        facts["ip_bits"] = list(range(each.ip_bits))
     if runs:
-        facts["lead"] = list(lead_of(each, line, -1 if getattr(each, "directions", "up") == "down" else 1))
-    return facts
+        facts["lead"] = list(lead_of(each, line, -1 if facts.get("directions") == "down" else 1))
+    woken = second and by_first and any(isinstance(one, spec.NextLine) for one in first)
+    by_page = second and facts.get("indexed_by") == "page"
+    hidden = {
+        "trigger": kind is spec.Region or (second and kind is spec.NextLine),  # whose trigger counts generations
+        "streams": kind is spec.UpDown or (one_access and kind is spec.NextLine),
+        # what follows from a single access keeps nothing that threads could share
+        "shared_by_smt": core.threads_per_core == 1 or one_access,
+        "shared_by_cores": core.cores == 1 or not second or kind not in (spec.Streamer, spec.Stride),
+        # a pair and a region stay in an aligned block of lines
+        "crosses_4k": kind in (spec.LinePair, spec.Region),
+        "crosses_4k_in_2m": kind in (spec.LinePair, spec.Region) or HUGE not in machine.memory.page_sizes,
+        "trained_by_l1_prefetcher": not second or kind is spec.Stride or not any(map(member, first)),
+        "trigger_by_l1_prefetcher": not woken,  # one request of level 1's next lines is enough in Table VI
+        # what follows lines in any order has neither edges, batches nor ways of its own
+        **dict.fromkeys(("leads_by", "streams_per_page", *PAGES), facts.get("counts") == "distinct"),
+        "indexed_by": by_page,
+        "ip_bits": by_page or "ip" not in facts.get("indexed_by", ""),
+    }
+    return {parameter: value for parameter, value in facts.items() if not hidden.get(parameter)}
+
+
+# -- families: by what a prefetcher does, not by how it is built. Some mechanisms after publications do to all accesses
+# that a family's rules speak of what these rules say. Nobody who times loads could call them anything else, so they are
+# that family, and what its rules leave open about them has no truth.
+
+
+def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
+    """A prefetcher as a member of a family; None where no family's rules say what it does.
+
+    A stream buffer that any miss takes brings the next lines, with a filter it follows runs; how many there are does
+    not show, as their lines stay in the cache. A reference prediction table is one stride ahead, which takes an access
+    more where its instruction made unequal distances before; instruction classes without one for other distances are
+    strides; a streamer with feedback is a stream whose degree and distance go by what was of use."""
+    if isinstance(prefetcher, spec.Streamer) and prefetcher.feedback_interval:
+        return prefetcher, (*LEARNED, *TABLES, *PAGES)
+    if isinstance(prefetcher, spec.Known):
+        return prefetcher, ()
+    each: Any = prefetcher
+    common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
+    if isinstance(prefetcher, spec.StreamBuffer) and not prefetcher.filter:
+        return spec.NextLine(**common, degree=each.depth), ()
+    if isinstance(prefetcher, spec.StreamBuffer):
+        runs = {"degree": each.depth, "max_distance": each.depth, "leads_by": "access", "directions": "up"}
+        return spec.Streamer(**common, trigger=2, **runs), ("leads_by", *TABLES, *PAGES)
+    if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
+        strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
+        return strides, ("trigger", *LEARNED, *TABLES, *STRIDES)
+    if isinstance(prefetcher, spec.ReferencePrediction) and prefetcher.level == 1:
+        led, trigger = ("lead",) if each.lookahead > 1 else (), 3 if each.starts == "transient" else 4
+        strides = spec.Stride(**common, trigger=trigger, max_distance=each.lookahead)
+        return strides, (*led, *TABLES, *STRIDES)
+    return None
+
+
+def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
+    """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what no family's rules explain."""
+    found = member(prefetcher)
+    identity = f"l{prefetcher.level}.{kind_of(type(found[0]))}" if found else ""
+    return identity if identity in (*PREFETCHER_IDS, *WHERE_PRESENT) else f"l{prefetcher.level}.other"
