@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 from msgspec import Meta
+
+Size = Annotated[int, Meta(ge=1, le=1024)]  # of a table or a queue, or a distance in lines
+Lines = Annotated[int, Meta(ge=1, le=16)]  # or accesses, of one step of a prefetcher
+WhenFull = Literal["stalls", "drops"]
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

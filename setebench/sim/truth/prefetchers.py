@@ -59,7 +59,16 @@ UNITS = {
 RENAMED = {(spec.Stride, "entries"): "streams", (spec.Region, "active_regions"): "streams"}
 """Fields that findings call something else than their name without the unit."""
 
-UNSEEN = ("level", "when_full", "ramp", "replacement", "silenced_by_software", "only_misses", "entries")
+UNSEEN = (
+    "level",
+    "when_full",
+    "ramp",
+    "replacement",
+    "silenced_by_software",
+    "only_misses",
+    "entries",
+    "feedback_interval",
+)
 """Fields of which no finding says anything."""
 
 Facts = dict[str, Any]
