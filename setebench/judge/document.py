@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
 from setebench.judge.shares import SHOWN, clustered, row_of, shares, standing, tables
 from setebench.judge.verdict import Judgement, Verdict
-from setebench.results import Finding, Outcome
+from setebench.results import Outcome
 
 MOST_ALIKE = 0.95  # of the machines with a parameter those with the same truth, from which on a constant would do
 
 
-Truths = Sequence[Sequence[Finding]]
-"""What is true of each machine, only with the parameters that are judged."""
-
-
-def summary(seed: int, machines: dict[str, int], judgements: list[Judgement], truths: Truths = ()) -> dict[str, Any]:
+def summary(seed: int, machines: dict[str, int], judgements: list[Judgement]) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each."""
-    own = _grouped(judgements, lambda each: each.parameter)
-    constants = constant(truths)
+    own = _grouped(judgements, attrgetter("parameter"))
+    constants = constant(judgements, len(machines))
     wrong = [each for each in judgements if each.verdict is Verdict.WRONG]
     shown = ("machine", "parameter", "value", "truth", "outcome")
     return {
@@ -82,20 +79,20 @@ def calibration(judgements: Iterable[Judgement]) -> dict[str, Any]:
     return {"continuous": clustered([*map(sum, held.values())], [*map(len, held.values())])}
 
 
-def constant(truths: Truths) -> list[dict[str, Any]]:
+def constant(judgements: Iterable[Judgement], machines: int) -> list[dict[str, Any]]:
     """Parameters that have one true value on nearly all machines which have them (`MOST_ALIKE`), where two or more do:
-    an answer that is written down somewhere would be right. (Not that something is present, where some machines lack
-    it: there the same answer is wrong.) By name: `parameter`, `truth`, `machines`, and `alike`, how many have it so."""
-    values: dict[str, list[Finding]] = {}
-    for truth in (each for own in truths for each in own):
-        values.setdefault(truth.parameter, []).append(truth)
+    an answer that is written down somewhere would be right. (Not that something is present, where some of the
+    `machines` lack it: there the same answer is wrong.) By name: `parameter`, `truth`, `machines`, and `alike`, how
+    many have it so."""
     found = []
-    for name, known in sorted(values.items()):
-        texts = [repr((each.value, each.low, each.high)) for each in known]
+    for name, known in sorted(
+        _grouped((each for each in judgements if each.truth is not None), attrgetter("parameter")).items()
+    ):
+        texts = [repr(each.truth) for each in known]
         (same, alike), *_ = Counter(texts).most_common(1)
-        lacking = name.endswith(".present") and len(known) < len(truths)
+        lacking = name.endswith(".present") and len(known) < machines
         if len(known) > 1 and alike >= MOST_ALIKE * len(known) and not lacking:
-            usual = known[texts.index(same)].value
+            usual = known[texts.index(same)].truth
             found.append({"parameter": name, "truth": usual, "machines": len(known), "alike": alike})
     return found
 

@@ -8,9 +8,10 @@ too, with the latencies of one level moved, so that errors and intervals stay th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from setebench.results import Document, Finding, MachineRecord
 from setebench.score.tasks import Task, perform
 
 RECORDED, TRUTH = "recorded.json", "truth.json"
+SLOWER = 1.1  # latencies of the odd level over those of a real run
 
 _replace = msgspec.structs.replace
 
@@ -49,16 +51,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The fleet to make: `nodes` in all, `odd` of them degraded by the fraction `degrade`, with `runs` runs each."""
+    """The fleet to make: `nodes` in all, `odd` of them slower at one level, with `runs` runs each."""
 
     nodes: int
     odd: int
     seed: int
     runs: int = 3
-    degrade: float = 0.1
-
-
-# -- recording --------------------------------------------------------------------------------------------------------
 
 
 def record(task: Task, count: int, received: Callable[[int], None] = lambda _done: None) -> Recording:
@@ -86,72 +84,49 @@ def read_recording(path: Path) -> Recording:
         raise UsageError(f"{str(path)!r} is no recording of a fleet's machines: {error}") from error
 
 
-# -- making a fleet ---------------------------------------------------------------------------------------------------
-
-
-Node = tuple[str, Change | None, list[list[Finding]]]
-"""A made node: its name, what is odd about it (None: nothing), and the findings of each of its runs."""
-
-
-def nodes(recording: Recording, plan: Plan) -> Iterator[Node]:
-    """The nodes of the fleet, in the order of their names; the same for the same recording and plan.
-
-    Raises `UsageError` where the recording has too few runs, or shows nothing that a node could be odd in."""
-    if plan.runs > len(recording.runs):
-        raise UsageError(f"{plan.runs} runs a node need as many recorded ones; there are {len(recording.runs)}")
-    if plan.odd > plan.nodes:
-        raise UsageError(f"{plan.odd} odd nodes among {plan.nodes} are too many")
-    rng = np.random.default_rng(plan.seed)
-    odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist())
-    choices = _choices(recording)
-    if odd and not choices:
-        raise UsageError("the recorded runs report nothing that an odd node could be odd in")
-    digits = len(str(plan.nodes))
-    for number in range(plan.nodes):
-        chosen = rng.choice(len(recording.runs), plan.runs, replace=False)
-        runs = [recording.runs[place].findings for place in chosen]
-        change = None
-        if number in odd:
-            change = choices[int(rng.integers(len(choices)))]
-            moved, factor = set(change.parameters), 1 + plan.degrade
-            runs = [[_times(each, factor) if each.parameter in moved else each for each in run] for run in runs]
-        yield f"n{number + 1:0{digits}d}", change, runs
-
-
 def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
-    """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them. Returns
-    the odd nodes. Raises `UsageError`."""
+    """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them; the same
+    for the same recording and plan. Returns the odd nodes. Raises `UsageError` for a folder that can't be used, or where
+    the recording has too little for the plan."""
+    changes = _changes(recording)
+    if plan.runs > len(recording.runs) or plan.odd > (plan.nodes if changes else 0):
+        has = f"{len(recording.runs)} runs that show {len(changes)} levels"
+        raise UsageError(f"{plan.odd} odd ones of {plan.nodes} nodes with {plan.runs} runs each: there are {has}")
     if store.make_folder(folder):
         raise UsageError(f"the directory {str(folder)!r} holds other files; name another one")
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    settings = {"scenario": ", ".join(recording.scenarios), "fast": recording.fast}
-    empty = Document(
-        tool=store.this_tool(),
-        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
-        settings={},
-        started=started,
-        elapsed_seconds=0.0,
-        findings=[],
-        evidence={},
-    )
-    odd: dict[str, Change] = {}
-    store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
-    for name, change, runs in nodes(recording, plan):
-        if change is not None:
-            odd[name] = change
+    rng, digits = np.random.default_rng(plan.seed), len(str(plan.nodes))
+    chosen, odd = set(rng.choice(plan.nodes, plan.odd, replace=False).tolist()), dict[str, Change]()
+    for number in range(plan.nodes):
+        name, moved = f"n{number + 1:0{digits}d}", tuple[str, ...]()
+        runs = [recording.runs[place].findings for place in rng.choice(len(recording.runs), plan.runs, replace=False)]
+        if number in chosen:
+            odd[name] = changes[int(rng.integers(len(changes)))]
+            moved = odd[name].parameters
         for run, findings in enumerate(runs, 1):
-            document = _replace(empty, settings={**settings, "node": name}, findings=findings)
+            document = _document(
+                recording, name, [_slower(each) if each.parameter in moved else each for each in findings]
+            )
             # not store.save: ten thousand small files, each synchronised to the disk, would take minutes
             (folder / f"{name}.run-{run}.json").write_bytes(store.dumps(document))
+    store.write(folder / RECORDED, msgspec.json.encode(recording) + b"\n")
     known = {"schema": 1, "plan": store.plain(plan), "odd": store.plain(odd)}
     store.write(folder / TRUTH, msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     return odd
 
 
-# -- odd nodes --------------------------------------------------------------------------------------------------------
+def _document(recording: Recording, node: str, findings: list[Finding]) -> Document:
+    return Document(
+        tool=store.this_tool(),
+        machine=MachineRecord(kind="sim", name="sim:fleet", facts={}, environment={}),
+        settings={"scenario": ", ".join(recording.scenarios), "fast": recording.fast, "node": node},
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        elapsed_seconds=0.0,
+        findings=findings,
+        evidence={},
+    )
 
 
-def _choices(recording: Recording) -> list[Change]:
+def _changes(recording: Recording) -> list[Change]:
     """Every level, and memory, that may answer later, with what most recorded runs report of its latency."""
     numbers = (each for run in recording.runs for each in run.findings if isinstance(each.value, float))
     often = [name for name, n in Counter(each.parameter for each in numbers).items() if 2 * n > len(recording.runs)]
@@ -162,7 +137,8 @@ def _choices(recording: Recording) -> list[Change]:
     return found
 
 
-def _times(finding: Finding, factor: float) -> Finding:
+def _slower(finding: Finding) -> Finding:
     """The finding with its value and its interval so many times as large."""
-    ends = {name: None if (end := getattr(finding, name)) is None else end * factor for name in ("low", "high")}
-    return _replace(finding, value=float(finding.value) * factor, **ends)  # type: ignore[arg-type]
+    names = ("value", "low", "high")
+    moved: dict[str, Any] = {name: end * SLOWER for name in names if isinstance(end := getattr(finding, name), float)}
+    return _replace(finding, **moved)

@@ -35,46 +35,37 @@ def carry_out(plan: Plan, done: Done, received: Received, workers: int, address:
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-Scope = tuple[tuple[str, ...] | None, tuple[str, ...]]
-"""Prefixes of the parameters that are judged (None: of all), and of those that no scenario was run for."""
-
-
-def _within(scope: Scope, each: list[Any]) -> list[Any]:
-    """The findings, or judgements, that a scope holds."""
-    wanted, left_out = scope
-    kept = [one for one in each if wanted is None or one.parameter.startswith(wanted)]
-    return [one for one in kept if not one.parameter.startswith(left_out)]
+Scope = Callable[[str], bool]
+"""Whether a parameter is judged."""
 
 
 def scope_of(plan: Plan) -> Scope:
-    """The parameters that the plan's scenarios report; with scenarios that the user named, those alone."""
+    """The parameters that the plan's scenarios report; if the user named none, all but those of other scenarios."""
     own = _prefixes(plan.scenarios)
-    if plan.by_name:
-        return own, ()
     others = _prefixes(name for name in registry.catalogue() if name not in plan.scenarios)
-    return None, tuple(prefix for prefix in others if not prefix.startswith(own))
+    left_out = tuple(prefix for prefix in others if not prefix.startswith(own))
+    return lambda name: name.startswith(own) if plan.by_name else not name.startswith(left_out)
 
 
 def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(prefix for name in names for prefix in registry.scenario(name).parameters)
 
 
-def judge_all(
-    answers: list[Answer], prefixes: tuple[str, ...] | None, left_out: tuple[str, ...] = ()
-) -> list[Judgement]:
-    """Judge all answers; with `prefixes` only parameters that begin with one of them, and none of those `left_out`."""
+def judge_all(answers: list[Answer], scope: Scope) -> list[Judgement]:
+    """Judge all answers, as far as the scope goes."""
     known = frozenset(finding.parameter for answer in answers for finding in answer.truths)
     every = (judge(each.machine, each.findings, each.truths, known, each.left_open) for each in answers)
-    return _within((prefixes, left_out), [each for own in every for each in own])
+    return [each for own in every for each in own if scope(each.parameter)]
 
 
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
-def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
+def document(plan: Plan, answers: list[Answer]) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
-    judgements = judge_all(answers, *scope)
-    made = summary(plan.seed, plan.machines, judgements, [_within(scope, each.truths) for each in answers])
+    scope = scope_of(plan)
+    judgements = judge_all(answers, scope)
+    made = summary(plan.seed, plan.machines, judgements)
     constants = {each["parameter"] for each in made["constant"]}
     settings = {name: getattr(plan, name) for name in ("noise", "fast", "from_findings")}
     lost = [answer for answer in answers if answer.lost is not None]
@@ -91,7 +82,7 @@ def document(plan: Plan, answers: list[Answer], scope: Scope) -> dict[str, Any]:
     if plan.against is not None:  # machines of the other file without an answer are left out
         other, done = stream.read(Path(plan.against))
         earlier = [done[name] for name in other.machines if name in done]
-        before = judge_all(earlier, *scope)
+        before = judge_all(earlier, scope)
         made["against"] = {
             "file": plan.against,
             "inference": other.inference,
@@ -141,5 +132,5 @@ def read_sealed(path: Path) -> dict[str, Any]:
     if list(plan.machines.values()) != sealed_seeds(plan.nonce, plan.inference, len(plan.machines)):
         raise UsageError(f"{str(path)!r} is not sealed: its seeds don't follow from its nonce and its inference")
     answered = msgspec.structs.replace(plan, machines=machines, against=None)
-    made = document(answered, [done[name] for name in machines], scope_of(answered))
+    made = document(answered, [done[name] for name in machines])
     return made | {"planned": len(plan.machines), "sealed": sealing(answered)}

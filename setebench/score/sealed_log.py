@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,32 +23,31 @@ def log_path() -> Path:
     return folder / "setebench/sealed.jsonl"
 
 
-class SealedLog:
-    """Notes one run: when it begins, before a machine is run, and how it ends."""
+@contextmanager
+def logged(plan: Plan, resumed: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Notes a sealed run: when it begins, before a machine is run, and how it ends, by what is given its document, or
+    without one. Raises `SetebenchError` where nothing can be noted: a sealed run that isn't logged is none."""
+    if plan.nonce is None:
+        yield lambda _document: None
+        return
+    run, names = secrets.token_hex(8), ("inference", "simulator", "nonce", "scenarios", "noise", "fast")
+    facts = {name: getattr(plan, name) for name in names} | {"seeds": list(plan.machines.values())}
+    _note(run, "resumed" if resumed else "begun", facts)
+    try:
+        yield lambda document: _note(run, "ended", {name: document[name] for name in ("totals", "calibration")})
+    except BaseException as error:
+        _note(run, "stopped", {"reason": f"{type(error).__name__}: {' '.join(str(error).split())}"})
+        raise
 
-    def __init__(self, plan: Plan, resumed: bool) -> None:
-        """Raises `SetebenchError` where nothing can be noted: a sealed run that isn't logged is none."""
-        self._run = secrets.token_hex(8)
-        names = ("inference", "simulator", "nonce", "scenarios", "noise", "fast")
-        facts = {name: getattr(plan, name) for name in names} | {"seeds": list(plan.machines.values())}
-        self._note("resumed" if resumed else "begun", **facts)
 
-    def ended(self, document: dict[str, Any]) -> None:
-        """Note the totals."""
-        self._note("ended", totals=document["totals"], calibration=document["calibration"])
-
-    def stopped(self, why: BaseException) -> None:
-        """Note that it ended without totals."""
-        self._note("stopped", reason=f"{type(why).__name__}: {' '.join(str(why).split())}")
-
-    def _note(self, event: str, **facts: Any) -> None:
-        line = {"run": self._run, "event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
-        path = log_path()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # one unbuffered write to a file opened for appending: lines of runs at the same time don't mix
-            with open(path, "ab", buffering=0) as file:
-                file.write(msgspec.json.encode(line) + b"\n")
-        except OSError as error:
-            why = error.strerror or error
-            raise SetebenchError(f"the log of sealed runs, {str(path)!r}, can't be written: {why}") from error
+def _note(run: str, event: str, facts: dict[str, Any]) -> None:
+    line = {"run": run, "event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+    path = log_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # one unbuffered write to a file opened for appending: lines of runs at the same time don't mix
+        with open(path, "ab", buffering=0) as file:
+            file.write(msgspec.json.encode(line) + b"\n")
+    except OSError as error:
+        why = error.strerror or error
+        raise SetebenchError(f"the log of sealed runs, {str(path)!r}, can't be written: {why}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -61,28 +60,29 @@ Add = Callable[[Answer], None]
 
 
 @contextmanager
-def begun(path: Path | None, plan: Plan, force: bool) -> Iterator[Add]:
-    """A new file that begins with the plan; without a path nothing is written. Raises `UsageError` for one that exists,
-    unless `force`."""
+def kept(path: Path | None, plan: Plan, mode: str) -> Iterator[Add]:
+    """What keeps answers in a file, if there is to be one. `mode` is that of `open`: "xb" makes a new file, "wb"
+    replaces one, "r+b" adds to one, where a last line that was cut short is removed: its machine is run again. Raises
+    `UsageError` for what the system refuses."""
     if path is None:
         yield lambda _answer: None
-    else:
-        with _opened(path, "wb" if force else "xb") as file:
-            _write(file, _Head(schema=SCHEMA, plan=plan))
-            yield lambda answer: _write(file, _Entry(answer=answer))
+        return
+    try:
+        with open(path, mode) as file:
 
+            def write(line: _Head | _Entry) -> None:
+                file.write(msgspec.json.encode(line) + b"\n")
+                file.flush()
 
-@contextmanager
-def gone_on(path: Path) -> Iterator[Add]:
-    """An existing file, to add to. A last line that was cut short is removed: its machine is run again."""
-    with _opened(path, "r+b") as file:
-        file.truncate(file.seek(file.read().rfind(b"\n") + 1))
-        yield lambda answer: _write(file, _Entry(answer=answer))
-
-
-def _write(file: IO[bytes], line: _Head | _Entry) -> None:
-    file.write(msgspec.json.encode(line) + b"\n")
-    file.flush()
+            if mode == "r+b":
+                file.truncate(file.seek(file.read().rfind(b"\n") + 1))
+            else:
+                write(_Head(schema=SCHEMA, plan=plan))
+            yield lambda answer: write(_Entry(answer=answer))
+    except FileExistsError as error:
+        raise UsageError(f"{str(path)!r} exists; use --force to replace it, or --resume {path} to go on") from error
+    except OSError as error:
+        raise UsageError(f"can't write {str(path)!r}: {error.strerror or error}") from error
 
 
 def read(path: Path) -> tuple[Plan, Done]:
@@ -90,25 +90,12 @@ def read(path: Path) -> tuple[Plan, Done]:
     try:
         with files.opened(path) as file:
             lines = file.read().split(b"\n")[:-1]  # what stands behind the last line's end was cut short
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    try:
         head = msgspec.json.decode(lines[0] if lines else b"", type=_Head)
         entries = [msgspec.json.decode(line, type=_Entry) for line in lines[1:]]
-    except (msgspec.DecodeError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+    except ValueError as error:
         raise UsageError(f"{str(path)!r} is no file of answers of setebench score: {error}") from error
     if head.schema != SCHEMA:
         raise UsageError(f"{str(path)!r} was written by a newer setebench (schema {head.schema})")
     return head.plan, {each.answer.machine: each.answer for each in entries if each.answer.lost is None}
-
-
-@contextmanager
-def _opened(path: Path, mode: str) -> Iterator[IO[bytes]]:
-    """The file; a `UsageError` is made of what the system refuses."""
-    try:
-        with open(path, mode) as file:
-            yield file
-    except FileExistsError as error:
-        raise UsageError(f"{str(path)!r} exists; use --force to replace it, or --resume {path} to go on") from error
-    except OSError as error:
-        raise UsageError(f"can't write {str(path)!r}: {error.strerror or error}") from error

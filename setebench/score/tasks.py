@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -10,18 +11,23 @@ import msgspec
 
 from setebench import registry, store
 from setebench.errors import SetebenchError
+from setebench.loops import LOOP_NAMES
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.score import advice
 from setebench.sim import spec
 from setebench.sim.files.loader import load
 from setebench.sim.machine import open_machine_file
-from setebench.sim.truth.pace import Pace, seen_pace
+from setebench.sim.truth.pace import seen_pace
 from setebench.sim.truth.parameters import left_open, truth
 
 NOISES = ("drawn", "quiet", "guest")
 """drawn: as the machine file says. quiet: no interrupts, jitter or drift. guest: those of the `zen-like`
 preset, which has the reference guest's."""
+
+ADVICE = "advise-prefetch"
+REGRET, SPEEDUP = (-100.0, 5.0), (0.97, 1e9)
+"""Advice is right up to 5 per cent behind the best of the scenario's own sweep over distances, chosen and timed on
+other rounds (a machine file doesn't say which prefetches pay for a loop), and wrong where it is slower than none."""
 
 
 def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
@@ -72,53 +78,42 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def perform(task: Task) -> Answer:
     """Run a task's scenarios in this process, each on a fresh copy of the machine, and put the truth of the machine
-    beside what they found. What a scenario found before it failed counts."""
-    machine, advised = with_noise(load(task.machine), task.noise), advice.SCENARIO in task.scenarios
-    run = _Run(machine, task, tuple(truth(machine)) if advised and not task.from_findings else ())
-    begin, failures = time.process_time(), list[Failure]()
+    beside what they found. How one scenario calibrated goes to the next, as in `setebench characterize`. What a
+    scenario found before it failed counts."""
+    machine, advised = with_noise(load(task.machine), task.noise), ADVICE in task.scenarios
+    known = tuple(truth(machine)) if advised and not task.from_findings else ()
+    findings, failures, calibrated, pace = list[Finding](), list[Failure](), dict[str, Any](), None
+    begin = time.process_time()
     for name in task.scenarios:
+        scenario, before = registry.scenario(name), len(findings)
         try:
-            run.carry_out(name)
-        except SetebenchError as error:
-            failures.append(Failure(scenario=name, reason=_line(error)))
+            with closing(open_machine_file(machine, task.seed)) as opened:
+                context = Context(machine=opened, seed=task.seed, fast=task.fast, **calibrated)
+                if scenario.builds_on:
+                    context.foundations = known or tuple(registry.foundations(scenario, context))
+                for finding in scenario.answer(context):
+                    store.require_finite(finding)
+                    findings.append(msgspec.convert(store.plain(finding), Finding))  # without numpy's numbers
+                calibrated = {"calibration": context.calibration}
+                if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
+                    pace = seen_pace(opened)
         except Exception as error:  # a scenario's defect costs its own rows, and is counted
-            reason = f"{type(error).__name__}: {_line(error)}"
-            failures.append(Failure(scenario=name, reason=reason, crashed=True))
+            crashed, reason = not isinstance(error, SetebenchError), " ".join(str(error).split())
+            reason = f"{type(error).__name__}: {reason}" if crashed else reason
+            failures.append(Failure(scenario=name, reason=reason, crashed=crashed))
     seconds = round(time.process_time() - begin, 3)
     return Answer(
         machine=task.machine,
-        findings=run.findings,
-        truths=[*truth(machine, run.pace), *(advice.advice_truths() if advised else ())],
+        findings=findings,
+        truths=[*truth(machine, pace), *(_advice_truths() if advised else ())],
         failures=failures,
         left_open=left_open(machine),
         cpu_seconds=seconds,
     )
 
 
-class _Run:
-    """What scenarios find on a machine, and the `pace` of the clock while something was said of it. `known` are
-    findings for scenarios that build on others'; without any, those others are run first."""
-
-    def __init__(self, machine: spec.Machine, task: Task, known: tuple[Finding, ...]) -> None:
-        self.machine, self.task, self.known = machine, task, known
-        self.findings: list[Finding] = []
-        self.pace: Pace | None = None
-        self._calibrated: dict[str, Any] = {}
-
-    def carry_out(self, name: str) -> None:
-        """Run a scenario; how it calibrated goes to the next, as in `setebench characterize`."""
-        scenario, before = registry.scenario(name), len(self.findings)
-        with closing(open_machine_file(self.machine, self.task.seed)) as machine:
-            context = Context(machine=machine, seed=self.task.seed, fast=self.task.fast, **self._calibrated)
-            if scenario.builds_on:
-                context.foundations = self.known or tuple(registry.foundations(scenario, context))
-            for finding in scenario.answer(context):
-                store.require_finite(finding)
-                self.findings.append(msgspec.convert(store.plain(finding), Finding))  # without numpy's numbers
-            self._calibrated = {"calibration": context.calibration}
-            if any(finding.parameter.startswith("clock.") for finding in self.findings[before:]):
-                self.pace = seen_pace(machine)
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+def _advice_truths() -> Iterator[Finding]:
+    """For every loop the ranges in which regret and speed-up are right."""
+    for name in LOOP_NAMES:
+        for kind, value, (low, high), unit in (("regret", 0.0, REGRET, "%"), ("speedup", 1.0, SPEEDUP, "ratio")):
+            yield Finding(parameter=f"advice.{name}.{kind}", value=value, low=low, high=high, unit=unit)

@@ -68,10 +68,6 @@ def main() -> None:
 # -- on a Dask cluster ------------------------------------------------------------------------------------------------
 
 
-class OtherVersion(SetebenchError):
-    """A worker whose package is another one."""
-
-
 def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answer]:
     """As `perform_all`, on the cluster whose scheduler has that address: Dask gives the tasks of a worker that dies to
     another one, and gives up on a task that has cost several of them.
@@ -82,14 +78,22 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
         from distributed import as_completed
 
         arriving: Any = as_completed  # whose types depend on whether the extra is installed
-        wanted = sources_hash()
         # pure=False: a task is carried out again, never answered from what the cluster remembers of an earlier run
-        pending = {client.submit(_checked, task, wanted, pure=False): task for task in tasks}
+        pending = {client.submit(_checked, task, sources_hash(), pure=False): task for task in tasks}
         answers = {}
         try:
             for future in arriving(list(pending), loop=client.loop):
                 task = pending.pop(future)
-                answers[task] = _result(future, task)
+                if future.status == "cancelled":  # nobody here has: the scheduler is gone, or was started anew
+                    raise SetebenchError(
+                        "the Dask scheduler dropped the run; with --answers FILE, --resume FILE goes on"
+                    )
+                error = future.exception()
+                if isinstance(error, SetebenchError):
+                    raise error
+                # else of a worker that died, or whose computer lacks something
+                lost = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                answers[task] = Answer(machine=task.machine, lost=lost) if error else future.result()
                 received(answers[task])
                 future.release()  # else the cluster would compute it again where the worker that holds it dies
         except BaseException:
@@ -99,20 +103,9 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
 
 
 def _checked(task: Task, wanted: str) -> Answer:
-    """Runs on a worker."""
-    own = sources_hash()
-    if own != wanted:
-        raise OtherVersion(f"a worker of the cluster has another version of setebench ({own[:12]}, here {wanted[:12]})")
+    """Runs on a worker. Raises `SetebenchError` where its package is another one."""
+    if (own := sources_hash()) != wanted:
+        raise SetebenchError(
+            f"a worker of the cluster has another version of setebench ({own[:12]}, here {wanted[:12]})"
+        )
     return perform(task)
-
-
-def _result(future: Any, task: Task) -> Answer:
-    if future.status == "cancelled":  # nobody here has cancelled it: the scheduler is gone, or was started anew
-        raise SetebenchError("the Dask scheduler has dropped the run; with --answers FILE, --resume FILE goes on")
-    error = future.exception()
-    if isinstance(error, OtherVersion):
-        raise error
-    if error is not None:  # a worker that died, or whose computer lacks something
-        return Answer(machine=task.machine, lost=f"{type(error).__name__}: {' '.join(str(error).split())}")
-    answer: Answer = future.result()
-    return answer

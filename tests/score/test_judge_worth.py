@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from setebench.judge import Judgement, Verdict, difference, judge, summary
-from setebench.judge.document import constant
 from setebench.results import Finding, Outcome
 
 
@@ -44,7 +43,9 @@ def test_machines_without_a_wrong_row_and_four_shares() -> None:
     far = msgspec.structs.replace(bound, value=7.9)
     wrong = Finding(parameter="latency.l1", value=12.0, unit="cycles")
     answers = {"a": TRUE, "b": bound, "c": far, "d": wrong}
-    found = summary(1, dict.fromkeys(answers, 1), [judged(each, TRUE, name) for name, each in answers.items()])
+    truths = [msgspec.structs.replace(TRUE, value=10.0 - number / 1000) for number in range(4)]  # no constant is true
+    said = [judged(each, truth, name) for (name, each), truth in zip(answers.items(), truths, strict=True)]
+    found = summary(1, dict.fromkeys(answers, 1), said)
     own = found["by_machine"]
     assert [own[key]["hits"] for key in ("right", "bounded", "open", "wrong")] == [1, 1, 1, 1]
     assert (own["machines"], own["rows"], own["without_wrong"]["hits"]) == (4, 4, 3)
@@ -53,15 +54,20 @@ def test_machines_without_a_wrong_row_and_four_shares() -> None:
 
 
 def test_what_a_constant_would_get_right_counts_only_where_it_is_wrong() -> None:
-    line = Finding(parameter="cache.l1.line_size", value=64, unit="bytes")
-    once = Finding(parameter="latency.l4", value=90.0, unit="cycles")
-    ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
-    truths = [[line, ways[0], once], [line, ways[1]]]
-    assert constant(truths) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2, "alike": 2}]
-    said = [named("a", {"cache.l1.line_size": Verdict.RIGHT, "cache.l1.ways": Verdict.RIGHT})]
-    said.append(named("b", {"cache.l1.line_size": Verdict.WRONG, "cache.l1.ways": Verdict.RIGHT}))
-    found = summary(1, {"a": 1, "b": 2}, [each for own in said for each in own], truths)
-    assert (found["totals"]["right"], found["totals"]["wrong"]) == (2, 1)
+    line, ways = "cache.l1.line_size", "cache.l1.ways"
+    said = [
+        Judgement(machine=machine, parameter=name, verdict=verdict, truth=truth, outcome="measured")
+        for machine, name, verdict, truth in (
+            ("a", line, Verdict.RIGHT, 64),
+            ("b", line, Verdict.WRONG, 64),
+            ("a", ways, Verdict.RIGHT, 8),
+            ("b", ways, Verdict.RIGHT, 12),
+            ("a", "latency.l4", Verdict.RIGHT, 90.0),
+        )
+    ]
+    found = summary(1, {"a": 1, "b": 2}, said)
+    assert found["constant"] == [{"parameter": line, "truth": 64, "machines": 2, "alike": 2}]
+    assert (found["totals"]["right"], found["totals"]["wrong"]) == (3, 1)
     assert found["by_machine"]["without_wrong"]["hits"] == 1
 
 

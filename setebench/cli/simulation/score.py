@@ -18,8 +18,8 @@ from setebench.cli.progress import Progress
 from setebench.errors import UsageError
 from setebench.report.accuracy import scored
 from setebench.score import NOISES, Answer, Plan, stream
-from setebench.score.run import NEVER_JUDGED, carry_out, document, scope_of, sealing
-from setebench.score.sealed_log import SealedLog, log_path
+from setebench.score.run import NEVER_JUDGED, carry_out, document, sealing
+from setebench.score.sealed_log import log_path, logged
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done
 from setebench.sim.files.loader import shipped
@@ -71,7 +71,7 @@ def score(**values: Any) -> None:
     """
     target = Output.choose(values)
     plan, done = _resumed(values) if values["resume"] else (_against(values) if values["against"] else _new(values), {})
-    made = _logged(plan, done, values)
+    made = _scored(plan, done, values)
     if values["form"] == "json":
         text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
     else:
@@ -79,35 +79,29 @@ def score(**values: Any) -> None:
     target.write(text)
 
 
-def _logged(plan: Plan, done: Done, values: Values) -> Values:
-    """The document; what is sealed is logged, however it ends."""
-    log = SealedLog(plan, values["resume"] is not None) if plan.nonce is not None else None
-    file = values["resume"] or values["answers"]
+def _scored(plan: Plan, done: Done, values: Values) -> Values:
+    """The document of all machines, of which some are done; what is sealed is logged, however it ends."""
+    resume, numbers = values["resume"], itertools.count(len(done) + 1)
+    file, mode = resume or values["answers"], "r+b" if resume else "wb" if values["force"] else "xb"
     nothing = "nothing was kept (with --answers FILE, --resume FILE could go on from here)."
     go_on = f"go on with: setebench score --resume {file}" if file else nothing
-    with Progress(quiet=values["quiet"]) as progress, progress.interruptible(lambda: go_on):
-        try:
-            made = _measured(plan, done, values, progress)
-        except BaseException as error:
-            if log is not None:
-                log.stopped(error)
-            raise
-    if log is not None:
-        made["sealed"] = sealing(plan) | {"log": str(log_path())}
-        log.ended(made)
-    return made
-
-
-def _measured(plan: Plan, done: Done, values: Values, progress: Progress) -> Values:
-    numbers, resume = itertools.count(len(done) + 1), values["resume"]
-    with stream.gone_on(resume) if resume else stream.begun(values["answers"], plan, values["force"]) as write:
+    with (
+        Progress(quiet=values["quiet"]) as progress,
+        progress.interruptible(lambda: go_on),
+        logged(plan, resume is not None) as ended,
+        stream.kept(file, plan, mode) as write,
+    ):
 
         def add(answer: Answer) -> None:
             write(answer)
             progress(f"{next(numbers)} of {len(plan.machines)} machines: {answer.machine}")
 
         workers = values["workers"] or os.cpu_count() or 1
-        return document(plan, carry_out(plan, done, add, workers, values["address"]), scope_of(plan))
+        made = document(plan, carry_out(plan, done, add, workers, values["address"]))
+        if plan.nonce is not None:
+            made["sealed"] = sealing(plan) | {"log": str(log_path())}
+        ended(made)
+    return made
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------
