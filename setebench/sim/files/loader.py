@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from setebench.errors import UsageError
@@ -39,19 +38,18 @@ def load(name: str) -> spec.Machine:
         return parse(known[name].read_text(encoding="utf-8"), f"{name}.toml")
     if "/" in name or name.endswith(".toml"):
         return parse(read_file(name), visible(name))
-    there = f"{', '.join(sorted(known))}, random:SEED, or the path of a .toml file"
+    there = f"{', '.join(known)}, random:SEED, or the path of a .toml file"
     raise UsageError(f"no simulated machine {visible(name)[:100]!r}; there are {there}")
 
 
-def presets() -> dict[str, Traversable]:
-    """The files of the shipped machines, by name."""
-    folder = files("setebench.sim") / "presets"
-    return {each.name.removesuffix(".toml"): each for each in folder.iterdir() if each.name.endswith(".toml")}
+def presets() -> dict[str, Path]:
+    """The files of the shipped machines, by name in its order."""
+    return {path.stem: path for path in sorted((Path(__file__).parents[1] / "presets").glob("*.toml"))}
 
 
 def shipped() -> list[tuple[str, str]]:
-    """(name, description) of every shipped machine file, sorted by name."""
-    return [(name, load(name).description) for name in sorted(presets())]
+    """(name, description) of every shipped machine file, by name."""
+    return [(name, load(name).description) for name in presets()]
 
 
 def parse(text: str, file: str) -> spec.Machine:

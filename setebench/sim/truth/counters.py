@@ -24,7 +24,7 @@ def counters(machine: spec.Machine) -> Iterator[Finding]:
     for role in roles_that_count(machine):
         if role in events:
             kinds = verdict_of(machine, role, events[role])
-            yield exact(f"counter.{role}.verdict", [str(kind) for kind in kinds], "list")
+            yield exact(f"counter.{role}.verdict", [str(kind) for kind in kinds])
             if not {*HIDING} & {*kinds}:
                 yield from _details(machine, role, events[role], kinds)
 
@@ -54,6 +54,6 @@ def _details(
         factor = next((fault.amount for fault in faults if fault.kind == "scaled"), 1.0)
         yield exact(f"counter.{role}.scale", 1.0 / factor, "ratio")
     if ROLES[role].quantity is Quantity.LINES and role != "hitm_local":
-        yield exact(f"counter.{role}.level", level_of(machine, counted), "string")
+        yield exact(f"counter.{role}.level", level_of(machine, counted))
         if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
-            yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in kinds, "bool")
+            yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in kinds)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from setebench.results import Finding, Outcome, Value
 
 METHOD = "machine file"
+UNITS: dict[type, str] = {bool: "bool", str: "string", list: "list"}
 
 
-def exact(parameter: str, value: Value, unit: str, ends: tuple[float, float] = (0.0, 0.0)) -> Finding:
+def exact(
+    parameter: str, value: Value, unit: str = "", ends: tuple[float, float] = (0.0, 0.0), hidden_by: str = ""
+) -> Finding:
     """A value that the machine file defines, and lets drift between `ends` where these differ; no entries at all are
-    absent ones."""
-    outcome = Outcome.ABSENT if unit == "entries" and not value else Outcome.MEASURED
+    absent ones. What is no number needs no unit. Of a count that something else lets nobody reach no more than a bound
+    can be measured (`hidden_by`)."""
     low, high = ends if ends[0] < ends[1] else (None, None)
-    return Finding(parameter=parameter, value=value, unit=unit, low=low, high=high, outcome=outcome, method=METHOD)
-
-
-def hidden(parameter: str, reached: int, unit: str, by: str) -> Finding:
-    """A count of which something else lets no more be reached: no more than a bound can be measured."""
-    bound, reason = Outcome.AT_LEAST, f"hidden by {by}"
-    return Finding(parameter=parameter, value=reached, unit=unit, outcome=bound, reason=reason, method=METHOD)
+    found = Finding(
+        parameter=parameter, value=value, unit=unit or UNITS[type(value)], low=low, high=high, method=METHOD
+    )
+    if hidden_by and value:
+        return msgspec.structs.replace(found, outcome=Outcome.AT_LEAST, reason=f"hidden by {hidden_by}")
+    return msgspec.structs.replace(found, outcome=Outcome.ABSENT) if unit == "entries" and not value else found
 
 
 def absent(parameter: str) -> Finding:

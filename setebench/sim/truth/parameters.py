@@ -19,7 +19,7 @@ from setebench.sim.spec.in_flight import (
 )
 from setebench.sim.truth.bandwidth import bandwidth_parameters, bandwidths, memory_peak
 from setebench.sim.truth.counters import counters, events_left_open
-from setebench.sim.truth.finding import exact, hidden
+from setebench.sim.truth.finding import exact
 from setebench.sim.truth.pace import Pace, machine_pace
 from setebench.sim.truth.prefetchers import prefetchers, unjudged
 
@@ -117,12 +117,12 @@ def _caches(machine: spec.Machine) -> Iterator[Finding]:
         yield exact(f"{at}.size", level.lines * machine.line_size_bytes, "bytes")
         yield exact(f"{at}.ways", level.ways, "ways")
         yield exact(f"{at}.line_size", machine.line_size_bytes, "bytes")
-        yield exact(f"{at}.replacement", "other" if policy in UNNAMED else policy, "string")
+        yield exact(f"{at}.replacement", "other" if policy in UNNAMED else policy)
         if number < OUTER:  # which set a line of the others belongs to is not measured since 0.2
-            yield exact(f"{at}.index", "hashed" if level.hashed_index else "linear", "string")
+            yield exact(f"{at}.index", "hashed" if level.hashed_index else "linear")
         if number > 1:
-            yield exact(f"cache.l{number - 1}.inclusive_in_l{number}", level.inclusion == "inclusive", "bool")
-    yield exact("cache.l2.exclusive_of_l1", machine.levels[1].inclusion == "exclusive", "bool")
+            yield exact(f"cache.l{number - 1}.inclusive_in_l{number}", level.inclusion == "inclusive")
+    yield exact("cache.l2.exclusive_of_l1", machine.levels[1].inclusion == "exclusive")
 
 
 def _pages(machine: spec.Machine) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def _pages(machine: spec.Machine) -> Iterator[Finding]:
 def _blocking(machine: spec.Machine) -> Iterator[Finding]:
     for access in ("load", "store", "prefetch") if working_hints(machine) else ("load", "store"):
         blocking = getattr(machine.core, f"blocking_{access}")
-        yield exact(f"blocking.{access}", "blocking" if blocking else "nonblocking", "string")
+        yield exact(f"blocking.{access}", "blocking" if blocking else "nonblocking")
 
 
 # -- miss queues -----------------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
         for kind, most in (("demand", demand_in_flight), ("prefetch", prefetches_in_flight)):
             name, (reached, by) = f"mshr.l{number}.{kind}", most(machine, number)
             if reached is not None:
-                yield hidden(name, reached, "entries", by) if reached and by else exact(name, reached, "entries")
+                yield exact(name, reached, "entries", hidden_by=by)
         if machine.core.threads_per_core > 1 and sharing_shows(machine, number):
-            yield exact(f"mshr.l{number}.shared_by_smt", machine.levels[number - 1].mshr_shared_by_smt, "bool")
+            yield exact(f"mshr.l{number}.shared_by_smt", machine.levels[number - 1].mshr_shared_by_smt)
 
 
 # -- software prefetch -----------------------------------------------------------------------------------------------
@@ -167,18 +167,17 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
 def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
     prefetch = machine.software_prefetch
     for name, hint in prefetch.hints.items():
-        yield exact(f"software_prefetch.fills.{name}", hint.fills, "string")
+        yield exact(f"software_prefetch.fills.{name}", hint.fills)
     if not working_hints(machine):
         return
     # a prefetch that misses a TLB is outside the page of the latest load, and must be done there to be done at all
-    on_l1_tlb_miss = prefetch.across_page and prefetch.on_l1_tlb_miss
-    on_l2_tlb_miss = on_l1_tlb_miss and prefetch.on_l2_tlb_miss
-    yield exact("software_prefetch.on_tlb_miss.l1", on_l1_tlb_miss, "bool")
-    yield exact("software_prefetch.on_tlb_miss.l2", on_l2_tlb_miss, "bool")
-    yield exact("software_prefetch.on_page_fault", on_l2_tlb_miss and prefetch.on_page_fault, "bool")
-    yield exact("software_prefetch.across_page", prefetch.across_page, "bool")
+    first = prefetch.across_page and prefetch.on_l1_tlb_miss
+    second = first and prefetch.on_l2_tlb_miss
+    done = {"on_tlb_miss.l1": first, "on_tlb_miss.l2": second, "on_page_fault": second and prefetch.on_page_fault}
+    for what, value in {**done, "across_page": prefetch.across_page}.items():
+        yield exact(f"software_prefetch.{what}", value)
     if not machine.core.blocking_prefetch:  # else one is in flight at most, and nothing is ever full
-        yield exact("software_prefetch.when_full", prefetch.when_full, "string")
+        yield exact("software_prefetch.when_full", prefetch.when_full)
 
 
 def _store_after(machine: spec.Machine) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ UNITS = {
     **dict.fromkeys(("streams", "streams_per_page"), "streams"),
     **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
 }
-"""Units of counts, by parameter; others follow from the value's type."""
+"""Units of counts, by parameter."""
 
 RENAMED = {(spec.Stride, "entries"): "streams", (spec.Region, "active_regions"): "streams"}
 """Fields that findings call something else than their name without the unit."""
@@ -83,10 +83,9 @@ def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
     for identity in (*PREFETCHER_IDS, *WHERE_PRESENT, "l1.other", "l2.other"):
         name = f"prefetcher.{identity}"
         if identity in present:
-            yield exact(f"{name}.present", True, "bool")
+            yield exact(f"{name}.present", True)
             for parameter, value in _facts(machine, present[identity]).items():
-                unit = {bool: "bool", str: "string", list: "list"}.get(type(value)) or UNITS[parameter]
-                yield exact(f"{name}.{parameter}", value, unit)
+                yield exact(f"{name}.{parameter}", value, UNITS.get(parameter, ""))
         elif identity not in WHERE_PRESENT:
             yield absent(f"{name}.present")
 
