@@ -86,8 +86,8 @@ def read_recording(path: Path) -> Recording:
 
 def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
     """Write the fleet's results into a new or empty folder, a file a run, and what is true of it beside them; the same
-    for the same recording and plan. Returns the odd nodes. Raises `UsageError` for a folder that can't be used, or where
-    the recording has too little for the plan."""
+    for the same recording and plan. Returns the odd nodes. Raises `UsageError` for a folder that can't be used, or
+    where the recording has too little for the plan."""
     changes = _changes(recording)
     if plan.runs > len(recording.runs) or plan.odd > (plan.nodes if changes else 0):
         has = f"{len(recording.runs)} runs that show {len(changes)} levels"
