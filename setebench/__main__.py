@@ -8,12 +8,8 @@ from setebench.errors import INTERRUPTED
 def main() -> None:
     """The program. Its commands are imported in here, so that an interrupt while they are has no traceback either."""
     try:
-        try:
-            from setebench.cli.main import setebench
-        except OSError as error:
-            sys.exit(
-                f"Error: the system refuses what Python itself needs to begin ({error}); run this outside the sandbox"
-            )
+        from setebench.cli.main import setebench
+
         setebench(prog_name="setebench")
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)

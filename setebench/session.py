@@ -65,15 +65,16 @@ def run(scenario: str | Scenario, machine: str | Machine = "native", **settings:
     how = Settings(**settings)
     with opened(machine, how) as open_one:
         name = machine if isinstance(machine, str) else open_one.facts.name  # what opens it again
-        document = begun(open_one, {"scenario": chosen.name, "machine": name, "options": own}, how)
+        named = {"scenario": chosen.name, "machine": name, "options": own}
+        document = begun(open_one, {**named, "seed": how.seed, "cpu": how.cpu, "fast": how.fast})
         return answered(document, chosen, open_one, how)
 
 
-def begun(machine: Machine, named: dict[str, Any], how: Settings) -> Document:
-    """A document without findings, with the settings that are `named` and those of `how`. Raises `UsageError` where the
-    machine has no such CPU."""
+def begun(machine: Machine, settings: dict[str, Any]) -> Document:
+    """A document without findings, with these settings, the CPU that is measured, and its kind where there are several.
+    Raises `UsageError` where the machine has no such CPU."""
     facts = machine.facts
-    cpu = facts.cpu if how.cpu is None else how.cpu
+    cpu = facts.cpu if settings["cpu"] is None else settings["cpu"]
     if cpu is not None and cpu not in facts.cpus:
         raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
     record = machine_record(facts)
@@ -82,7 +83,7 @@ def begun(machine: Machine, named: dict[str, Any], how: Settings) -> Document:
     return Document(
         tool=store.this_tool(),
         machine=record,
-        settings=store.plain({**named, "seed": how.seed, "cpu": cpu, **dict(own), "fast": how.fast}),
+        settings=store.plain({**settings, "cpu": cpu, **dict(own)}),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_seconds=0.0,
         findings=[],

@@ -151,8 +151,7 @@ def characterize(
 
 def begun(plan: Plan, machine: Machine) -> Document:
     """The document of a run in which no scenario has had its turn."""
-    named = {"scenario": NAME, "options": {}, **msgspec.structs.asdict(plan)}
-    document = session.begun(machine, named, Settings(seed=plan.seed, cpu=plan.cpu, fast=plan.fast))
+    document = session.begun(machine, {"scenario": NAME, "options": {}, **msgspec.structs.asdict(plan)})
     return _with(document, [Step(scenario=name) for name in plan.scenarios])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -58,10 +58,10 @@ def _plots(name: str, evidence: dict[str, Any]) -> list[web.Plot]:
         return [web.Plot(name=name, problem=f"can't be drawn from this evidence: {type(error).__name__}: {error}")]
 
 
-def report(documents: dict[str, Document]) -> bytes:
-    """The HTML report on some documents, by what they are called."""
+def report(documents: Iterable[tuple[str, Document]]) -> str:
+    """The HTML report on some documents, each with what it is called."""
     entries = []
-    for name, each in documents.items():
+    for name, each in documents:
         shown = msgspec.structs.replace(each, evidence=without_recordings(each.evidence))
         entries.append(web.Entry(name=name, document=shown, plots=plots(shown), references=chosen_references(shown)))
-    return web.page(entries).encode()
+    return web.page(entries)

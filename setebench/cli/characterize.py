@@ -71,7 +71,7 @@ def characterize(**values: Any) -> None:
         Output(values["form"]).deliver(shown, beside.chosen_references(document))
         if report is not None:
             name = saved.name if saved is not None else document.machine.name
-            store.write(report, beside.report({name: shown}), values["force"])
+            store.write(report, beside.report([(name, shown)]).encode(), values["force"])
             progress.result(f"wrote the report to {report}")
     if not any(step.state == "done" for step in campaign.steps_of(document)):
         raise SetebenchError("no scenario could be run; the table says why")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +47,13 @@ def report(results: tuple[str, ...], **values: Any) -> None:
     target.write(beside.report(_named(results)))
 
 
-def _named(results: tuple[str, ...]) -> dict[str, Document]:
-    """The documents by what they are called: the file's name, with a number where two have the same."""
-    found: dict[str, Document] = {}
-    for result in results:
-        base = Path(result).name
-        names = chain([base], (f"{base} ({number})" for number in count(2)))
-        found[next(name for name in names if name not in found)] = beside.load(result)
-    return found
+def _named(results: tuple[str, ...]) -> list[tuple[str, Document]]:
+    """The documents and what they are called: the file's name, or all that was given where two have the same."""
+    names = [Path(result).name for result in results]
+    return [
+        (result if names.count(name) > 1 else name, beside.load(result))
+        for name, result in zip(names, results, strict=True)
+    ]
 
 
 @click.command("compare")
@@ -76,8 +74,8 @@ def compare_command(results: tuple[str, ...], **values: Any) -> None:
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
     target = Output.choose(values, COMPARISONS)
-    documents = _named(results)
-    found = compare(list(documents.values()), list(documents))
+    names, documents = zip(*_named(results), strict=True)
+    found = compare(documents, names)
     target.write(render_comparison(found, target.form))
     if values["exit_code"] and found.of(Agreement.DIFFERS):
         raise click.exceptions.Exit(DIFFERS)

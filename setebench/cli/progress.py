@@ -11,8 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
+from contextlib import AbstractContextManager, contextmanager
 
 import click
 
@@ -31,7 +30,7 @@ def quieten_matplotlib() -> None:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """One line that is overwritten on a terminal, a line now and then elsewhere."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -52,10 +51,7 @@ class Progress:
         else:
             self._write(visible(message) + "\n")
 
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

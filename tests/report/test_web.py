@@ -131,4 +131,4 @@ def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, words).exit_code == 0
     page = Reader(target.read_text())
     assert sum(tag == "img" for tag, _ in page.tags) == 2
-    assert [data for tag, data in page.text if tag == "h2"] == ["a.json", "a.json (2)", "reference:zen5"]
+    assert [data for tag, data in page.text if tag == "h2"] == [result, result, "reference:zen5"]
