@@ -19,33 +19,12 @@ from setebench.cli.progress import Progress
 from setebench.errors import SetebenchError, UsageError
 from setebench.host import lock
 from setebench.host.doctor import checks
-from setebench.host.doctor.reports import (
-    BAD,
-    GOOD,
-    NOTE,
-    UNKNOWN,
-    Check,
-    ClockReport,
-    CounterReport,
-    PageReport,
-)
-from setebench.host.environment import Environment, read_environment
+from setebench.host.doctor.reports import BAD, GOOD, NOTE, UNKNOWN, Check
+from setebench.host.environment import read_environment
 from setebench.text import ranges
 
 SCHEMA = 1
 COLOURS = {GOOD: "green", NOTE: "cyan", BAD: "red", UNKNOWN: "yellow"}
-
-
-class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON document of `doctor`. Reports are null where they weren't to be had."""
-
-    schema: int = SCHEMA
-    machine: str = "native"
-    checks: list[Check]
-    environment: Environment | None = None
-    clock: ClockReport | None = None
-    pages: PageReport | None = None
-    counters: CounterReport | None = None
 
 
 @click.command()
@@ -73,7 +52,7 @@ def doctor(cpu: int | None, bundle: Path | None, form: str, force: bool, quiet: 
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
-        print_checks(found.checks)
+        print_checks(found["checks"])
     if bundle is not None:
         data = bundled(found, cpu, progress)
         store.write(bundle, data, force)
@@ -84,18 +63,18 @@ _PATH = re.compile(rb"""(?<=[\s"'(=:])(?:/|proc/|sys/)[^\s"'(),:;]+""")
 """A path in the text of a result file; no packed number begins with a slash."""
 
 
-def bundled(found: Examination, cpu: int | None, progress: Callable[[str], None]) -> bytes:
+def bundled(found: dict[str, Any], cpu: int | None, progress: Callable[[str], None]) -> bytes:
     """A result file of `latency --fast` with the machine's answers, and beside them what was examined; compressed, and
     without paths. Nothing else in a result file says whose machine it is. Raises what measuring raises."""
     document = session.run("latency", cpu=cpu, fast=True, raw=True, progress=progress)
-    beside = store.plain(msgspec.structs.replace(found, environment=None))  # which the document has
+    beside = store.plain({**found, "environment": None})  # which the document has
     whole = msgspec.structs.replace(document, evidence={**document.evidence, "doctor": beside})
     return gzip.compress(_PATH.sub(b"[path]", store.dumps(whole)), mtime=0)
 
 
-def examine(cpu: int | None, progress: Callable[[str], None]) -> Examination:
-    """Examine this CPU. Raises `UsageError` for a CPU on which this process may not run, and what `host.lock.acquire`
-    raises."""
+def examine(cpu: int | None, progress: Callable[[str], None]) -> dict[str, Any]:
+    """The JSON document of `doctor`, of this CPU; reports are null where they weren't to be had. Raises `UsageError`
+    for a CPU on which this process may not run, and what `host.lock.acquire` raises."""
     environment = read_environment()
     allowed = environment.topology.allowed or environment.topology.online
     if cpu is not None and allowed and cpu not in allowed:
@@ -110,9 +89,9 @@ def examine(cpu: int | None, progress: Callable[[str], None]) -> Examination:
         }
     finally:
         lock.release()
-    known = {name: each for name, each in reports.items() if not isinstance(each, str)}
     found = checks(environment, cpu, **reports)
-    return Examination(checks=found, environment=environment, **known)
+    known = {name: None if isinstance(each, str) else each for name, each in reports.items()}
+    return {"schema": SCHEMA, "machine": "native", "checks": found, "environment": environment, **known}
 
 
 def _measured(module: str, report: str, **options: Any) -> Any:
