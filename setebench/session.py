@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,10 +16,9 @@ import msgspec
 
 from setebench import registry, store
 from setebench.errors import SetebenchError, UnsupportedError, UsageError, place, reason
-from setebench.host.processor import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
-from setebench.results import Document, Finding, MachineRecord, Outcome
+from setebench.results import Document, Finding, MachineRecord
 from setebench.scenario import Context, Scenario
 
 LEAST_MEMORY = 16 << 20
@@ -132,7 +131,7 @@ def answered(
         if scenario.builds_on:
             path = context.options.get("result")
             context.foundations = tuple(store.load(path).findings if path else registry.foundations(scenario, context))
-        for finding in beside(scenario.answer(context), reported_caches(document.machine.environment)):
+        for finding in scenario.answer(context):
             store.require_finite(finding)
             findings.append(finding)
             how.on_finding(finding)
@@ -162,18 +161,6 @@ def _in_a_line(machine: Machine) -> Iterator[None]:
         if machine.facts.kind in ("native", "sim"):
             raise
         raise SetebenchError(f"{reason(error)}{place(error)}") from error
-
-
-def beside(findings: Iterable[Finding], reported: Mapping[str, int]) -> Iterator[Finding]:
-    """Findings, each with what the system says of the same parameter where that differs or nothing else is known."""
-    for finding in findings:
-        other = reported.get(finding.parameter)
-        if other is None or (finding.outcome is Outcome.MEASURED and finding.value == other):
-            yield finding
-            continue
-        kibibytes = finding.unit == "bytes" and not other % 1024
-        remark = f"the operating system says {f'{other // 1024} KiB' if kibibytes else other}"
-        yield msgspec.structs.replace(finding, reason=f"{finding.reason}; {remark}" if finding.reason else remark)
 
 
 def list_scenarios() -> dict[str, str]:

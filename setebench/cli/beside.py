@@ -10,7 +10,7 @@ import msgspec
 from setebench import references, registry, store
 from setebench.campaign import evidence_of
 from setebench.cli.progress import quieten_matplotlib
-from setebench.errors import SetebenchError
+from setebench.errors import reason
 from setebench.recording import without_recordings
 from setebench.report import web
 from setebench.report.plots.timeline import timeline_figure
@@ -52,10 +52,8 @@ def _plots(name: str, evidence: dict[str, Any]) -> list[web.Plot]:
         figures = list(drawn) if isinstance(drawn, (list, tuple)) else [drawn]
         names = [name] if len(figures) == 1 else [f"{name} {number}" for number in range(1, len(figures) + 1)]
         return [web.draw(each, figure) for each, figure in zip(names, figures, strict=True)]
-    except SetebenchError as error:
-        return [web.Plot(name=name, problem=str(error))]
     except Exception as error:  # evidence comes from anybody's file, and a damaged one must not cost the report
-        return [web.Plot(name=name, problem=f"can't be drawn from this evidence: {type(error).__name__}: {error}")]
+        return [web.Plot(name=name, problem=f"can't be drawn: {reason(error)}")]
 
 
 def report(documents: Iterable[tuple[str, Document]]) -> str:

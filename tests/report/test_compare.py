@@ -17,11 +17,9 @@ from setebench import references, store
 from setebench.cli.beside import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
-from setebench.host.processor import reported_caches
 from setebench.report.comparison import FORMS, render
 from setebench.report.numbers import in_bytes
 from setebench.results import Document, Finding, MachineRecord, Outcome
-from setebench.session import beside
 
 GOLDEN = Path(__file__).parent / "golden"
 SAME, DIFFERS, OPEN = Agreement.SAME, Agreement.DIFFERS, Agreement.OPEN
@@ -181,6 +179,3 @@ def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> Non
     machine = MachineRecord(kind="native", name="n", facts={}, environment=environment)
     found = chosen_references(msgspec.structs.replace(SECOND, machine=machine))
     assert list(found) == ["said by the operating system"]
-    ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
-    remarks = [(each.value, each.reason) for each in beside(ways, reported_caches(environment))]
-    assert remarks == [(8, None), (12, "the operating system says 8")]
