@@ -72,13 +72,8 @@ def _check(values: dict[str, Any]) -> None:
     """Raises `UsageError` for options that contradict each other, or files that couldn't be written later."""
     from setebench.report.plots import plot
 
-    if values["machine"] != "native":
-        for name in ("command", "child_status", "probe_latency"):
-            if values[name]:
-                word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
-                raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
-    elif not values["command"]:
-        raise UsageError("name a program to run")
+    if bool(values["command"]) == (values["machine"] != "native"):
+        raise UsageError("name a program to run, or with --machine none, for the demonstration")
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])

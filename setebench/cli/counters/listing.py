@@ -4,56 +4,33 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
-from setebench import store
-from setebench.cli.options import forms_options
-from setebench.cli.output import Output, print_text
+from setebench.cli.output import print_text
 from setebench.errors import UsageError
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
 from setebench.report.text import in_columns
 
-FORMS = ("table", "json")
-SCHEMA = 1
 NOTICE = "No event was ever counted on hardware by this project: the tables say what sources say."
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also the events of PMUs that the kernel names.")
-@forms_options(FORMS)
-def list_roles(everything: bool, **values: Any) -> None:
+def list_roles(everything: bool) -> None:
     """List what can be counted here. Each role has its meaning, unit and event, or why it can't be.
 
     Nothing is counted. That an event can be counted doesn't say that it counts what its role says.
     """
     from setebench.native.perf.encode import Resolver
 
-    target, offers = Output.choose(values, FORMS), list(Resolver().offers(everything))
-    if target.form == "json":
-        rows = [
-            {
-                "name": each.name,
-                "meaning": meaning,
-                "unit": each.unit,
-                "scope": str(each.scope),
-                "event": each.event,
-                "countable": not each.reason,
-                "reason": each.reason,
-            }
-            for each, meaning in offers
-        ]
-        document = {"schema": SCHEMA, "kind": "counters list", "tool": store.this_tool(), "events": rows}
-        target.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-        return
+    offers = list(Resolver().offers(everything))
     reasons = list(dict.fromkeys(each.reason for each, _ in offers if each.reason))  # below, as most roles share one
     numbers = {reason: f"[{number}]" for number, reason in enumerate(reasons, 1)}
     cells = [(each.name, each.unit, numbers.get(each.reason) or each.event, meaning) for each, meaning in offers]
-    below = "".join(f"{number} not here: {reason}\n" for reason, number in numbers.items())
-    target.write(in_columns(cells, ("name", "unit", "event", "meaning")) + "\n" + (f"\n{below}" if below else ""))
+    below = "".join(f"\n{number} not here: {reason}" for reason, number in numbers.items())
+    print_text(f"{in_columns(cells, ('name', 'unit', 'event', 'meaning'))}\n{below}\n")
 
 
 @click.command("tables")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,8 +42,6 @@ def stat(ctx: click.Context, /, **options: Any) -> None:
     if not options["command"]:
         raise UsageError("name a program to run")
     target = Output.choose(options, FORMS)
-    if target.path is None and sys.stderr is None:  # as Python has it where the caller closed the descriptor
-        raise UsageError("standard error is closed; use -o FILE")
     counted = _counted(options, ctx)
     target.deliver_beside(render(counted, target.form))
     ctx.exit(counted.run.shell_status(options["child_status"]))
