@@ -81,7 +81,7 @@ def _memory_left(tree: Tree, folder: str) -> float | None:
         if limit is not None and limit < NO_LIMIT_BYTES:
             cache = re.search(rf"^{reclaimable} (\d+)$", tree.text(f"{folder}/memory.stat") or "", re.MULTILINE)
             used = (tree.value(f"{folder}/{using}", int) or 0) - (int(cache[1]) if cache else 0)
-            return max(0.0, limit - max(0, used))
+            return float(max(0, limit - max(0, used)))
     return inf
 
 
