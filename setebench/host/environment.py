@@ -13,7 +13,7 @@ import msgspec
 
 from setebench.host.cgroup import Limits, Unlimited, read_limits
 from setebench.host.processor import Processor, Topology, read_processor, read_topology
-from setebench.host.rights import Access, EventSources, read_access, read_event_sources
+from setebench.host.rights import Rights, read_rights
 from setebench.host.tree import Tree, parse_cpu_list, parse_size, reading
 
 CPU = "sys/devices/system/cpu"
@@ -27,13 +27,6 @@ class Hypervisor(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class Frequency(msgspec.Struct, frozen=True, kw_only=True):
-    """Frequency scaling over all CPUs: the governors in use, and whether clocks above the nominal one are allowed."""
-
-    governors: tuple[str, ...] | None = None
-    boost: bool | None = None
-
-
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory and pages. `transparent` is the mode of transparent huge pages: always, madvise or never; `huge_pages` are
     2 MiB pages that are reserved and free."""
@@ -45,21 +38,19 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     numa_nodes: tuple[int, ...] | None = None
 
 
-class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """What else went on: the load average of the last minute, and the share of wanted CPU time since boot that the
-    hypervisor gave to others."""
-
-    load: float | None = None
-    stolen: float | None = None
-
-
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """Version number (a local suffix is dropped, it may name a user), the clock source in use, and what the kernel says
-    of this process's own speculative store bypass."""
+    of this process's own speculative store bypass; the governors of all CPUs' frequencies, and whether clocks above the
+    nominal one are allowed. What else went on: the load average of the last minute, and the share of wanted CPU time
+    since boot that the hypervisor gave to others."""
 
     version: str | None = None
     clocksource: str | None = None
     store_bypass: str | None = None
+    governors: tuple[str, ...] | None = None
+    boost: bool | None = None
+    load: float | None = None
+    stolen: float | None = None
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,13 +59,10 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     cpu: Processor
     topology: Topology
     hypervisor: Hypervisor
-    frequency: Frequency
     memory: Memory
-    activity: Activity
-    access: Access
     limits: Limits
     kernel: Kernel
-    events: EventSources = EventSources()
+    rights: Rights
     unread: tuple[str, ...] = ()
 
 
@@ -90,27 +78,26 @@ def read_environment(root: Path = Path("/")) -> Environment:
         cpu=processor,
         topology=topology,
         hypervisor=_hypervisor(tree, processor.flags),
-        frequency=_frequency(tree),
         memory=_memory(tree),
-        activity=Activity(
-            load=tree.value("proc/loadavg", reading(r"^(\d+\.\d+) ", float)), stolen=tree.value("proc/stat", _stolen)
-        ),
-        access=read_access(tree, (topology.allowed or topology.online or (0,))[0]),
         limits=read_limits(tree),
         kernel=_kernel(tree),
-        events=read_event_sources(tree),
+        rights=read_rights(tree, (topology.allowed or topology.online or (0,))[0]),
         unread=tuple(dict.fromkeys(tree.problems)),
     )
 
 
-# -- kernel and hypervisor --------------------------------------------------------------------------------------------
-
-
 def _kernel(tree: Tree) -> Kernel:
+    governors = [tree.text(f"{CPU}/{name}/cpufreq/scaling_governor") for name in tree.names(CPU, r"cpu\d+") or ()]
+    boost = tree.value(f"{CPU}/cpufreq/boost", int)
+    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", int) if boost is None else not boost
     return Kernel(
         version=tree.value("proc/sys/kernel/osrelease", reading(r"^(\d+(?:\.\d+)+)", str)),
         clocksource=tree.text(f"{CLOCKSOURCE}/current_clocksource") or None,
         store_bypass=tree.fields("proc/self/status").get("Speculation_Store_Bypass"),
+        governors=tuple(sorted(set(filter(None, governors)))) or None,
+        boost=None if no_turbo is None else not no_turbo,
+        load=tree.value("proc/loadavg", reading(r"^(\d+\.\d+) ", float)),
+        stolen=tree.value("proc/stat", _stolen),
     )
 
 
@@ -126,19 +113,6 @@ def _hypervisor(tree: Tree, flags: tuple[str, ...]) -> Hypervisor:
     clues = " ".join([kind or "", *(tree.text(place) or "" for place in places)]).lower()
     named = (name for name in HYPERVISORS if name.lower().replace("-", "") in clues)
     return Hypervisor(present=True, name=next(named, None))
-
-
-# -- frequency, memory, activity --------------------------------------------------------------------------------------
-
-
-def _frequency(tree: Tree) -> Frequency:
-    governors = [tree.text(f"{CPU}/{name}/cpufreq/scaling_governor") for name in tree.names(CPU, r"cpu\d+") or ()]
-    boost = tree.value(f"{CPU}/cpufreq/boost", int)
-    no_turbo = tree.value(f"{CPU}/intel_pstate/no_turbo", int) if boost is None else not boost
-    return Frequency(
-        governors=tuple(sorted(set(filter(None, governors)))) or None,
-        boost=None if no_turbo is None else not no_turbo,
-    )
 
 
 def _memory(tree: Tree) -> Memory:

@@ -20,25 +20,19 @@ CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 """Bits of the capability sets: either lifts perf_event_paranoid (CAP_PERFMON since Linux 5.8)."""
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Which privileged sources this process may read. `machine_code`: memory that it has written may be made
-    executable."""
-
-    perf_event_paranoid: int | None = None
-    msr: Literal["readable", "unreadable", "absent"] | None = None
-    machine_code: bool | None = None
-
-
-class EventSources(msgspec.Struct, frozen=True, kw_only=True):
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """None: the system does not say.
 
     `pmus`: every PMU that the kernel drives, its own events included.
     `nmi_watchdog`: whether it holds a counter of each CPU. `privileged`: the right to count everything, whatever
-    perf_event_paranoid says."""
+    perf_event_paranoid says. `machine_code`: memory that this process has written may be made executable."""
 
     pmus: tuple[str, ...] | None = None
     nmi_watchdog: bool | None = None
     privileged: bool | None = None
+    perf_event_paranoid: int | None = None
+    msr: Literal["readable", "unreadable", "absent"] | None = None
+    machine_code: bool | None = None
 
     @property
     def core(self) -> tuple[str, ...]:
@@ -46,24 +40,19 @@ class EventSources(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in self.pmus or () if name in CORE_PMUS)
 
 
-def read_access(tree: Tree, cpu: int) -> Access:
-    """What this process may read, trying the MSR device of `cpu`, which changes nothing."""
-    return Access(
-        perf_event_paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", int),
-        msr=_msr(tree.root / f"dev/cpu/{cpu}/msr") if tree.exists("dev") else None,
-        machine_code=_machine_code() if tree.root.resolve() == Path("/") else None,
-    )
-
-
-def read_event_sources(tree: Tree) -> EventSources:
-    """What the files below the tree's root say."""
+def read_rights(tree: Tree, cpu: int) -> Rights:
+    """What the files below the tree's root say, and whether the MSR device of `cpu` may be opened, which changes
+    nothing."""
     names = tree.names(DEVICES, r"[A-Za-z0-9_.-]{1,64}")
     watchdog = tree.value("proc/sys/kernel/nmi_watchdog", int)
     rights = tree.field("proc/self/status", "CapEff", lambda text: int(text, 16))
-    return EventSources(
+    return Rights(
         pmus=None if names is None else tuple(names),
         nmi_watchdog=None if watchdog is None else bool(watchdog),
         privileged=None if rights is None else bool(rights & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON)),
+        perf_event_paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", int),
+        msr=_msr(tree.root / f"dev/cpu/{cpu}/msr") if tree.exists("dev") else None,
+        machine_code=_machine_code() if tree.root.resolve() == Path("/") else None,
     )
 
 

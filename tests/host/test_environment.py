@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from trees import write_tree
 
-from setebench.host.environment import Environment, Frequency, read_environment
+from setebench.host.environment import Environment, read_environment
 from setebench.host.processor import Cache, Processor, Topology
 from setebench.host.tree import parse_cpu_list
 from setebench.store import plain
@@ -33,11 +33,11 @@ def test_recorded_guest() -> None:
     assert (guest.hypervisor.present, guest.hypervisor.name) == (True, "KVM")
     assert guest.topology.allowed == guest.topology.online == (0, 1)
     assert guest.topology.siblings == ((0,), (1,))
-    assert guest.frequency == Frequency()
+    assert (guest.kernel.governors, guest.kernel.boost) == (None, None)
     memory = guest.memory
     assert (memory.huge_pages, memory.transparent, memory.locked_limit_bytes) == (0, "madvise", 8 << 20)
-    assert guest.activity.stolen == pytest.approx(25 / (8088 + 3406 + 52 + 25))
-    assert guest.access.msr == "absent"
+    assert guest.kernel.stolen == pytest.approx(25 / (8088 + 3406 + 52 + 25))
+    assert guest.rights.msr == "absent"
     assert (guest.limits.cpu_quota, guest.limits.memory_left_bytes) == ("unlimited", "unlimited")
     assert guest.unread == ()
 
@@ -70,8 +70,8 @@ def test_malformed_files_are_unknown_and_reported() -> None:
     assert odd.topology == Topology(online=(0,), isolated=(), caches=(Cache(level=1),))
     assert odd.memory.huge_pages is None
     assert (odd.memory.available_bytes, odd.memory.numa_nodes, odd.memory.transparent) == (None, None, None)
-    assert (odd.limits.cpu_quota, odd.activity.load, odd.activity.stolen) == (None, None, None)
-    assert odd.frequency == Frequency()
+    assert (odd.limits.cpu_quota, odd.kernel.load, odd.kernel.stolen) == (None, None, None)
+    assert (odd.kernel.governors, odd.kernel.boost) == (None, None)
     reported = "\n".join(odd.unread)
     for name in ("online", "loadavg", "proc/stat", "boost", "limits", "node/online", "osrelease"):
         assert name in reported

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setebench.host.doctor.reports import BAD, GOOD, NOTE, Check, either, row
-from setebench.host.environment import Activity, Environment
+from setebench.host.environment import Environment, Kernel
 from setebench.host.processor import Processor, Topology
 from setebench.text import ranges
 
@@ -28,7 +28,7 @@ def cpu_checks(environment: Environment, cpu: int | None) -> Iterator[Check]:
         "A hypervisor may take the CPU away, scatter physical memory, splinter huge pages, hide CPUs and counters.",
         "Trust what is measured, not what the system describes. Bare metal gives narrower intervals.",
     )
-    yield from _activity(environment.activity, len(topology.online or topology.allowed or ()))
+    yield from _activity(environment.kernel, len(topology.online or topology.allowed or ()))
     yield from _choice(topology, cpu)
     yield from _shared(topology, cpu, guest)
     quota = environment.limits.cpu_quota
@@ -39,7 +39,7 @@ def cpu_checks(environment: Environment, cpu: int | None) -> Iterator[Check]:
         "When a quota is used up the process stands still until the next period, for tens of milliseconds.",
         "Run without a CPU limit (a CPU set instead), at least one whole CPU more than threads are used.",
     )
-    governors, boost = environment.frequency.governors, environment.frequency.boost
+    governors, boost = environment.kernel.governors, environment.kernel.boost
     bypass = environment.kernel.store_bypass
     yield row(
         "frequency governor",
@@ -75,11 +75,11 @@ def _processor(processor: Processor) -> str | None:
     return f"{text}; has {features}" if processor.flags else text
 
 
-def _activity(activity: Activity, count: int) -> Iterator[Check]:
-    share, load = activity.stolen or 0.0, activity.load
+def _activity(kernel: Kernel, count: int) -> Iterator[Check]:
+    share, load = kernel.stolen or 0.0, kernel.load
     yield row(
         "steal time",
-        None if activity.stolen is None else f"{100 * share:.2g} % of the wanted CPU time since boot",
+        None if kernel.stolen is None else f"{100 * share:.2g} % of the wanted CPU time since boot",
         GOOD if share <= STOLEN_NOTE else NOTE if share < STOLEN_BAD else BAD,
         "While the hypervisor runs another guest, the clock goes on; such timings are thrown away.",
         "Measure at a quieter time, or on a guest with CPUs of its own, where intervals come out wide.",

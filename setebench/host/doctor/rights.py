@@ -17,17 +17,17 @@ DEVICES = {"readable": "readable", "absent": "no MSR device", "unreadable": "the
 
 def rights_checks(environment: Environment, counters: CounterReport | str) -> Iterator[Check]:
     """What may be counted, run and read."""
-    events, access = environment.events, environment.access
-    kinds = Counter(re.sub(r"_\d+$", "", name) for name in events.pmus or ())
+    rights = environment.rights
+    kinds = Counter(re.sub(r"_\d+$", "", name) for name in rights.pmus or ())
     names = ", ".join(kind if number == 1 else f"{kind} ({number})" for kind, number in sorted(kinds.items()))
     yield row(
         "PMU",
-        None if events.pmus is None else names if events.core else f"no CPU counters; the kernel has {names or 'none'}",
-        bool(events.core),
+        None if rights.pmus is None else names if rights.core else f"no CPU counters; the kernel has {names or 'none'}",
+        bool(rights.core),
         "Counts of caches and memory need it; page faults, context switches and CPU time are counted everywhere.",
         "Nothing is lost for timings. A guest gets counters only from its hypervisor (KVM: -cpu host,pmu=on).",
     )
-    level, privileged = access.perf_event_paranoid, events.privileged
+    level, privileged = rights.perf_event_paranoid, rights.privileged
     yield row(
         "counting rights",
         None if level is None else f"perf_event_paranoid {level}{', CAP_PERFMON' if privileged else ''}",
@@ -37,7 +37,7 @@ def rights_checks(environment: Environment, counters: CounterReport | str) -> It
     )
     found, enough = f"not known: {counters}", UNKNOWN if isinstance(counters, str) else counters.free >= FEW_COUNTERS
     if not isinstance(counters, str):
-        why = ", no PMU" if not events.core else "" if enough else f": {counters.reason}"
+        why = ", no PMU" if not rights.core else "" if enough else f": {counters.reason}"
         found = f"{counters.free or 'none'}{why}"
     yield row(
         "free counters",
@@ -48,22 +48,22 @@ def rights_checks(environment: Environment, counters: CounterReport | str) -> It
     )
     yield row(
         "NMI watchdog",
-        either(events.nmi_watchdog, "on", "off"),
-        not events.nmi_watchdog,
+        either(rights.nmi_watchdog, "on", "off"),
+        not rights.nmi_watchdog,
         "It holds one counter of every CPU, and interrupts each now and then.",
         "Stop it while counting (as root: sysctl kernel.nmi_watchdog=0).",
     )
     yield row(
         "machine code",
-        either(access.machine_code, "allowed", "refused"),
-        GOOD if access.machine_code else BAD,
+        either(rights.machine_code, "allowed", "refused"),
+        GOOD if rights.machine_code else BAD,
         "Probes are written at run time and then made executable, never both at once; simulators are compiled.",
         NO_MACHINE_CODE,
     )
     yield row(
         "MSR access",
-        DEVICES.get(access.msr or ""),
-        access.msr == "readable",
+        DEVICES.get(rights.msr or ""),
+        rights.msr == "readable",
         "Where it may be written too, scenarios with --msr switch prefetchers off for a while, and put them back.",
         "Nothing is lost. As root, 'modprobe msr' offers the device where the kernel has it.",
     )

@@ -44,11 +44,11 @@ def read_situation(tree: Tree | None = None) -> Situation:
     tree = Tree(Path("/")) if tree is None else tree
     system = read_environment(tree.root)
     return Situation(
-        paranoid=system.access.perf_event_paranoid,
-        privileged=system.events.privileged,
+        paranoid=system.rights.perf_event_paranoid,
+        privileged=system.rights.privileged,
         seccomp=tree.fields("proc/self/status").get("Seccomp") == SECCOMP_FILTER,
         hypervisor=system.hypervisor,
-        nmi_watchdog=system.events.nmi_watchdog,
+        nmi_watchdog=system.rights.nmi_watchdog,
         pmus=read_pmus(tree),
     )
 
