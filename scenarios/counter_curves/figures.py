@@ -104,7 +104,7 @@ def draw(evidence: Mapping[str, Any]) -> Picture:
     axes.title.set_fontsize(10)
     if known.x == "bytes":
         axes.set_xscale("log", base=2)
-        size_axis(axes, sorted({point["bytes"] for point in points}))
+        size_axis(axes)
     elif known.x == "role":
         axes.tick_params("x", labelrotation=25)
     index = 0

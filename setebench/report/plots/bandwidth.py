@@ -35,6 +35,6 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         threads, where = len(sweep["cpus"]), ", remote memory" if sweep.get("remote") else ""
         label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
         axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
-    size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
+    size_axis(axes)
     figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure

@@ -6,7 +6,7 @@ Everything draws on `matplotlib.figure.Figure` directly; pyplot, backends and gl
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,26 +120,24 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
         text.set(rotation=30, ha="left", va="bottom")
     if boundaries:
         axes.set_title(axes.get_title(), pad=28)
-    size_axis(axes, sizes)
+    size_axis(axes)
     figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure
 
 
-def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
-    """A logarithmic axis with ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+def size_axis(axes: Axes) -> None:
+    """A logarithmic axis with ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB, and what is over
+    it at 1, 2, 5, 10, 20, ..."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes.set_xscale("log", base=2)
-
-    first, last = int(min(sizes)).bit_length() - 1, int(max(sizes)).bit_length()
-    step = 1 + (last - first) // 12
-    axes.xaxis.set_major_locator(FixedLocator([float(1 << power) for power in range(first, last + 1, step)]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=12))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _position: in_bytes(size)))
+    if axes.get_yscale() == "log":
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda cycles, _position: f"{cycles:g}"))
-    few = FuncFormatter(lambda cycles, _position: f"{cycles:g}" if f"{cycles:e}"[0] in "25" else "")
-    axes.yaxis.set_minor_formatter(few)  # 2, 5, 20, 50, ...: enough to read a value, not all nine per decade
     axes.tick_params(axis="x", labelrotation=30)
+    axes.minorticks_off()
 
 
 # -- saving -------------------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ LIMITS = {
 }
 """Lines across a panel: where the level lies, and what it is."""
 
-LONGEST_TITLE = 60
 HEIGHT = 1.9
 """Inches of a panel."""
 
@@ -84,8 +83,7 @@ def timeline_figure(evidence: Evidence) -> Figure:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), **SMALL)
     words = " ".join(found.get("program") or ["a program"])
     simulated = " (simulated counts)" if found.get("source") == "simulated" else ""
-    title = words if len(words) <= LONGEST_TITLE else words[: LONGEST_TITLE - 3] + "..."
-    every[0].set_title(literal(title + simulated))
+    every[0].set_title(literal(words + simulated), wrap=True)
     every[-1].set_xlabel("time since the program began (s)")
     every[-1].set_xlim(starts[0], ends[-1])
     return figure

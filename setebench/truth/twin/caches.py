@@ -14,7 +14,8 @@ USUAL_WAYS = (8, 16, 12, 4, 2, 20, 24, 10, 6, 32)
 """Ways to assume, the most usual first."""
 
 GROWTH = 2
-"""A level holds at least so many times the lines of the one before, and so many misses where its queue never filled."""
+"""A level holds at least so many times the lines of the one before, and so many misses where its queue never filled;
+memory whose latency is open is so many times as far as the last."""
 
 SLICED = 3
 """The level of which CPUs with another number of sets than a power of two have slices, chosen by a hash."""

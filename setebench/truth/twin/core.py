@@ -6,7 +6,7 @@ from setebench.sim import spec
 from setebench.sim.files.origins import Path
 from setebench.sim.spec.checks import MOST_TLB_WAYS
 from setebench.sim.spec.fields import table_fields
-from setebench.truth.twin.caches import at, exact, holding
+from setebench.truth.twin.caches import GROWTH, USUAL_WAYS, at, exact, holding
 from setebench.truth.twin.readings import Draft, Reading, Readings, computed, narrowest
 
 SYSTEM = "as the machine itself says"
@@ -24,10 +24,6 @@ COPIES: dict[str, Path] = {
 
 GIGA = 1e9
 SMALL, HUGE = 4096, 2 << 20
-LEAST_ABOVE_CACHES = 2.0
-"""Memory whose latency is open is assumed to be so many times as far as the last cache, or at its default."""
-
-TLB_WAYS = (8, 12, 16, 4, 6, 24, 5, 3, 10)
 LEAST_SETS = 16
 """A table that could have so many sets of usual ways is assumed to be set-associative; a smaller one, fully."""
 
@@ -104,7 +100,7 @@ def tlbs(readings: Readings, draft: Draft) -> None:
 def tlb_shape(level: int, entries: int) -> tuple[int, int]:
     """Entries and ways (0: all) of a table that has so many entries at least: a first one is fully associative, as most
     are; others have usual ways where these make a power of two of sets."""
-    shapes = [exact(entries, ways, False) for ways in TLB_WAYS if level > 1 and entries >= ways * LEAST_SETS]
+    shapes = [exact(entries, ways, False) for ways in USUAL_WAYS if level > 1 and entries >= ways * LEAST_SETS]
     if entries <= MOST_TLB_WAYS and not any(shapes):
         return entries, 0
     sets, ways = next(filter(None, shapes), holding(entries))
@@ -136,7 +132,7 @@ def memory(readings: Readings, draft: Draft) -> None:
         draft.assume(("memory", "bytes"), size, SYSTEM)
     if SMALL in sizes:
         draft.assume(("memory", "page_sizes"), [size for size in sizes if size in (SMALL, HUGE)], SYSTEM)
-    far = LEAST_ABOVE_CACHES * float(draft.fields[(*at(readings.levels), "latency_cycles")])
+    far = GROWTH * float(draft.fields[(*at(readings.levels), "latency_cycles")])
     usual = max(spec.Memory().latency_cycles, far)
     draft.fill(("memory", "latency_cycles"), readings.get("latency.memory"), usual, "the latency is open: a usual one")
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
