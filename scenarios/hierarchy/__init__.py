@@ -83,7 +83,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 def plot(document: dict[str, Any]) -> Any:
     """Read latency of lines that other cores hold, reader by owner (the paper's Figure 3)."""
-    from setebench.report.plots.heat_map import transfer_figure  # matplotlib is only loaded for a plot
+    from setebench.report.plots.maps import transfer_figure  # matplotlib is only loaded for a plot
 
     return transfer_figure(document)
 

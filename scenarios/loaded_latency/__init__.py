@@ -16,7 +16,7 @@ from setebench.errors import UsageError
 from setebench.experiments.paired import RoundsParams
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
-from setebench.report.plots.loaded_latency import loaded_latency_figure
+from setebench.report.plots.rates import loaded_latency_figure
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.stats import decide

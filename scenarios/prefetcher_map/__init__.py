@@ -99,7 +99,7 @@ def _keep(curves: dict[str, Seen], seen: Seen) -> None:
 
 def plot(document: dict[str, Any]) -> Any:
     """Heat maps of the curves: which level each line of the page is in, by accesses made."""
-    from setebench.report.plots.prefetcher_map_plot import map_figure  # matplotlib is only loaded for a plot
+    from setebench.report.plots.maps import map_figure  # matplotlib is only loaded for a plot
 
     return map_figure(document)
 

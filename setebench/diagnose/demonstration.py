@@ -33,19 +33,17 @@ ROUNDS = 8000
 """Of a load from L1 and eight additions: as long as the other phases take."""
 
 
-def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
+def demonstrate(machine: Machine) -> Timeline:
     """The timeline of the three phases. The work of an interval is run once for each group of events that fits at once.
 
     Raises `UnsupportedError` on a machine that counts none of the roles that figures are made of."""
     known, offered = countable(machine, PMU_ROLES), hardware_roles(machine)
     roles = {role: offered.get(role, "this machine knows no event for it") for role in PMU_ROLES}
     lacking = {role: Count(role=role, reason=reason) for role, reason in roles.items() if reason}
-    intervals: list[Interval] = []
-    hits: list[Hit] = []
-    now = 0.0
+    intervals, hits, now = list[Interval](), list[Hit](), 0.0
     with ExitStack() as stack:
-        for name, work, before, start in _phases(Context(machine=machine, cpu=cpu), stack):
-            run, prepare = partial(_run, machine, work, start, cpu), partial(_run, machine, before, start, cpu)
+        for name, work, before, start in _phases(Context(machine=machine), stack):
+            run, prepare = partial(_run, machine, work, start), partial(_run, machine, before, start)
             run()  # stitches the code, and warms the TLB
             for _ in range(INTERVALS):
                 counts, ticks = counted(machine, known, run, prepare)
@@ -67,8 +65,8 @@ def demonstrate(machine: Machine, cpu: int | None = None) -> Timeline:
     )
 
 
-def _run(machine: Machine, work: Probe, start: int, cpu: int | None) -> Ticks:
-    return machine.run(work, {base: np.full(1, start) for base in work.bases} or 1, cpu=cpu)
+def _run(machine: Machine, work: Probe, start: int) -> Ticks:
+    return machine.run(work, {base: np.full(1, start) for base in work.bases} or 1)
 
 
 def _phases(context: Context, stack: ExitStack) -> Iterator[tuple[str, Probe, Probe, int]]:

@@ -1,16 +1,17 @@
-"""From a timeline to a result document: findings, advice, and the timeline in columns for plots and other programs."""
+"""From a timeline to a result document: findings, advice that names the figure it rests on, and the timeline in
+columns for plots and other programs."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from setebench import store
 from setebench.counters.counted import Interval
 from setebench.counters.metrics import PARTS
-from setebench.diagnose.advice import advise
 from setebench.diagnose.figures import EVIDENCE, METRICS, Basis, Figures, findings
 from setebench.diagnose.records import Timeline, usable
 from setebench.results import Document, MachineRecord
@@ -23,6 +24,41 @@ OTHER = "other"
 
 Spot = dict[str, Any]
 """One function, as `spots` describes it."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """From where on advice is given."""
+
+    worth_percent: float = 15.0  # of cycles, a part worth work: without it a program is at most 1.18 times as fast
+    uneven: float = 1.1  # most loaded thread over the mean: the others wait for 9 % of the time
+    slower_memory: float = 1.5  # latency over that without the program: the knee of latency over load
+
+
+LIMITS = Params()
+RULES = {
+    "memory_bandwidth": (
+        LIMITS.worth_percent,
+        "{:.0f} % of the cycles wait for the bandwidth of the memory hierarchy{where}: use each line fully, block the "
+        "loops for a nearer cache, and where memory is saturated run fewer threads or a lower core clock",
+    ),
+    "memory_latency": (
+        LIMITS.worth_percent,
+        "{:.0f} % of the cycles wait for single loads{where}: follow several chains at once, store what is used in a "
+        "row side by side, or prefetch what is needed later (advise-prefetch)",
+    ),
+    "imbalance": (
+        LIMITS.uneven,
+        "the busiest thread is on a CPU {:.3g} times as long as the mean: where threads sleep while they wait for each "
+        "other, divide by work, not by count, or let threads take small pieces as they come",
+    ),
+    "probe_latency": (
+        LIMITS.slower_memory,
+        "beside the program memory takes {:.2g} times as long as without it: its bandwidth is nearly used up; use "
+        "lines fully, block for a nearer cache, or run fewer threads",
+    ),
+}
+"""By finding, the limit of its value and what to try."""
 
 
 def diagnosed(
@@ -128,3 +164,13 @@ def _by_interval(timeline: Timeline, listed: Iterable[Spot]) -> dict[str, list[f
     for hit in timeline.hits:
         found[hit.function if (hit.function, hit.object) in named else OTHER][hit.interval] += hit.seconds
     return found
+
+
+def advise(values: Mapping[str, float], places: Mapping[str, str]) -> list[dict[str, object]]:
+    """Everything that may be said, what weighs most first. `values`: findings by name without `diagnose.`, the probe's
+    latency over that without the program; `places`: by part of the cycles, in words, where most of it is spent."""
+    return [
+        {"text": text.format(values[name], where=places.get(name, "")), "rests_on": [f"diagnose.{name}"]}
+        for name, (limit, text) in RULES.items()
+        if values.get(name, 0.0) >= limit
+    ]

@@ -11,8 +11,6 @@ from setebench.results import Finding, Outcome
 
 _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _MOST_DECIMALS = 6
-_LARGE, _LEAST_STEP = 1 << 16, 256
-"""Bytes: no cache, and no array, as large as the first is anything but a multiple of the second."""
 
 
 def decimals(low: float | None, high: float | None) -> int | None:
@@ -38,14 +36,12 @@ def number(value: float, places: int | None) -> str:
 
 
 def in_bytes(value: float) -> str:
-    """A size: 32 KiB, 1.5 MiB, 48 bytes. Whole numbers that are no multiple of a sixteenth of a unit stay in bytes;
-    others, and large ones that no cache is of, are estimates anyway and get three digits: 28.3 KiB."""
-    whole = float(value).is_integer() and (abs(value) < _LARGE or value % _LEAST_STEP == 0)
+    """A size: 32 KiB, 1.5 MiB, 48 bytes. What is no multiple of a sixteenth of a unit is an estimate of three digits:
+    28.3 KiB."""
     for factor, unit in _BINARY_UNITS:
-        if abs(value) >= 0.9995 * factor and (not whole or (value * 16 / factor).is_integer()):
-            amount = value / factor
-            digits = 10 if whole else 3 if abs(amount) < 999.5 else 4
-            return f"{amount:.{digits}g} {unit}"
+        if (amount := value / factor) >= 1:
+            exact = (16 * amount).is_integer() or amount >= 999
+            return f"{amount:.{4 if exact else 3}g} {unit}"
     return f"{number(value, None)} bytes"
 
 

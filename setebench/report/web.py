@@ -17,8 +17,7 @@ from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report.opening import opening, processor_name
 from setebench.report.plots import plot
-from setebench.report.sections import condensed, sections
-from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
+from setebench.report.view import View, condensed, cycles_per_ns, sections, shortcomings, title, verified
 from setebench.results import Document, Finding
 from setebench.text import visible
 

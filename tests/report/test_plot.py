@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from setebench.report.plots import plot
-from setebench.report.plots.heat_map import transfer_figure
+from setebench.report.plots.maps import transfer_figure
 
 SWEEP: dict[str, Any] = {
     "size_bytes": [4096 << step for step in range(15)],

@@ -16,7 +16,7 @@ from setebench.scenarios.prefetcher_map.strides import isolated
 
 from setebench.errors import UsageError
 from setebench.experiments.presence import Access, Trial
-from setebench.report.plots.prefetcher_map_plot import map_figure
+from setebench.report.plots.maps import map_figure
 
 RUN = tuple(range(4, 28))
 STREAM: dict[str, Any] = {

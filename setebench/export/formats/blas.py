@@ -18,7 +18,7 @@ its haswell and zen configurations: 6 x 16, 6 x 8, 3 x 8 and 3 x 4. Names: BLIS,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from setebench.export.format import Format, Sheet
 from setebench.export.source import KIB, Source
@@ -50,30 +50,35 @@ def block_sizes(kernel: Kernel, *caches: tuple[int, int]) -> list[int]:
     return found
 
 
-def _blocks(source: Source, kernel: Kernel, kernel_from: str) -> Iterator[Known]:
-    """k_c, m_c and n_c for a micro-kernel, which is assumed: `kernel_from` says whose it is."""
+def _blocks(source: Source, kernels: Mapping[str, Kernel], whose: str) -> Iterator[tuple[str, list[Known]]]:
+    """By letter k_c, m_c and n_c for its micro-kernel, which is assumed: `whose` says where it is from."""
+    for letter, kernel in kernels.items():
+        known = [_size(source, kernel, levels) for levels in ((1,), (1, 2), (1, 2, 3))]
+        why = f"micro-kernel {kernel[0]} x {kernel[1]} assumed ({whose})"
+        yield letter, [with_assumption(each, why) for each in known]
 
+
+def _size(source: Source, kernel: Kernel, levels: tuple[int, ...]) -> Known:
     def last(*numbers: float) -> float:
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         return block_sizes(kernel, *((int(ways), int(size / ways)) for size, ways in pairs))[-1]
 
-    for levels in ((1,), (1, 2), (1, 2, 3)):
-        inputs = [each for level in levels for each in (source.size(level), source.ways(level))]
-        found = derived(last, "elements", inputs, MODEL, int)
-        if isinstance(found, Value) and not found.value:
-            found = Open("cache.l1.ways", "the model finds no room for blocks in caches of so few ways")
-        yield with_assumption(found, f"micro-kernel {kernel[0]} x {kernel[1]} assumed ({kernel_from})")
+    inputs = [each for level in levels for each in (source.size(level), source.ways(level))]
+    found = derived(last, "elements", inputs, MODEL, int)
+    if isinstance(found, Value) and not found.value:
+        return Open("cache.l1.ways", "the model finds no room for blocks in caches of so few ways")
+    return found
 
 
-def _rows(kernels: Mapping[str, Kernel], kernel_from: str, names: tuple[str, ...]) -> Callable[[Source], Iterator[Row]]:
-    def rows(source: Source) -> Iterator[Row]:
-        if kernels is OPENBLAS:
-            yield "OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB")
-        for letter, kernel in kernels.items():
-            for name, known in zip(names, _blocks(source, kernel, kernel_from), strict=True):
-                yield name.format(letter), known
+def openblas_rows(source: Source) -> Iterator[Row]:
+    yield "OPENBLAS_L2_SIZE", source.size(2, KIB, "KiB")
+    for letter, sizes in _blocks(source, OPENBLAS, "param.h of Haswell to Zen"):
+        yield from zip((f"{letter}GEMM_DEFAULT_{name}" for name in "QPR"), sizes, strict=True)
 
-    return rows
+
+def blis_rows(source: Source) -> Iterator[Row]:
+    for letter, sizes in _blocks(source, BLIS, "haswell and zen"):
+        yield from zip((f"{name} {letter}" for name in NAMES), sizes, strict=True)
 
 
 def openblas(_source: Source, sheet: Sheet) -> Iterator[str]:
@@ -91,20 +96,7 @@ def blis(_source: Source, sheet: Sheet) -> Iterator[str]:
             yield f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {', '.join(map(str, sizes))} );"
 
 
-NAMES_OF_OPENBLAS = tuple(f"{{}}GEMM_DEFAULT_{name}" for name in "QPR")
 FORMATS = (
-    Format(
-        "openblas",
-        "OpenBLAS: L2 size variable, and P, Q, R of param.h",
-        _rows(OPENBLAS, "param.h of Haswell to Zen", NAMES_OF_OPENBLAS),
-        openblas,
-        "#",
-    ),
-    Format(
-        "blis",
-        "BLIS: MC, KC, NC of a configuration",
-        _rows(BLIS, "haswell and zen", tuple(f"{name} {{}}" for name in NAMES)),
-        blis,
-        "//",
-    ),
+    Format("openblas", "OpenBLAS: L2 size variable, and P, Q, R of param.h", openblas_rows, openblas, "#"),
+    Format("blis", "BLIS: MC, KC, NC of a configuration", blis_rows, blis, "//"),
 )

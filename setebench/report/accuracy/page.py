@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from setebench.report.accuracy.rows import HEADS, SHARES, Document, by_scenario, fraction, remarks
+from setebench.report.accuracy.scored import HEADS, SHARES, Document, by_scenario, fraction, remarks
 from setebench.report.text import in_columns
 from setebench.text import visible
 

@@ -1,21 +1,75 @@
-"""The score document as text: a table of parameters, and below it what qualifies the totals."""
+"""What a score document says: rows and sentences, for a terminal and for the accuracy page, and the document as text: a
+table of parameters, and below it what qualifies the totals."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from setebench.report.accuracy.rows import HEADS, MOST_NAMES, SHARES, by_scenario, proportion, remarks
 from setebench.report.text import in_columns
 
+SHARES = {
+    "right": "right",
+    "bounded": "bounded within 20 % of the truth",
+    "open": "open (also bounds further off)",
+    "wrong": "wrong",
+}
+"""Shares of rows, and what they are called."""
 
-def render(document: Mapping[str, Any]) -> str:
+HEADS = ("rows", *SHARES, "coverage", "width")
+MOST_NAMES = 12
+"""Parameters that a sentence names; the JSON has all."""
+
+Document = Mapping[str, Any]
+
+
+def by_scenario(accuracy: Document) -> Iterator[tuple[str, list[list[str]]]]:
+    """For each scenario the rows of its parameters: how many there are and how they stand, which part of the measured
+    intervals holds the truth, and how wide they are relative to it."""
+    for scenario, tables in accuracy.items():
+        rows = []
+        for name, row in tables["parameters"].items():
+            width = "" if row["median_width"] is None else f"{row['median_width']:.1%}"
+            coverage = "{} of {}".format(*row["coverage"]) if row["coverage"] else ""
+            rows.append([name, *(str(row[key]) for key in ("rows", *SHARES)), coverage, width])
+        yield scenario, rows
+
+
+def proportion(part: Document) -> str:
+    """`3 of 4 (75.0 % [30.1, 95.4])`."""
+    return f"{part['hits']} of {part['trials']} ({fraction(part)})" if part["trials"] else "none"
+
+
+def fraction(part: Document) -> str:
+    """In per cent, with its interval."""
+    if not part["trials"]:
+        return "none"
+    limits = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
+    return f"{100 * part['fraction']:.1f} %{limits}"
+
+
+def remarks(score: Document) -> Iterator[str]:
+    """What qualifies the shares."""
+    if (held := score["calibration"]["continuous"])["trials"]:
+        yield f"measured 95 % intervals of latencies, penalties and rates that hold the truth: {proportion(held)}"
+    if names := [entry["parameter"] for entry in score["constant"]]:
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        what = "nearly the same on all machines, so that right answers count nowhere"
+        yield f"{len(names)} parameters {what}: {', '.join(names[:MOST_NAMES])}{more}"
+    reasons = Counter(f"{each['scenario']}: {each['reason']}" for each in score["failures"])
+    for reason, number in reasons.most_common():
+        yield f"not run on {number} machines: {reason}"
+    yield from (f"lost: {item['machine']}: {item['reason']}" for item in score["lost"])
+
+
+def render(document: Document) -> str:
     """A table for each scenario; shares and remarks; every wrong answer with its seed."""
     tables = (in_columns(rows, [scenario, *HEADS], HEADS) for scenario, rows in by_scenario(document["accuracy"]))
     return "\n\n".join([*tables, "\n".join(_lines(document))]) + "\n"
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _lines(document: Document) -> Iterator[str]:
     yield f"{len(document['machines'])} machines, seed {document['seed']}:"
     yield from _by_machine(document["by_machine"])
     yield from remarks(document)
@@ -32,13 +86,13 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"sealed runs are logged in {sealed['log']}"
 
 
-def _by_machine(own: Mapping[str, Any]) -> Iterator[str]:
+def _by_machine(own: Document) -> Iterator[str]:
     """Shares of machines and rows; brackets hold 95 % intervals over machines."""
     yield f"machines without a wrong row: {proportion(own['without_wrong'])}"
     yield from (f"rows {what}: {proportion(own[name])}" for name, what in SHARES.items())
 
 
-def _against(against: Mapping[str, Any]) -> Iterator[str]:
+def _against(against: Document) -> Iterator[str]:
     difference = against["difference"]
     yield f"against {against['file']} (inference {against['inference'][:12]}), which has:"
     yield from (f"  {line}" for line in _by_machine(against["by_machine"]))

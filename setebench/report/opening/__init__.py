@@ -13,8 +13,7 @@ from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
 from setebench.report.opening.picture import Box, picture
 from setebench.report.opening.tables import Group, groups
-from setebench.report.sections import listed, merged, published_text
-from setebench.report.view import verified
+from setebench.report.view import listed, merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
 
 __all__ = ["Box", "Opening", "opening", "processor_name"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from setebench.report.opening.answers import MEMORY, OPEN, PAGES, Answers, kernel, rounded
-from setebench.report.opening.prefetchers import missing, present
+from setebench.report.opening.picture import missing, present
 
 CONDITIONS = {
     "on_tlb_miss.l1": "level-1 TLB miss",

@@ -17,8 +17,7 @@ from setebench.machine import Facts
 from setebench.probe import Base, Kind, Probe
 from setebench.probe.kernels import KERNELS
 from setebench.probe.notation import parse
-from setebench.report.plots.bandwidth import bandwidth_figure
-from setebench.report.plots.loaded_latency import loaded_latency_figure
+from setebench.report.plots.rates import bandwidth_figure, loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 

@@ -1,4 +1,5 @@
-"""Heat maps: read latency of other cores' lines, reader by owner. Readable in grey, with the numbers in the cells."""
+"""Heat maps, readable in grey: read latency of other cores' lines, reader by owner, and of a prefetcher map each curve,
+line of the page by accesses made to nearest level."""
 
 from __future__ import annotations
 
@@ -8,12 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from setebench.errors import SetebenchError
+from setebench.report.plots.plot import SIZE, SMALL
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_NUMBERS = 12
 """Up to so many CPUs the cells hold their numbers; beyond, only the shades show."""
+
+GREYS = ("0.05", "0.4", "0.65", "0.97")
+"""From the nearest level to memory."""
+TOUCHED = "#c08040"
+COLUMNS, HEIGHT = 2, 2.2
+"""Panels beside each other, and inches of one."""
 
 
 def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
@@ -35,7 +44,7 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw(axes: Any, state: str, rows: list[list[float]], shades: tuple[float, float]) -> Any:
+def _draw(axes: Axes, state: str, rows: list[list[float]], shades: tuple[float, float]) -> Any:
     readers, owners = (sorted({int(row[column]) for row in rows}) for column in (0, 1))
     cycles = np.full((len(readers), len(owners)), np.nan)
     for reader, owner, value in rows:
@@ -50,3 +59,38 @@ def _draw(axes: Any, state: str, rows: list[list[float]], shades: tuple[float, f
             colour = "1" if value > sum(shades) / 2 else "0"
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize="x-small")
     return image
+
+
+def map_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Heat maps of `evidence["prefetchers"]`. Raises `SetebenchError` without a curve."""
+    from matplotlib.figure import Figure
+
+    curves = evidence.get("prefetchers")
+    if not isinstance(curves, Mapping) or not curves:
+        raise SetebenchError("there is nothing to plot: the evidence holds no map of prefetched lines")
+    rows = -(-len(curves) // COLUMNS)
+    figure = Figure(figsize=(SIZE[0] * COLUMNS, HEIGHT * rows), layout="constrained")
+    axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+    for each, (name, curve) in zip(axes, curves.items(), strict=False):
+        _heat(each, name, curve)
+    for each in axes[len(curves) :]:
+        each.remove()
+    return figure
+
+
+def _heat(axes: Axes, name: str, curve: Mapping[str, Any]) -> None:
+    """Lines that were accessed, or lay in level 2 from the start, have a colour of their own."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    levels = list(curve["levels"])
+    colours = [TOUCHED, *GREYS[: len(levels) - 1], GREYS[-1]]
+    axes.imshow(
+        curve["nearest"], aspect="auto", origin="lower", interpolation="nearest",
+        cmap=ListedColormap(colours), vmin=-1.5, vmax=len(levels) - 0.5,
+    )  # fmt: skip
+    axes.set(title=name, xlabel="line of the page", ylabel="accesses made")
+    axes.set_yticks(range(len(curve["counts"])), [str(count) for count in curve["counts"]], fontsize="xx-small")
+    named = zip(colours, ["accessed", *levels], strict=True)
+    handles = [Patch(facecolor=colour, edgecolor="0.3", label=level) for colour, level in named]
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), **SMALL)  # over no line

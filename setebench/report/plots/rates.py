@@ -1,4 +1,4 @@
-"""The plot of bandwidth over the size of the data set (Fang et al. 2014, Figure 9)."""
+"""Plots of rates: bandwidth over the data set (Fang et al. 2014, Figure 9), and memory latency over load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plots.plot import COLUMNS, SMALL, new_figure, size_axis, style
+from setebench.report.plots.plot import COLUMNS, LEVEL, SMALL, new_figure, size_axis, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,5 +36,26 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         label = f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
         axes.errorbar(sweep["size_bytes"], best, errors, capsize=2, label=label, **drawn)
     size_axis(axes)
+    figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
+    return figure
+
+
+def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Latency over bandwidth, one series per number of loading threads, from `evidence["loaded_latency"]`.
+
+    Raises `SetebenchError` where no load point was measured."""
+    found: Mapping[str, Any] = evidence.get("loaded_latency") or {}
+    points = found.get("points")
+    if not points:
+        raise SetebenchError("there is nothing to plot: the evidence holds no load point")
+    figure, axes = new_figure(
+        "Memory latency under load", "memory bandwidth, lines read (GB/s)", "latency of a load (ns)"
+    )
+    for index, threads in enumerate(sorted({point["threads"] for point in points})):
+        own = sorted((point["gb_per_s"], point["latency_ns"]) for point in points if point["threads"] == threads)
+        label = f"{threads} loading thread{'s' if threads > 1 else ''}"
+        axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
+    axes.axhline(found["idle_ns"], label=f"idle: {found['idle_ns']:.4g} ns", **LEVEL)
+    axes.set(xlim=(0, None), ylim=(0, None))
     figure.legend(loc="outside lower center", ncols=COLUMNS, **SMALL)
     return figure
