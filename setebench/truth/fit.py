@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import msgspec
 from scipy import stats
 
-from setebench.errors import UsageError
 from setebench.machine import open_machine
 from setebench.sim import spec
-from setebench.sim.files.dump import dump
-from setebench.sim.files.loader import parse
 from setebench.sim.files.origins import Origin, Path, field_name
+from setebench.sim.spec.checks import Problem, checked
 from setebench.truth.twin import Twin, fields_of, said
 from setebench.truth.twin.readings import LONGEST_WHY
 from setebench.truth.verify.check import Progress, Request, Verified, answered, least_difference, scaled, verify
@@ -72,11 +70,11 @@ def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tu
     end, steps = time.monotonic() + seconds, list[Step]()
     minutes = None if request.trials else PARAMS.part * seconds / 60
     for number in range(1, PARAMS.steps + 1):
-        checked = verify(twin, replace(request, purpose=2 * number - 1, minutes=minutes), progress)
-        likely = likeliest(checked, PARAMS.part * seconds, progress) if checked.contradicted else []
+        found = verify(twin, replace(request, purpose=2 * number - 1, minutes=minutes), progress)
+        likely = likeliest(found, PARAMS.part * seconds, progress) if found.contradicted else []
         for step in likely[: PARAMS.candidates]:
             progress(f"the machine decides about {step.text}")
-            won, trials = referee(checked, step.machine, 2 * number)
+            won, trials = referee(found, step.machine, 2 * number)
             if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
                 break
         else:
@@ -109,18 +107,18 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
         if isinstance(value, int):
             others = [*map(round, others), value - 1, value + 1]
         for other in dict.fromkeys(each for each in others if each != value):
-            with suppress(UsageError, msgspec.ValidationError):
-                machine = changed(twin.machine, path, other)
+            machine = changed(twin.machine, path, other)
+            if isinstance(machine, spec.Machine):
                 yield Step(path, f"{field_name(path)} = {other} instead of {value}", machine)
 
 
-def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine:
-    """The machine with another value of a field. Raises where no machine has it."""
+def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine | Problem:
+    """The machine with another value of a field, or why no machine has it."""
     data = node = msgspec.json.decode(msgspec.json.encode(machine))
     for part in path[:-1]:
         node = node[part]
     node[path[-1]] = value
-    return parse(dump(msgspec.convert(data, spec.Machine)), "the changed twin")
+    return checked(data)
 
 
 def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Step]:

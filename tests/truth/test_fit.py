@@ -13,7 +13,7 @@ from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import origins, parse
 from setebench.truth.fit import fit
 from setebench.truth.twin import as_toml, twin_of_file
-from setebench.truth.verify import Request
+from setebench.truth.verify.check import Request
 
 __all__ = ["file"]  # a fixture
 

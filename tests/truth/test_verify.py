@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from setebench.sim.files.dump import dump
 from setebench.sim.files.loader import load
 from setebench.sim.truth.document import truth_document
 from setebench.truth.twin import twin_of_file
-from setebench.truth.verify import Request, Verified, as_document, verify
-from setebench.truth.verify.check import opened_twin, surroundings
+from setebench.truth.verify.check import Request, Verified, opened_twin, surroundings, verify
+from setebench.truth.verify.document import as_document
 from setebench.truth.verify.families import FAMILIES, ROUND, Surroundings, drawn
 
 __all__ = ["file"]  # a fixture
@@ -26,7 +27,7 @@ __all__ = ["file"]  # a fixture
 
 def surroundings_of(name: str) -> Surroundings:
     machine = load(name)
-    with opened_twin(machine, 1) as model:
+    with closing(opened_twin(machine, 1)) as model:
         return surroundings(machine, model, model)
 
 

@@ -120,7 +120,7 @@ def _twin_and_request(values: dict[str, Any], minutes: float | None) -> tuple[An
     """The result, its twin, or the one of a file, and what to measure."""
     from setebench.sim.files.loader import read_file
     from setebench.truth.twin import make_twin, twin_of_file
-    from setebench.truth.verify import Request
+    from setebench.truth.verify.check import Request
 
     document, file = store.load(values["result"]), values["file"]
     twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
@@ -140,7 +140,8 @@ def verify_command(**values: Any) -> None:
 
     Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
     """
-    from setebench.truth.verify import as_document, verify
+    from setebench.truth.verify.check import verify
+    from setebench.truth.verify.document import as_document
 
     target = Output.choose(values)
     document, twin, request = _twin_and_request(values, None if values["probes"] else 2.0)

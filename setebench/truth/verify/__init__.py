@@ -3,8 +3,3 @@
 `families` draw trials by a seed; `runner` runs them on any machine and answers in cycles; `check` says on which the
 twin differs, `document` how often, beside the machine with itself.
 """
-
-from setebench.truth.verify.check import Request as Request
-from setebench.truth.verify.check import Verified as Verified
-from setebench.truth.verify.check import verify as verify
-from setebench.truth.verify.document import as_document as as_document

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -18,7 +16,7 @@ from scipy import stats
 from setebench.errors import SetebenchError
 from setebench.machine import Machine, open_machine
 from setebench.sim import spec
-from setebench.sim.files.dump import dump
+from setebench.sim.machine import open_machine_file
 from setebench.truth.twin import Twin
 from setebench.truth.verify.families import FAMILIES, Surroundings, Trial, drawn
 from setebench.truth.verify.runner import Cycles, Runner
@@ -148,22 +146,15 @@ def latencies(machine: spec.Machine) -> tuple[float, ...]:
     return (*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles)
 
 
-@contextmanager
-def opened_twin(machine: spec.Machine, seed: int) -> Iterator[Machine]:
-    """The machine, opened by the name of a file as any other, with a clock that moves with every cycle and without
-    noise: what is compared is memory."""
+def opened_twin(machine: spec.Machine, seed: int) -> Machine:
+    """The machine with a clock that moves with every cycle and without noise: what is compared is memory."""
     fine = msgspec.structs.replace(machine.clock, step_ticks=1.0, jitter_cycles=0.0, drift=0.0)
-    quiet = msgspec.structs.replace(machine, clock=fine, noise=spec.Noise())
-    with tempfile.TemporaryDirectory(prefix="setebench-") as folder:
-        file = Path(folder) / "twin.toml"
-        file.write_text(dump(quiet), encoding="utf-8")
-        with closing(open_machine(f"sim:{file}", seed=seed)) as opened:
-            yield opened
+    return open_machine_file(msgspec.structs.replace(machine, clock=fine, noise=spec.Noise()), seed)
 
 
 def answered(machine: spec.Machine, checked: Verified, trials: dict[int, Trial]) -> dict[int, Cycles]:
     """What a simulated machine gives for trials, run as they were on the twin of the check."""
-    with opened_twin(machine, checked.request.seed) as model:
+    with closing(opened_twin(machine, checked.request.seed)) as model:
         return Runner(model, checked.around, checked.request.seed + 1, checked.repetitions).answers(trials)
 
 
@@ -171,7 +162,7 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
     """Hold a twin against a machine. Raises what opening and running machines raises."""
     start = time.monotonic()
     opened = open_machine(request.machine, cpu=request.cpu, seed=request.seed)
-    with closing(opened) as real, opened_twin(twin.machine, request.seed) as model:
+    with closing(opened) as real, closing(opened_twin(twin.machine, request.seed)) as model:
         around = surroundings(twin.machine, real, model)
         own = Runner(real, around, request.seed)
         checked = Verified(twin, request, around, [], {}, own.repetitions)
