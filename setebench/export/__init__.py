@@ -9,9 +9,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from setebench.errors import SetebenchError, UsageError
-from setebench.export.format import Format
 from setebench.export.formats import blas, compilers, kerncraft, simulators, topologies
 from setebench.export.source import Source
+from setebench.export.values import Format
 from setebench.results import Document
 from setebench.text import remarks
 

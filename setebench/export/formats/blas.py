@@ -20,9 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from setebench.export.format import Format, Sheet
 from setebench.export.source import KIB, Source
-from setebench.export.values import Known, Open, Row, Value, derived, with_assumption
+from setebench.export.values import Format, Known, Open, Row, Sheet, Value, derived, with_assumption
 
 MODEL = "analytical model of Low et al. 2016"
 KEEP = -1

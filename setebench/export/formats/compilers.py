@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from setebench.export.format import Format, Sheet
 from setebench.export.source import KIB, PRIVATE, Source
-from setebench.export.values import Known, Open, Row, derived, exact, with_assumption
+from setebench.export.values import Format, Known, Open, Row, Sheet, derived, exact, with_assumption
 
 # -- GCC --------------------------------------------------------------------------------------------------------------
 

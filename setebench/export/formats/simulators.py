@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from setebench.export.format import Format, Sheet
 from setebench.export.source import GIGA, KIB, Source
-from setebench.export.values import Known, Open, Row, Value, assumed, derived, reworded, with_assumption
+from setebench.export.values import Format, Known, Open, Row, Sheet, Value, assumed, derived, reworded, with_assumption
 
 PART = 1
 NO_PART = assumed(PART, "cycles", "no finding divides a latency")

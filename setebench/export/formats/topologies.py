@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from setebench.export.format import Format, Sheet
 from setebench.export.source import PRIVATE, Node, Source
-from setebench.export.values import Open, Row, Value, assumed, derived
+from setebench.export.values import Format, Open, Row, Sheet, Value, assumed, derived
 
 MEBI, GIBI = 1 << 20, 1 << 30
 XML = '<?xml version="1.0" encoding="UTF-8"?>'
