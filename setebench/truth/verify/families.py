@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setebench.machine import Facts
-from setebench.probe import Base, Operand, Probe
+from setebench.probe import Base, Probe
 from setebench.probe.notation import render
 
 PAGE, HUGE = 4096, 2 << 20
@@ -72,15 +72,19 @@ class Trial:
     ring_pages: int = 0
     bytes: int = 0
 
+    @property
+    def timed(self) -> Probe:
+        """The probe with what is timed: the load of a target behind it, or part of the probe itself."""
+        if not self.targets:
+            return self.probe
+        settled = self.probe.chase(RING, self.ring).fence().load(HERE + PAGE // 2) if self.ring else self.probe
+        return settled.fence().start().load(TARGET).stop()
+
     def shown(self, target: int = 0) -> str:
-        """The probe, and the load of one of its targets, in the pattern notation."""
-        parts = [render(self.probe)]
-        if self.targets:
-            parts += [f"chase r {self.ring}; fence; load p+2048"] if self.ring else []
-            parts.append(render(Probe().fence().start().load(Operand(HERE, self.targets[target])).stop()))
-        elif self.ring:
-            parts.append(f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages")
-        return "; ".join(parts).replace("\n", "; ").replace(";   #", "  #").strip("; ")
+        """What is timed, of one of the targets, in the pattern notation."""
+        ring = f"  # a cycle of {self.ring} random lines on {self.ring_pages} pages" if self.ring else ""
+        where = f"  # t is p+{self.targets[target]}" if self.targets else ""
+        return render(self.timed).strip().replace("\n", "; ") + where + ring
 
 
 def _whole(rng: np.random.Generator, low: float, high: float) -> int:
@@ -153,7 +157,7 @@ def conflicts(rng: np.random.Generator, around: Surroundings) -> Trial:
 
 def evictions(rng: np.random.Generator, around: Surroundings) -> Trial:
     """A line used, then a random ring of so many lines, and then where the line is."""
-    probe = Probe().load(HERE + 32 * around.line).load(HERE).fence()
+    probe = Probe().load(HERE + PAGE // 2).load(HERE).fence()
     lines = _whole(rng, 16, around.most_ring)
     return Trial("evictions", probe, (0,), ring=lines, ring_pages=lines)
 

@@ -133,12 +133,10 @@ class Runner:
         places = self._places(self._region(trial.page_size), count)
         which = np.concatenate([[0], self._rng.permutation(np.arange(count) % len(trial.targets))])
         places[TARGET] = places[HERE] + np.asarray(trial.targets)[which]
-        probe = trial.probe
         if trial.ring:
             places[RING] = np.full(count + 1, self._ring(trial.ring, trial.ring_pages, self._region(PAGE, "rings")))
-            probe = probe.chase(RING, trial.ring).fence().load(HERE + 32 * self._around.line)
         # the same line once more is a hit for certain, in the same place and repetition
-        timed = probe.fence().start().load(TARGET).stop().fence().start(1).load(TARGET).stop(1)
+        timed = trial.timed.fence().start(1).load(TARGET).stop(1)
         ticks, hits = self._machine.run(timed, places, cpu=self._machine.facts.own_cpu, warmup=1).T
         hit, step = mean(hits, self._controls.step), self._controls.step
         return tuple(
