@@ -67,8 +67,7 @@ def diagnosed(
     """The document of one observed run on a machine, which began at `started`."""
     found = list(findings(timeline, basis))
     each = [Figures([interval], basis) for interval in timeline.intervals]
-    numbers = ((one.parameter.removeprefix("diagnose."), one.value) for one in found)
-    values = {name: float(value) for name, value in numbers if isinstance(value, (int, float))}
+    values = {one.parameter.removeprefix("diagnose."): one.number for one in found if one.number is not None}
     if timeline.idle_ns:
         values["probe_latency"] = values.get("probe_latency", 0.0) / timeline.idle_ns
     places = {part: _where(timeline, each, part) for part in ("memory_latency", "memory_bandwidth")}

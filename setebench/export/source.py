@@ -77,7 +77,7 @@ class Source:
         value = finding.value
         if value is None:
             return Open(parameter, f"{finding.outcome}: {finding.reason}")
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < MOST
+        number = finding.number is not None and 0 <= finding.number < MOST
         if isinstance(value, list) or not (number if kind is float else isinstance(value, kind)):
             return Open(parameter, "what it says is nothing that a machine can have")
         origin = Origin.AT_LEAST if finding.outcome is Outcome.AT_LEAST else Origin.MEASURED

@@ -65,10 +65,8 @@ def interval_text(finding: Finding) -> str:
 
 def nanoseconds(finding: Finding, cycles_per_ns: float) -> float | None:
     """The value in ns, None where the finding isn't a number of cycles."""
-    value = store.plain(finding.value)
-    if finding.unit != "cycles" or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return value / cycles_per_ns
+    value = finding.number if finding.unit == "cycles" else None
+    return None if value is None else value / cycles_per_ns
 
 
 def nanoseconds_text(finding: Finding, cycles_per_ns: float) -> str:

@@ -167,7 +167,7 @@ def condensed(findings: Sequence[Finding]) -> list[Finding]:
         return merged(findings)
     found = merged(each for each in findings if not each.parameter.startswith(_PAIRS))
     for state, members in states.items():
-        values = [float(each.value) for each in members if isinstance(each.value, (int, float))]
+        values = [each.number for each in members if each.number is not None]
         none = Finding(parameter=f"{_PAIRS}*.{state}", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
         if values:
             low, high, mean, deviation = (f"{of(values):.0f}" for of in (min, max, fmean, pstdev))

@@ -81,8 +81,8 @@ def _against(document: Document, references: Mapping[str, Document]) -> Iterator
 def _contradicts(finding: Finding, stated: Finding) -> bool:
     """True if a value contradicts what is stated, or a bound is less than half of it: sizes and numbers of entries come
     in steps of two, so that above the half no step is missing."""
-    values = [each for each in (finding.value, stated.value) if isinstance(each, (int, float))]
-    low = finding.outcome is Outcome.AT_LEAST and len(values) == 2 and 2 * values[0] < values[1]
+    own, other = finding.number, stated.number
+    low = finding.outcome is Outcome.AT_LEAST and own is not None and other is not None and 2 * own < other
     return low or agreement(finding, stated) is Agreement.DIFFERS
 
 

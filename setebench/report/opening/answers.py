@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.report.numbers import interval_text, nanoseconds_text, number, value_text
+from setebench.report.numbers import interval_text, nanoseconds_text, value_text
 from setebench.report.view import cycles_per_ns
 from setebench.results import Document, Finding, Outcome
 
@@ -57,12 +57,11 @@ class Answers:
 
     def transfers(self) -> str:
         """Reads of other cores' changed lines: their range."""
-        names = [name for name in self.findings if name.startswith("latency.core_to_core.")]
-        known = [self.value(name) for name in names if name.endswith(".modified")]
-        values = [float(value) for value in known if isinstance(value, (int, float))]
-        if not values:
-            return OPEN if names else ""
-        low, high = number(min(values), 0), number(max(values), 0)
+        pairs = [each for name, each in self.findings.items() if name.startswith("latency.core_to_core.")]
+        known = [each.number for each in pairs if each.parameter.endswith(".modified") and each.number is not None]
+        if not known:
+            return OPEN if pairs else ""
+        low, high = f"{min(known):.0f}", f"{max(known):.0f}"
         return f"{low} cycles" if low == high else f"{low} to {high} cycles"
 
     def in_flight(self, level: str) -> str:
@@ -76,15 +75,12 @@ class Answers:
 
     def bandwidths(self, level: str) -> tuple[Finding | None, Finding | None]:
         """A level's load bandwidth of one thread by its widest loads, and the largest by any kernel and threads."""
-        known = [
-            each
-            for name, each in self.findings.items()
-            if name.startswith(f"bandwidth.{level}.")
-            and not name.endswith((".traffic", ".per_cycle"))
-            and isinstance(each.value, (int, float))
-        ]
-        loads = [each for each in known if ".load." in each.parameter and each.parameter.endswith(".threads_1")]
-        return max(loads, key=_width, default=None), max(known, key=lambda each: each.value, default=None)  # type: ignore[arg-type, return-value]
+        names = [each for each in self.findings if each.startswith(f"bandwidth.{level}.")]
+        rates = [self.findings[each] for each in names if not each.endswith((".traffic", ".per_cycle"))]
+        known = {each.parameter: each for each in rates if each.number is not None}
+        loads = [each for name, each in known.items() if ".load." in name and name.endswith(".threads_1")]
+        most = max(known.values(), key=lambda each: each.number or 0.0, default=None)
+        return max(loads, key=_width, default=None), most
 
 
 def rounded(finding: Finding | None) -> str:

@@ -69,8 +69,7 @@ class Readings:
             middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
             return Reading(middle, "bounded", low, high, names, found.reason or "")
         if found.outcome == Outcome.AT_LEAST:
-            low = found.value if isinstance(found.value, (int, float)) else low
-            return Reading(found.value, "bounded", low, high, names, "a lower bound")
+            return Reading(found.value, "bounded", found.number or low, high, names, "a lower bound")
         return Reading(found.value, "measured", low, high, names, found.method)
 
     def names(self, start: str, end: str = "") -> list[str]:
