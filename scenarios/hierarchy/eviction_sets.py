@@ -22,7 +22,7 @@ from setebench.experiments.eviction_sets import CacheSet, Evictions, Lines
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.decide import at_least, chosen, number_of, summed, unavailable, unresolved, within
+from setebench.stats.decide import at_least, chosen, number_of, unavailable, unresolved, within
 from setebench.stats.rounds import commonest
 
 METHOD = "minimal eviction sets, found by timing"
@@ -181,7 +181,8 @@ def second_cache_findings(
         yield size_by_curve("l2", levels, params)
     else:
         ways = shape.ways
-        yield number_of("cache.l2.size", summed(shape.sets, lambda sets: sets * ways * line), "bytes", COUNTED)
+        sizes = {sets * ways * line: likely for sets, likely in shape.sets.items()}
+        yield number_of("cache.l2.size", sizes, "bytes", COUNTED)
     yield ways_finding("l2", [each.ways for each in rounds], params)
     if shape is None or shape.hashed is None:
         why = "some rounds find a hash of address bits, others none" if shape else "no minimal eviction set was found"

@@ -23,7 +23,7 @@ from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES
 from setebench.stats.cache_model import missed as missed_by
-from setebench.stats.decide import backed, chosen, one_of, unresolved
+from setebench.stats.decide import chosen, unresolved
 from setebench.stats.estimate import CONFIDENCE
 
 from .first_cache import FirstShape
@@ -145,9 +145,9 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
     )
 
 
-def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> tuple[dict[str, float], str]:
-    """The names of the policies that may be behind what loads missed, alike probable, in the model of a cache that
-    moves lines that hit, or doesn't; or why there is none.
+def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list[str]:
+    """The names of the policies that may be behind what loads missed, the likeliest first, in the model of a cache that
+    moves lines that hit, or doesn't; none where no policy that is known misses these loads.
 
     Loads of a round are disturbed together, so it is rounds that differ by chance: the likeliest policy stands alone
     where it explains them better than each other one by more than these differences vary."""
@@ -162,26 +162,29 @@ def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> tupl
     logs = np.array([each.sum(axis=1) for each in np.split(logs, len(rounds), axis=1)]).T
     best, noise = int(logs.sum(axis=1).argmax()), float(late.var(axis=0).mean())
     if float((left[best] ** 2).mean()) - noise / len(late) > PARAMS.fits or len(rounds) < PARAMS.fewest:
-        return {}, "no policy that is known misses these loads"
+        return []
     ahead = logs[best] - logs
     errors = ahead.std(axis=1, ddof=1) / len(rounds) ** 0.5
     unclear = np.flatnonzero(ahead.mean(axis=1) <= stats.t.ppf(CONFIDENCE, len(rounds) - 1) * errors)
-    names = dict.fromkeys(candidates[each][0].name for each in (best, *unclear))
-    return dict.fromkeys(names, 1 / len(names)), ""
+    return list(dict.fromkeys(candidates[each][0].name for each in (best, *unclear)))
 
 
 def replacement_finding(
     context: Context, level: int, rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)
 ) -> Finding:
     """Which line the cache with that number, counted from 1, replaces."""
-    parameter, names, reason = f"cache.l{level}.replacement", dict[str, float](), "no lines that share a set were found"
-    if rounds:
-        names, reason = policy(rounds, moved)
-        context.evidence[f"l{level}_sequences"] = [
-            {"ways": each.ways, "lines": each.lines.tolist(), "missed": each.late.mean(axis=0).round(2).tolist()}
-            for each in rounds
-        ]
-    return backed(one_of(parameter, names, "string", METHOD, reason), f"l{level}_sequences" if rounds else "")
+    parameter, key = f"cache.l{level}.replacement", f"l{level}_sequences"
+    if not rounds:
+        return unresolved(parameter, "string", "no lines that share a set were found", METHOD)
+    context.evidence[key] = [
+        {"ways": each.ways, "lines": each.lines.tolist(), "missed": each.late.mean(axis=0).round(2).tolist()}
+        for each in rounds
+    ]
+    names = policy(rounds, moved)
+    if len(names) == 1:
+        return chosen(parameter, names[0], "string", METHOD, key)
+    several = " or ".join(names) or "no policy that is known"
+    return unresolved(parameter, "string", f"{several} may miss these loads", METHOD)
 
 
 def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Iterator[Finding]:

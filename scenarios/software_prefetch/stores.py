@@ -14,7 +14,7 @@ from setebench.experiments.bursts.bursts import PAGE_BYTES, Times
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
-from setebench.stats.estimate import Interval, over_undisturbed_epochs
+from setebench.stats.rounds import LATENCY, quantile_of_rounds
 
 from .fills import answers
 from .params import Params
@@ -79,7 +79,7 @@ class Stores:
             levels = {kind: self._trials.mean(each) for kind, each in times.items()}
             for kind, found in cycles.items():
                 found.append(levels[kind] - levels[ADDITIONS] + BASELINE_ADDITIONS)
-        return {kind: over_undisturbed_epochs(found).value for kind, found in cycles.items()}
+        return {kind: float(np.median(found)) for kind, found in cycles.items()}
 
     def _stores_after(self, kinds: Sequence[str]) -> dict[str, Times]:
         """Cycles of stores to lines that another core has loaded, by kind, shapes (n,). A full fence behind the store
@@ -120,11 +120,10 @@ class Stores:
 
 
 def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:
-    """The latency of a store, if it is known well enough, from cycles at several times, which are the epochs."""
-    every = over_undisturbed_epochs(times)
-    value, half = every.value, max(every.half_width, params.least_cycles)
-    if half > max(params.vague_cycles, params.vague * abs(value)) or value < 0:
+    """The latency of a store from cycles at several times, which are the rounds, if these agree well enough."""
+    found = quantile_of_rounds(times, LATENCY, (params.least_cycles, params.least_cycles))
+    if found.high - found.low > 2 * max(params.vague_cycles, params.vague * abs(found.value)) or found.value < 0:
         seen = ", ".join(f"{time:.0f}" for time in times)
-        reason = f"between {value - half:.1f} and {value + half:.1f} cycles ({seen} at {len(times)} times); {QUIETER}"
+        reason = f"between {found.low:.1f} and {found.high:.1f} cycles ({seen} at {len(times)} times); {QUIETER}"
         return decide.unresolved(parameter, "cycles", reason, method)
-    return decide.measured(parameter, Interval(value, value - half, value + half), "cycles", method, "store_after")
+    return decide.measured(parameter, found, "cycles", method, "store_after")

@@ -15,7 +15,7 @@ from setebench.native.machine import NativeMachine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, map_region
 from setebench.probe import Probe
 from setebench.scenario import Context
-from setebench.stats.estimate import over_undisturbed_epochs
+from setebench.stats.rounds import MIDDLE, quantile_of_rounds
 
 TRAPPING_CPUID_TICKS = 600
 """A cpuid that stays on the CPU takes 100 to 300 cycles; a round trip to a hypervisor takes over a thousand."""
@@ -32,7 +32,7 @@ def clock_report(cpu: int | None = None) -> ClockReport:
     with closing(NativeMachine(cpu=cpu)) as machine:
         context = Context(machine=machine)
         empty = overheads(context, 2000)
-        per_tick = over_undisturbed_epochs([cycles_per_tick(context) for _ in range(8)])
+        per_tick = quantile_of_rounds([cycles_per_tick(context) for _ in range(8)], MIDDLE)
         cpuid_ticks = float(np.median(machine.run(Probe().start().fence("serialize").stop(), 50, warmup=2)))
         return ClockReport(
             step_ticks=machine.step_ticks,

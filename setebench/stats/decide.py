@@ -6,16 +6,13 @@ A number is measured with its interval; what could not be decided carries a reas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import CONFIDENCE, Estimate, Interval
-
-_Candidate = TypeVar("_Candidate")
-_Value = TypeVar("_Value")
 
 
 def measured(parameter: str, estimate: Estimate | Interval, unit: str, method: str = "", evidence: str = "") -> Finding:
@@ -72,31 +69,12 @@ def absent(parameter: str, value: Any, unit: str, method: str = "") -> Finding:
     return Finding(parameter=parameter, value=value, unit=unit, outcome=Outcome.ABSENT, method=method)
 
 
-def summed(posterior: Mapping[_Candidate, float], value: Callable[[_Candidate], _Value]) -> dict[_Value, float]:
-    """The posterior of one trait of the candidates."""
-    found: dict[_Value, float] = {}
-    for candidate, probability in posterior.items():
-        found[value(candidate)] = found.get(value(candidate), 0.0) + probability
-    return found
-
-
-def one_of(parameter: str, posterior: Mapping[Any, float], unit: str, method: str = "", reason: str = "") -> Finding:
-    """The value that the posterior probability gives `CONFIDENCE` to; unresolved where none has it, or None has: that
-    stands for none of the candidates."""
-    if not posterior:
-        return unresolved(parameter, unit, reason, method)
-    best = max(posterior, key=lambda value: posterior[value])
-    if posterior[best] >= CONFIDENCE and best is not None:
-        return chosen(parameter, best, unit, method)
+def number_of(parameter: str, posterior: Mapping[int, float], unit: str, method: str = "") -> Finding:
+    """The number that the posterior probability gives `CONFIDENCE` to, else the largest one as a bound that it is at
+    least with that. Needs one number."""
     likely = sorted(posterior, key=lambda value: -posterior[value])[:3]
+    if posterior[likely[0]] >= CONFIDENCE:
+        return chosen(parameter, likely[0], unit, method)
     several = " or ".join(f"{value} ({posterior[value]:.0%})" for value in likely)
-    return unresolved(parameter, unit, f"{several} explain what was measured", method)
-
-
-def number_of(parameter: str, posterior: Mapping[int, float], unit: str, method: str = "", reason: str = "") -> Finding:
-    """The same of numbers, with the largest one as a bound that it is at least with `CONFIDENCE`."""
-    plain = one_of(parameter, posterior, unit, method, reason)
-    if plain.outcome is Outcome.MEASURED or not posterior:
-        return plain
     least = max(value for value in posterior if sum(p for each, p in posterior.items() if each >= value) >= CONFIDENCE)
-    return at_least(parameter, least, unit, plain.reason or "", method)
+    return at_least(parameter, least, unit, f"{several} explain what was measured", method)

@@ -78,11 +78,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return self.high < low or self.low > high
 
 
-TRIMMED, LEAST_TO_TRIM = 0.25, 5
-"""Of the values at either end of a trimmed mean, which are left out, and of how many at least: bursts shorter than an
-epoch raise some of them."""
-
-
 def over_epochs(values: ArrayLike) -> Estimate:
     """The mean of epoch means, shape (epochs,), finite; NaN with infinite width where there is none."""
     means = np.asarray(values, dtype=np.float64)
@@ -92,18 +87,3 @@ def over_epochs(values: ArrayLike) -> Estimate:
         return Estimate(value=float(means[0]), error=math.inf, degrees=0)
     error = float(means.std(ddof=1)) / math.sqrt(len(means))
     return Estimate(value=float(means.mean()), error=error, degrees=len(means) - 1)
-
-
-def over_undisturbed_epochs(values: ArrayLike) -> Estimate:
-    """The trimmed mean of epoch means, shape (epochs,), with the error of winsorised values (Yuen 1974, Biometrika
-    61:165). An epoch is a mean already, so trimming some can't bias a quantised sample; it keeps a neighbour's burst
-    from carrying the result, and the winsorised spread still pays for it."""
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    if len(ordered) < 2:
-        return over_epochs(ordered)
-    cut = int(TRIMMED * len(ordered)) if len(ordered) >= LEAST_TO_TRIM else 0
-    kept = ordered[cut : len(ordered) - cut]
-    winsorised = np.clip(ordered, kept[0], kept[-1])
-    squares = float(((winsorised - winsorised.mean()) ** 2).sum())
-    error = (squares / (len(kept) * (len(kept) - 1))) ** 0.5
-    return Estimate(value=float(kept.mean()), error=error, degrees=len(kept) - 1)

@@ -60,18 +60,17 @@ def behind_fillers(ways: int) -> tuple[Lines, Lines]:
     return lines, np.concatenate([fill, lines], axis=1)
 
 
-def names_of(late: Numbers, lines: Lines, ways: int) -> dict[str, float]:
+def names_of(late: Numbers, lines: Lines, ways: int) -> list[str]:
     """What is probable by six rounds of four sequences each."""
     parts = zip(np.array_split(lines, 6), np.array_split(late, 6, axis=1), strict=True)
-    return policy([Replaced(ways=ways, lines=each, late=part) for each, part in parts])[0]
+    return policy([Replaced(ways=ways, lines=each, late=part) for each, part in parts])
 
 
 @pytest.mark.parametrize(("number", "ways"), [(0, 8), (2, 8), (3, 12), (4, 8), (7, 12), (11, 8)])
 def test_policies_are_found_among_observations_of_which_some_are_wrong(number: int, ways: int) -> None:
     lines, whole = behind_fillers(ways)
     names = names_of(noisy(missed(POLICIES[number], ways, whole)[:, -MOST_LOADS:], 0.05), lines, ways)
-    best = max(names, key=lambda each: names[each])
-    assert best == POLICIES[number].name or names[best] < 0.95
+    assert names[0] == POLICIES[number].name or len(names) > 1
 
 
 def test_a_policy_that_nobody_has_is_none_of_them() -> None:
@@ -116,8 +115,7 @@ def context_of(**shape: Any) -> Context:
 def test_a_first_cache(name: str, clock: spec.Clock) -> None:
     """Also on a clock in steps of 37 cycles, where a load of 4 cycles and one of 14 are read alike."""
     context = context_of(l1={"replacement": name}, clock=clock)
-    names, _ = policy([measure_first(context, FIRST) for _ in range(6)])
-    assert max(names, key=lambda each: names[each]) == name
+    assert policy([measure_first(context, FIRST) for _ in range(6)])[0] == name
 
 
 @pytest.mark.parametrize("inclusion", ["inclusive", "exclusive", "neither"])
