@@ -111,12 +111,12 @@ def full(late: Share, idle: Share, longer: float, params: Params) -> Answer:
     """`stalls` or `drops`, from late lines that are in memory after a burst and without one, and by how many memory
     latencies the burst took `longer` than one of present lines. Lost lines show drops even where it took longer too:
     what is not lost still has to get through."""
-    if idle.ends[0] < params.quiet:
+    if idle.low < params.quiet:
         return Answer(reason=f"{1 - idle.value:.0%} of the lines came without any prefetch; {QUIETER}")
     held_up = f"the burst took {longer:.1f} memory latencies longer than one of present lines"
-    if late.ends[0] > params.lost:
+    if late.low > params.lost:
         return Answer("drops", remark=f"{late.value:.0%} of late lines did not come; {held_up}")
-    if late.ends[1] > params.lost:
+    if late.high > params.lost:
         return Answer(reason=f"{late.value:.0%} of late lines did not come, too few to decide; {QUIETER}")
     if longer > params.held:
         return Answer("stalls", remark=held_up)

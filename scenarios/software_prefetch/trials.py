@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 from setebench.experiments.bursts.bursts import FLUSHED, Bursts, Others, Times
 from setebench.experiments.bursts.controls import Controls
@@ -14,6 +16,7 @@ from setebench.probe import Probe
 from setebench.results import Finding, Value
 from setebench.scenario import Context
 from setebench.stats import decide
+from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params
@@ -39,38 +42,32 @@ class Answer:
         return decide.chosen(parameter, self.value, unit, said, evidence)
 
 
-@dataclass(frozen=True)
-class Share:
-    """How many of `of` lines were far away, with Wilson's 95 % interval."""
+class Share(NamedTuple):
+    """The fraction of lines that were far away, with its 95 % interval."""
 
-    hits: int
-    of: int
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, hits: int, lines: int) -> Share:
+        """So many of the lines, by Wilson's interval."""
+        found = binomtest(hits, lines).proportion_ci(CONFIDENCE, "wilson")
+        return cls(hits / lines, found.low, found.high)
 
     @classmethod
     def beyond(cls, limit: float, times: Times) -> Share:
         """Of times, those above a limit."""
-        return cls(int((times > limit).sum()), times.size)
-
-    @property
-    def value(self) -> float:
-        """The fraction."""
-        return self.hits / max(self.of, 1)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The interval."""
-        z, n, share = 1.96, max(self.of, 1), self.value
-        middle, half = share + z * z / (2 * n), z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-        return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+        return cls.of(int((times > limit).sum()), times.size)
 
 
 def done(prefetched: Share, flushed: Share, params: Params) -> Answer:
     """Whether prefetches brought lines from memory: most of those that stay there without them."""
-    if flushed.ends[0] < params.quiet:
+    if flushed.low < params.quiet:
         return Answer(reason=f"{1 - flushed.value:.0%} of the lines came without any prefetch; {QUIETER}")
-    if prefetched.ends[0] > params.clear:
+    if prefetched.low > params.clear:
         return Answer(False)
-    if prefetched.ends[1] < params.small:
+    if prefetched.high < params.small:
         return Answer(True)
     return Answer(reason=f"{prefetched.value:.0%} of prefetched lines stayed in memory; {QUIETER}")
 

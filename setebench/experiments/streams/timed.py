@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from setebench.experiments.memory import flushed
 from setebench.experiments.paired import RoundsParams, paired
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS
-from setebench.experiments.streams.team import Team
-from setebench.machine import CountsCpuTime, Machine, run_on
+from setebench.experiments.streams.team import arrays
+from setebench.machine import CountsCpuTime, Machine, Region, run_on
 from setebench.probe import Base, Probe
 from setebench.probe.kernels import BLOCK_BYTES, Kernel, stream_bytes
 from setebench.scenario import Context
@@ -149,27 +149,27 @@ def measure(context: Context, streams: Sequence[Stream], budget: Budget, last_by
         sizes: dict[int, int] = {}
         for each in own:
             sizes |= {cpu: max(each.blocks * each.spacing, sizes.get(cpu, 0)) for cpu in each.case.cpus}
-        try:
-            team = Team(context, sizes, remote=own[0].case.remote)
-        except UnsupportedError as error:
-            if not own[0].case.remote:
-                raise
-            missing[True] = str(error)
-            continue
-        share = Budget(context.machine.facts, budget.left)
-        with closing(team):
+        with ExitStack() as memory:
+            try:
+                regions = memory.enter_context(arrays(context.machine, sizes, remote=own[0].case.remote))
+            except UnsupportedError as error:
+                if not own[0].case.remote:
+                    raise
+                missing[True] = str(error)
+                continue
+            share = Budget(context.machine.facts, budget.left)
             share.spend(sum(sizes.values()))
-            timer = _Timer(context, team, share, last_bytes)
+            timer = _Timer(context, regions, share, last_bytes)
             for number in share.rounds(context, PARAMS.fewest_rounds, RoundsParams()):
                 timer.round(own, number)
     return missing
 
 
 class _Timer:
-    """Times streams over the memory of a team."""
+    """Times streams over the memory of each CPU."""
 
-    def __init__(self, context: Context, team: Team, budget: Budget, last_bytes: float) -> None:
-        self._context, self._team, self._budget, self._last_bytes = context, team, budget, last_bytes
+    def __init__(self, context: Context, regions: dict[int, Region], budget: Budget, last_bytes: float) -> None:
+        self._context, self._regions, self._budget, self._last_bytes = context, regions, budget, last_bytes
         self._place: dict[int, int] = {}  # where so many threads go on in memory: no block again before all others
         self._writing: bool | None = None
 
@@ -191,7 +191,7 @@ class _Timer:
         for cpu in cpus:
             for base, back in zip(bases_of(cpu), (1, 0), strict=True):
                 at = (blocks - back) % stream.blocks * stream.spacing
-                placements[base] = self._team.regions[cpu].address + at
+                placements[base] = self._regions[cpu].address + at
         before = _spent(machine, cpus)
         work, line = reference(self._context).work, self._context.line_size
         probes = {cpu: stream.probe(cpu, line, rolled, work) for cpu in cpus}

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
@@ -31,18 +33,12 @@ def knee_bandwidth(loads: Sequence[Load], idle: float, params: Params) -> float 
     """GB/s at which latency passes the knee over `idle`, between the load points around it; None if it never does.
 
     Latency may scatter: what counts is the lowest load from which on it stays above."""
-    limit = params.knee * idle
-    ordered = sorted(loads, key=lambda load: load.bandwidth)
-    below = [number for number, load in enumerate(ordered) if load.latency <= limit]
-    first = below[-1] + 1 if below else 0
+    limit, ordered = params.knee * idle, sorted(loads, key=lambda load: load.bandwidth)
+    first = max((number + 1 for number, load in enumerate(ordered) if load.latency <= limit), default=0)
     if first == len(ordered):
         return None
-    above = ordered[first]
-    if first == 0:
-        return above.bandwidth
-    under = ordered[first - 1]
-    fraction = (limit - under.latency) / (above.latency - under.latency)
-    return under.bandwidth + fraction * (above.bandwidth - under.bandwidth)
+    around = ordered[max(first - 1, 0) : first + 1]
+    return float(np.interp(limit, [load.latency for load in around], [load.bandwidth for load in around]))
 
 
 def saturated(loads: Sequence[Load], idle: float, params: Params) -> bool:

@@ -16,7 +16,7 @@ YES, NO = Answer(True), Answer(False)
 
 
 def share(part: float, of: int = 240) -> Share:
-    return Share(round(part * of), of)
+    return Share.of(round(part * of), of)
 
 
 @pytest.mark.parametrize(
