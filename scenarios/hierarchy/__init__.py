@@ -70,7 +70,7 @@ def answer(context: Context) -> Iterator[Finding]:
     if len(levels.caches) > 1:
         yield from second_cache_findings(evictions, levels, context.line_size)
         yield from second_findings(context, [each for each in second if outer and each.ways == outer.ways])
-        yield from eviction_sets.further_findings(evictions, levels)
+        yield from eviction_sets.further_findings(levels)
     yield from transfer_findings(context, reads)
     yield unavailable("latency.smt.l1", "cycles", "not measured since 0.2")
     context.evidence |= tlb_evidence(*tlbs.values())

@@ -1,11 +1,10 @@
-"""The caches behind the first: ways by minimal eviction sets, and of the second its sets by how many random pages are
-congruent with a victim.
+"""The second cache: ways by minimal eviction sets, and sets by how many random pages are congruent with a victim.
 
 Of lines at one offset of random pages the share that lies in the victim's set is one over the number of sets that the
 offset leaves open: sets times line bytes over page bytes, where address bits choose the set. A hash leaves twice as
 many open with each bit of the offset that it mixes with bits of the page (Zen 4 mixes some of them), and then lines
-whose offset differs in that bit evict the victim as well. Sets of a further cache are searched among lines that
-share one of the cache before; its size is bounded by where larger working sets are served by those behind it.
+whose offset differs in that bit evict the victim as well. The size of a further cache is bounded by where larger
+working sets are served by those behind it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Params:
 
     pages: int = 8192  # of the pool: 2 MiB of 16 ways need 512 lines at one offset, and 256 of 8,192 are congruent
     tries: int = 2  # victims of a round until one has a minimal set
-    victims: int = 4  # of a further cache, tried in a round
     seconds: float = 0.7  # of the user's time for the count of a round, by what the machine says that lines cost
     overhead: int = 100  # loads that a sample costs beside: its flushes and fences
     samples: int = 8  # about so many loads of every line of the ring for a page that is counted
@@ -58,31 +56,23 @@ PARAMS = Params()
 class EvictionRound(msgspec.Struct, frozen=True, kw_only=True):
     """What one round found: `ways` of the second cache, 0 where no set was found; of `pages` random ones beside the set
     and the victim, which lie at its offset, `tested` and so many `congruent` ones; the bits of the line's number in its
-    page that a hash mixes with others (`hashed`, a mask, None where that was not seen); the ways of further caches."""
+    page that a hash mixes with others (`hashed`, a mask, None where that was not seen)."""
 
     ways: int = 0
     pages: int = 0
     tested: int = 0
     congruent: int = 0
     hashed: int | None = 0
-    further: tuple[int, ...] = ()
 
 
 def measure_eviction(context: Context, pool: Pool, params: Params = PARAMS) -> tuple[EvictionRound, CacheSet | None]:
-    """One round: a minimal set of the second cache, how many pages of the pool are congruent with it, and among these a
-    set of each further cache."""
+    """One round: a minimal set of the second cache, and how many pages of the pool are congruent with it."""
     evictions, line = Evictions(context, pool), context.line_size
     for _ in range(params.tries):
         victim, *rest = pool.rng.permutation(pool.pages) + int(pool.rng.integers(TLB_PAGE_BYTES // line)) * line
         lines = np.array(rest)
         if (found := evictions.find(int(victim), lines)) is not None:
-            counted, whole = _counted(evictions, found, lines, params)
-            further, inner = list[int](), whole.own
-            for level in range(2, len(context.calibration.level_cycles) - 1):
-                outer = Evictions(context, pool, level)
-                sets = (outer.find(int(each), inner[inner != each]) for each in inner[: params.victims])
-                further.append(next((found.ways for found in sets if found), 0))
-            return msgspec.structs.replace(counted, further=tuple(further)), whole
+            return _counted(evictions, found, lines, params)
     return EvictionRound(), None
 
 
@@ -183,7 +173,13 @@ def second_cache_findings(
         ways = shape.ways
         sizes = {sets * ways * line: likely for sets, likely in shape.sets.items()}
         yield number_of("cache.l2.size", sizes, "bytes", COUNTED)
-    yield ways_finding("l2", [each.ways for each in rounds], params)
+    if shape is None:
+        yield unresolved("cache.l2.ways", "ways", "no minimal eviction set was found", METHOD)
+    elif shape.agreed < min(params.agree, len(rounds)):
+        reason = "rounds found different numbers of ways"
+        yield at_least("cache.l2.ways", shape.ways, "ways", reason, METHOD)
+    else:
+        yield chosen("cache.l2.ways", shape.ways, "ways", METHOD)
     if shape is None or shape.hashed is None:
         why = "some rounds find a hash of address bits, others none" if shape else "no minimal eviction set was found"
         yield unresolved("cache.l2.index", "string", why, METHOD)
@@ -191,28 +187,17 @@ def second_cache_findings(
         yield chosen("cache.l2.index", "hashed" if shape.hashed else "linear", "string", METHOD)
 
 
-def further_findings(rounds: Sequence[EvictionRound], levels: Levels) -> Iterator[Finding]:
-    """Of the caches behind the second: a bound of their size, and ways."""
+def further_findings(levels: Levels) -> Iterator[Finding]:
+    """Of the caches behind the second: a bound of their size."""
     for number, name in enumerate(levels.caches[2:]):
         yield size_by_curve(name, levels)
-        yield ways_finding(name, [each.further[number] for each in rounds if each.ways])
         for parameter, unit in (
+            (f"cache.{name}.ways", "ways"),
             (f"cache.{name}.index", "string"),
             (f"cache.{name}.replacement", "string"),
             (f"cache.{levels.caches[number + 1]}.inclusive_in_{name}", "bool"),
         ):
             yield unavailable(parameter, unit, "not measured since 0.2")
-
-
-def ways_finding(name: str, rounds: Sequence[int], params: Params = PARAMS) -> Finding:
-    """The commonest number of ways of those that rounds found, 0 where they found none."""
-    parameter, found = f"cache.{name}.ways", [ways for ways in rounds if ways]
-    if not found:
-        return unresolved(parameter, "ways", "no minimal eviction set was found", METHOD)
-    ways = commonest(found)
-    if found.count(ways) < min(params.agree, len(rounds)):
-        return at_least(parameter, ways, "ways", "rounds found different numbers of ways", METHOD)
-    return chosen(parameter, ways, "ways", METHOD)
 
 
 def capacities(levels: Levels, name: str) -> list[float]:

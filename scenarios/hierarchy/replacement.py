@@ -23,14 +23,13 @@ from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES
 from setebench.stats.cache_model import missed as missed_by
-from setebench.stats.decide import chosen, unresolved
+from setebench.stats.decide import chosen, unavailable, unresolved
 from setebench.stats.estimate import CONFIDENCE
 
 from .first_cache import FirstShape
 
 METHOD = "sequences of loads of lines that share a set"
 AROUND = "more lines of a set go round than it has ways"
-TOUCHED = "loads of a line in use between loads of others of its set"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +48,7 @@ class Params:
     fits: float = 0.05  # mean square of what a policy leaves: the same as a share of its predictions that are wrong
     fewest: int = 2  # rounds, or nothing is known of how they vary
     shared: tuple[float, float] = (0.08, 0.15)  # misses of an exclusive cache at most, and of another at least
-    touches: int = 16  # repetitions of loads of a line in use, in a round
-    by_chance: float = 0.6  # of a line in use, how often an inclusive cache that replaces at random loses it per pass
-    given_up: float = 1.5  # times in a pass that the first cache gives a line up, beyond which losses say nothing
-    strays: float = 0.08  # error of how often it is lost, beside what rounds differ by
+    turns: int = 16  # repetitions of lines that go round, in a round
 
 
 PARAMS = Params()
@@ -68,13 +64,9 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecondReplaced(Replaced, frozen=True, kw_only=True):
-    """The same of the second cache; how many loads missed of more lines than it holds, not pushed out of the first; and
-    of a line in use, for as many loads of others as push it out, how often it was lost, and how often the first cache
-    gave it up by itself."""
+    """The same of the second cache; how many loads missed of more lines than it holds, not pushed out of the first."""
 
     around: float
-    lost: float
-    given_up: float
 
 
 def sequences(ways: int, loads: int, rng: np.random.Generator, params: Params = PARAMS) -> Lines:
@@ -116,33 +108,16 @@ def measure_second(evictions: Evictions, found: CacheSet, first: FirstShape) -> 
     least = int(PARAMS.evictors * first.ways)
     count = PARAMS.groups * (least + int(stats.nbinom.ppf(CONFIDENCE, least, 1 / colours)))
     evictions.turns = found.turns
-    others = evictions.resident(found.others, count + own + 1)  # the last ones share only sets of the first cache
-    lines = found.own[: own + ways + 1]
-    if len(lines) < own + ways + 1 or len(others) < count + own + 1:
+    others, lines = evictions.resident(found.others, count), found.own[: own + ways + 1]
+    if len(lines) < own + ways + 1 or len(others) < count:
         return None
-    evictors = others[:count].reshape(PARAMS.groups, -1)
-
-    def late(lines: Lines, loads: Lines) -> tuple[Numbers, Numbers]:
-        sets = Sets(lines, int(loads.max()) + 1, evictors[0])
-        cycles = load_cycles(context, region, sets, np.tile(loads, (PARAMS.touches, 1)))
-        return missed(context, cycles, 1), missed(context, cycles, 0)
-
+    evictors = others.reshape(PARAMS.groups, -1)
     some = min(ways + max(1, first.ways // 2), len(lines) - 1)
-    around, _ = late(lines[None, :], np.arange(MOST_LOADS) % some)
-    touched = np.zeros(MOST_LOADS, dtype=np.int64)
-    touched[1::2] = 1 + np.arange(MOST_LOADS // 2) % (ways + 1)
-    (lost, nearer), (strays, _) = (late(each[None, :], touched) for each in (lines, others[count:]))
-    sure = float(nearer[:, -1].mean())  # what hits may be late as well
-    lost_of, strays_of, nearer_of = ((ways + 1) * float(each[:, 2:-1:2].mean()) for each in (lost, strays, nearer))
+    loads = np.tile(np.arange(MOST_LOADS) % some, (PARAMS.turns, 1))
+    around = missed(context, load_cycles(context, region, Sets(lines[None, :], some, evictors[0]), loads), 1)
     whole = _replaced(context, region, Sets(lines[None, :], own, evictors[0], evictors), 1, ways)
-    return SecondReplaced(
-        ways=ways,
-        lines=whole.lines,
-        late=whole.late,
-        around=float(around[:, some:-1].mean()),
-        lost=lost_of - strays_of,
-        given_up=max(0.0, nearer_of - lost_of - (ways + 1) * sure),
-    )
+    share = float(around[:, some:-1].mean())
+    return SecondReplaced(ways=ways, lines=whole.lines, late=whole.late, around=share)
 
 
 def policy(rounds: Sequence[Replaced], moved: Sequence[bool] = (False,)) -> list[str]:
@@ -191,16 +166,16 @@ def second_findings(context: Context, rounds: Sequence[SecondReplaced]) -> Itera
     """Replacement of the second cache, and what it does with lines of the first."""
     exclusive = exclusive_of(rounds)
     yield replacement_finding(context, 2, rounds, (False, True) if exclusive is None else (exclusive,))
-    context.evidence["l2_around"] = [[each.around, each.lost, each.given_up] for each in rounds]
-    why = "rounds disagree, or no lines that share a set were found"
-    for parameter, value, method in (
-        ("cache.l2.exclusive_of_l1", exclusive, AROUND),
-        ("cache.l1.inclusive_in_l2", False if exclusive else inclusive_of(rounds), TOUCHED),
-    ):
-        if value is None:
-            yield unresolved(parameter, "bool", why, method)
-        else:
-            yield chosen(parameter, value, "bool", method, "l2_around")
+    context.evidence["l2_around"] = [each.around for each in rounds]
+    if exclusive:
+        yield chosen("cache.l1.inclusive_in_l2", False, "bool", AROUND, "l2_around")
+    else:
+        yield unavailable("cache.l1.inclusive_in_l2", "bool", "not measured since 0.2")
+    if exclusive is None:
+        why = "rounds disagree, or no lines that share a set were found"
+        yield unresolved("cache.l2.exclusive_of_l1", "bool", why, AROUND)
+    else:
+        yield chosen("cache.l2.exclusive_of_l1", exclusive, "bool", AROUND, "l2_around")
 
 
 def exclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> bool | None:
@@ -208,22 +183,3 @@ def exclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> b
     where that is not clear."""
     share = float(np.median([each.around for each in rounds])) if rounds else np.nan
     return share < params.shared[0] if share < params.shared[0] or share > params.shared[1] else None
-
-
-def inclusive_of(rounds: Sequence[SecondReplaced], params: Params = PARAMS) -> bool | None:
-    """Whether the second cache takes lines that it loses out of the first; None where that is not clear.
-
-    It then takes a line in use along once in so many loads (at random a little less often), unless the first cache gave
-    it up meanwhile: then its use is seen, and it stays. Another takes none; but of lines that the first cache gives up
-    some are gone here too, if none was given up for so long. Giving up is taken as a Poisson process."""
-    if not rounds:
-        return None
-    lost, given = (float(np.median([getattr(each, of) for each in rounds])) for of in ("lost", "given_up"))
-    if given > params.given_up:
-        return None
-    spread = float(np.std([each.lost for each in rounds])) / len(rounds) ** 0.5
-    error, gone = 2 * float(np.hypot(params.strays, spread)), given + max(lost, 0.0)
-    taken = params.by_chance * (given / float(np.expm1(given)) if given else 1.0)
-    stray = gone * float(np.exp(-gone))
-    could, could_not = lost > taken - error, lost < stray + error
-    return could if could != could_not else None

@@ -82,16 +82,15 @@ def _probe(steps: int) -> Probe:
 
 
 class Evictions:
-    """Tests whether lines evict victims from one cache, and finds sets of it: of the second, or of another `level`,
-    counted from 0."""
+    """Tests whether lines evict victims from the second cache, and finds sets of it."""
 
-    def __init__(self, context: Context, pool: Pool, level: int = 1, params: EvictionParams = PARAMS) -> None:
+    def __init__(self, context: Context, pool: Pool, params: EvictionParams = PARAMS) -> None:
         """`context.calibration.levels` says about what hits and misses cost."""
         self.context, self.pool, self.params = context, pool, params
         cycles, pace = list(context.calibration.level_cycles.values()), cycles_per_tick(context)
-        hit, far = cycles[level], min((cycles[level] + cycles[level + 1]) / 2, params.far * cycles[level])
+        hit, far = cycles[1], min((cycles[1] + cycles[2]) / 2, params.far * cycles[1])
         self._near, self._gap = (hit - cycles[0]) / pace, 2 * (far - hit) / pace
-        behind = sum(cycles[level + 1 : level + 3]) / 2 if level + 2 < len(cycles) else np.inf
+        behind = sum(cycles[2:4]) / 2 if len(cycles) > 3 else np.inf
         self._beyond = (behind - hit) / pace / self._gap  # a miss of the next level as well
         self._blur = step_ticks(context) / self._gap / 2**0.5  # half a step each, of two readings
         self._most = int(min(params.most_blurred, max(params.most_samples, (4 * params.sigmas * self._blur) ** 2)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from quiet_machines import quiet
 from setebench.scenarios.hierarchy.eviction_sets import (
@@ -18,7 +17,6 @@ from setebench.scenarios.hierarchy.eviction_sets import (
 
 from setebench.calibration import Calibration, Levels
 from setebench.experiments.chases import Pool
-from setebench.experiments.eviction_sets import Evictions
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -87,7 +85,7 @@ def test_without_a_set_nothing_shows_but_the_curve() -> None:
 
 
 def counted(ways: int, congruent: int, tested: int = 8171, hashed: int = 0) -> EvictionRound:
-    return EvictionRound(ways=ways, pages=8171, tested=tested, congruent=congruent, hashed=hashed, further=(8,))
+    return EvictionRound(ways=ways, pages=8171, tested=tested, congruent=congruent, hashed=hashed)
 
 
 def test_pages_that_are_congruent_give_the_sets() -> None:
@@ -117,21 +115,9 @@ def test_ways_are_what_most_rounds_found_and_of_ties_the_larger() -> None:
     assert (found["ways"].value, found["ways"].outcome) == (15, Outcome.AT_LEAST)
 
 
-def test_the_ways_of_a_third_cache() -> None:
-    third = {"sets": 2048, "ways": 8, "replacement": "srrip", "inclusion": "inclusive"}
-    machine = quiet(l1={"ways": 4}, l2={"sets": 512, "ways": 4}, l3=third)
-    context = Context(machine=machine, calibration=Calibration(levels=LEVELS, line_bytes=64))
-    pool = Pool(context, 8192)
-    inner, (victim, *rest) = Evictions(context, pool), pool.rng.permutation(pool.pages)
-    second = inner.find(int(victim), np.array(rest))
-    assert second is not None
-    lines = inner.whole(second, np.setdiff1d(rest, second.ring)).own
-    outer = Evictions(context, pool, 2)
-    sets = [outer.find(int(each), lines[lines != each]) for each in lines[:4]]
-    assert {each.ways for each in sets if each} == {8}
-    found = {each.parameter: each.value for each in further_findings([counted(4, 8)] * 6, LEVELS)}
-    assert (found["cache.l3.ways"], found["cache.l3.replacement"]) == (8, None)
-    pool.close()
+def test_what_is_not_measured_of_a_third_cache_says_so() -> None:
+    found = {each.parameter: each.outcome for each in further_findings(LEVELS)}
+    assert found["cache.l3.ways"] is found["cache.l3.replacement"] is Outcome.UNAVAILABLE
 
 
 MIB = 1 << 20
