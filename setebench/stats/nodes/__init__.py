@@ -1,1 +1,1 @@
-"""Which of many nodes is odd: variance components, robust centres, and corrections for many comparisons."""
+"""Which of many nodes is odd: variance components and robust centres."""

@@ -1,27 +1,11 @@
-"""Many tests at once, and answers that are no numbers."""
+"""Answers that are no numbers: which nodes stand out by them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from setebench.stats.nodes import categories, multiple
-
-
-def test_holm_by_hand() -> None:
-    assert multiple.familywise(np.array([0.03, 0.01, 0.02])) == pytest.approx([0.04, 0.03, 0.04])
-
-
-def test_rate_of_false_alarms() -> None:
-    """Of 2,000 comparisons with 90 true nulls and 10 others: any false alarm in at most 5 %; three standard errors."""
-    rng = np.random.default_rng(2)
-    p = stats.norm.sf(rng.normal(0, 1, (2000, 100)) + np.r_[np.zeros(90), np.full(10, 3.5)])
-    alarms = [(multiple.familywise(each)[:90] <= 0.05).any() for each in p]
-    assert np.mean(alarms) <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
-
-
-# -- answers ----------------------------------------------------------------------------------------------------------
+from setebench.stats.nodes import categories
 
 
 def test_a_node_whose_runs_agree_on_another_answer_stands_out() -> None:
