@@ -28,7 +28,7 @@ from setebench.probe import Base, Probe
 from setebench.results import Finding
 
 from .params import Params
-from .trials import QUIETER, Answer, Share, Trials, done
+from .trials import QUIETER, Answer, Trials
 
 PAGES, WARM, FRESH = (Base(name) for name in ("pages", "warm", "fresh"))
 
@@ -146,38 +146,30 @@ def on_page_fault(trials: Trials) -> Iterator[Finding]:
     parameter = "software_prefetch.on_page_fault"
     method = f"prefetch {trials.hint} of a fresh page, then its first touch"
     try:
-        touch, line = first_touches(trials)
+        touched, untouched = first_touches(trials)
     except UnsupportedError as error:
         yield Answer(reason=str(error)).finding(parameter, "bool", method)
         return
-    touched, untouched = (float(np.median(each)) for each in touch)
     trials.context.evidence["first_touches"] = {"median_cycles": [touched, untouched]}
     if untouched < trials.params.fault * trials.unit:
         found = Answer(reason="the first touch of a page shows no page fault")
     else:
-        far = [
-            Share.beyond(trials.controls.loaded.mean + trials.controls.params.way * trials.unit, each) for each in line
-        ]
-        found = mapped(touched / untouched, done(far[0], far[1], trials.params), trials.params)
+        found = mapped(touched / untouched, trials.params)
     yield trials.unless_ignored(found).finding(parameter, "bool", method, "first_touches")
 
 
-def mapped(part: float, line_was_cached: Answer, params: Params) -> Answer:
-    """From what `part` of a page fault the first touch of a page takes after a prefetch, and whether the line was then
-    in a cache (unresolved where lines of fresh pages always are)."""
-    if part > params.kept:
-        return Answer(False, remark=f"the first touch still takes {part:.0%} of a page fault")
-    if part > params.saved:
-        return Answer(reason=f"the first touch takes {part:.0%} of a page fault after a prefetch; {QUIETER}")
-    if line_was_cached.value is False:
-        return Answer(False, remark="the page was mapped, but the line not fetched")
-    return Answer(True, remark=f"the first touch takes {part:.0%} of a page fault")
+def mapped(part: float, params: Params) -> Answer:
+    """From what `part` of a page fault the first touch of a page takes after a prefetch."""
+    said = f"the first touch takes {part:.0%} of a page fault after a prefetch"
+    if params.saved < part <= params.kept:
+        return Answer(reason=f"{said}; {QUIETER}")
+    return Answer(part <= params.saved, remark=said)
 
 
-def first_touches(trials: Trials) -> tuple[list[Times], list[Times]]:
-    """Cycles of the first touch of fresh pages, and of a load of another line of each then; each for pages in which
-    that line was prefetched before the first touch, and for others. If the prefetch was done, the page is there and the
-    touch does not fault. Raises `UnsupportedError` where memory is short."""
+def first_touches(trials: Trials) -> tuple[float, float]:
+    """Median cycles of the first touch of fresh pages of which another line was prefetched, and of others. If the
+    prefetch was done, the page is there and the touch does not fault. Raises `UnsupportedError` where memory is
+    short."""
     context, params, bursts = trials.context, trials.params, trials.bursts
     stride, count, pages = params.spacing * PAGE_BYTES, params.touches + 1, params.fresh_pages
     region = context.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
@@ -185,15 +177,11 @@ def first_touches(trials: Trials) -> tuple[list[Times], list[Times]]:
         hinted = bursts.rng.permutation(np.arange(pages) % 2 == 0)
         probe = Probe()
         for number, wanted in enumerate(hinted.tolist()):
-            page = FRESH + number * stride
-            line, beside = page + (3 + number % 8) * bursts.size, page + PAGE_BYTES - (3 + number % 8) * bursts.size
-            probe = bursts.settled(probe.prefetch(line, trials.hint) if wanted else probe)
-            probe = probe.start(2 * number).load(beside).stop(2 * number).fence()
-            probe = probe.start(2 * number + 1).load(line).stop(2 * number + 1).fence()
+            page, at = FRESH + number * stride, (3 + number % 8) * bursts.size
+            probe = bursts.settled(probe.prefetch(page + at, trials.hint) if wanted else probe)
+            probe = probe.start(number).load(page + (PAGE_BYTES - at)).stop(number).fence()
         starts = region.address + np.arange(count, dtype=np.int64) * pages * stride
         ticks = context.machine.run(probe, {FRESH: starts}, cpu=context.cpu, warmup=1) * bursts.cycles_per_tick
     finally:
         context.machine.release(region)
-    parts = np.asarray(ticks, dtype=np.float64).reshape(-1, pages, 2)
-    touch, first = ([parts[:, which, n].ravel() for which in (hinted, ~hinted)] for n in (0, 1))
-    return touch, first
+    return float(np.median(ticks[:, hinted])), float(np.median(ticks[:, ~hinted]))

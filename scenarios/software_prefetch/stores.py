@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from setebench.experiments.bursts.bursts import PAGE_BYTES, Times
+from setebench.experiments.bursts.bursts import PAGE_BYTES
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
@@ -42,14 +42,20 @@ class Stores:
     def time(self) -> None:
         """Measure at this time, after every hint that is known to fill level 1 by now, and after w."""
         hints = sorted(set(self._wanted().values()) | {"w"} & set(self._trials.fills))
-        if hints and self._others:
-            for kind, cycles in self._rounds((OWN, NONE, *hints)).items():
-                self._cycles.setdefault(kind, []).append(cycles)
+        if not hints or not self._others:
+            return
+        self._trials.context.progress("stores to lines that another core holds")
+        kinds = (ADDITIONS, OWN, NONE, *hints)
+        rounds = [self._stores_after(kinds) for _ in range(self._trials.params.store_rounds)]
+        for kind in kinds[1:]:
+            cycles = float(np.median([each[kind] - each[ADDITIONS] for each in rounds])) + BASELINE_ADDITIONS
+            self._cycles.setdefault(kind, []).append(cycles)
 
     def findings(self) -> Iterator[Finding]:
         """What all times together show."""
         wanted, hints = self._wanted(), self._trials.context.machine.facts.prefetch_hints
-        self._keep(wanted)
+        if self._cycles:
+            self._trials.context.evidence["store_after"] = {"hints": wanted, "cycles_by_time": self._cycles}
         reason = "" if self._others else "only one core is at hand: nobody else can hold the line"
         for state in ("shared", "exclusive"):
             parameter = f"software_prefetch.store_after.{state}"
@@ -70,20 +76,9 @@ class Stores:
         shared = sorted((hint for hint in first if hint != "w"), key=lambda hint: len(set(self._trials.fills[hint])))
         return ({"shared": shared[0]} if shared else {}) | ({"exclusive": "w"} if "w" in first else {})
 
-    def _rounds(self, kinds: Sequence[str]) -> dict[str, float]:
-        """Cycles of a store, over rounds of one time."""
-        cycles: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for _ in range(self._trials.params.store_rounds):
-            self._trials.context.progress("stores to lines that another core holds")
-            times = self._stores_after((ADDITIONS, *kinds))
-            levels = {kind: self._trials.mean(each) for kind, each in times.items()}
-            for kind, found in cycles.items():
-                found.append(levels[kind] - levels[ADDITIONS] + BASELINE_ADDITIONS)
-        return {kind: float(np.median(found)) for kind, found in cycles.items()}
-
-    def _stores_after(self, kinds: Sequence[str]) -> dict[str, Times]:
-        """Cycles of stores to lines that another core has loaded, by kind, shapes (n,). A full fence behind the store
-        waits until it is written."""
+    def _stores_after(self, kinds: Sequence[str]) -> dict[str, float]:
+        """Mean cycles of stores to lines that another core has loaded, by kind. A full fence behind the store waits
+        until it is written."""
         bursts, context = self._trials.bursts, self._trials.context
         targets = bursts.targets(LINES)
         dealt = [kinds[n] for n in bursts.rng.permutation(np.arange(LINES) % len(kinds))]
@@ -101,7 +96,7 @@ class Stores:
         probes = {self._own: probe, self._others[0]: holder.fence().barrier()}
         ticks = context.machine.run_together(probes, placed, warmup=2)[self._own]
         times = np.asarray(ticks * bursts.cycles_per_tick, dtype=np.float64)
-        return {kind: times[:, [each == kind for each in dealt]].ravel() for kind in kinds}
+        return {kind: self._trials.mean(times[:, [each == kind for each in dealt]].ravel()) for kind in kinds}
 
     def _store(self, probe: Probe, place: tuple[Operand, Operand], number: int, kind: str) -> Probe:
         target, warmer = place
@@ -113,10 +108,6 @@ class Stores:
         # stores may have a TLB of their own, which no load warms: another line of the page is stored to before
         probe = self._trials.bursts.settled(probe).store(warmer).fence().start(number)
         return (probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)).fence().stop(number)
-
-    def _keep(self, wanted: dict[str, str]) -> None:
-        if self._cycles:
-            self._trials.context.evidence["store_after"] = {"hints": wanted, "cycles_by_time": self._cycles}
 
 
 def store_latency(parameter: str, times: Sequence[float], method: str, params: Params) -> Finding:
