@@ -35,9 +35,7 @@ def answer(context: Context) -> Iterator[Finding]:
         stores.time()
         found: dict[str, Finding] = {}
         if trials.hint:
-            found |= _named(places.across_page(trials))
-            across = found["software_prefetch.across_page"].value
-            found |= _named(places.on_tlb_miss(trials, across if isinstance(across, bool) else None))
+            found |= _named(places.across_page(trials)) | _named(places.on_tlb_miss(trials))
             fills.look(trials)
             found |= _named(places.on_page_fault(trials))
         found |= _named(busy.blocking(trials))

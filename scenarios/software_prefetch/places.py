@@ -34,18 +34,10 @@ PAGES, WARM, FRESH = (Base(name) for name in ("pages", "warm", "fresh"))
 
 
 def across_page(trials: Trials) -> Iterator[Finding]:
-    """Whether a prefetch outside the page of the latest load is done; both translations are warm."""
-    trials.context.progress("prefetches outside the page of the latest load")
-    bursts = trials.bursts
-    probe = bursts.settled(Probe().load(LINE + bursts.near).load(BEFORE + 0).fence().flush(GONE + 0))
-    probe = bursts.settled(probe.flush(LINE + bursts.aside)).load(BEFORE + 0).prefetch(WANTED + 0, trials.hint)
-    probe = bursts.settled(probe).start().load(LINE + bursts.near).stop()
-
-    def elsewhere(drawn: NDArray[np.str_], places: dict[Base, Addresses]) -> dict[Base, Addresses]:
-        return {BEFORE: places[BEFORE] - places[LINE] + np.array([bursts.base(1, 1) for _ in drawn])}
-
+    """Whether a prefetch outside the page of the latest load is done: as it comes first where a hint lands
+    (`controls`), unless the hint was seen to do something right behind a hit in the page alone."""
     method = f"prefetch {trials.hint} right behind a load from another page, both translations warm"
-    yield trials.done(probe, PREFETCHED, elsewhere).finding("software_prefetch.across_page", "bool", method)
+    yield Answer(not trials.warmed).finding("software_prefetch.across_page", "bool", method, "prefetched")
 
 
 # -- without a translation ---------------------------------------------------------------------------------------------
@@ -65,7 +57,7 @@ class Behind:
         return self.cycles - other > max(params.penalty, params.errors * self.error)
 
 
-def on_tlb_miss(trials: Trials, across: bool | None) -> Iterator[Finding]:
+def on_tlb_miss(trials: Trials) -> Iterator[Finding]:
     """Whether a prefetch is done that misses the first TLB, or both."""
     pages = (trials.params.first_tlb, trials.params.second_tlb)
     seen = [_behind(trials, each) for each in pages if each * PAGE_BYTES <= trials.bursts.region.size // 2]
@@ -74,13 +66,13 @@ def on_tlb_miss(trials: Trials, across: bool | None) -> Iterator[Finding]:
         for count, each in zip(pages, seen, strict=False)
     ]
     method = f"prefetch {trials.hint} behind a traversal of many pages"
-    for level, found in zip(("l1", "l2"), on_tlb_misses(seen, across, trials.params), strict=True):
+    for level, found in zip(("l1", "l2"), on_tlb_misses(seen, not trials.warmed, trials.params), strict=True):
         yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method, "page_walks")
 
 
-def on_tlb_misses(seen: Sequence[Behind], across: bool | None, params: Params) -> tuple[Answer, Answer]:
+def on_tlb_misses(seen: Sequence[Behind], across: bool, params: Params) -> tuple[Answer, Answer]:
     """Whether prefetches are done on a miss of the first TLB, and on one of both; `seen` with fewest pages first."""
-    if across is False:
+    if not across:
         dropped = Answer(False, remark="as all prefetches outside the page of the latest load")
         return dropped, dropped
     first, *further = seen
@@ -89,9 +81,6 @@ def on_tlb_misses(seen: Sequence[Behind], across: bool | None, params: Params) -
         none = Answer(reason="loads behind a traversal show no TLB miss")
         both = next((each.done for each in further if each.costs_more(0.0, params)), none)
         return both if both.value else none, both
-    if first.done.value is False and across is None:
-        unknown = Answer(reason="not done, but whether for the TLB or for the page change is unresolved")
-        return unknown, unknown
     if first.done.value is False:
         return first.done, Answer(False, remark="as with a miss of the first TLB alone")
     for each in further:
