@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,18 +77,15 @@ ALONE = Burst(count=0)
 def burst_memory(context: Context, params: BurstParams, *, large: bool = True) -> Iterator[Region]:
     """Memory for bursts, in `large` pages where there are any: else more misses than a first TLB has entries wait for
     translations. Half as much, and so on, where so much is not to be had."""
-    facts, size = context.machine.facts, min(params.bytes, context.machine.facts.memory_bytes // 2)
+    facts = context.machine.facts
     pages = sorted(facts.page_sizes, reverse=True) if large else [min(facts.page_sizes)]
-    region = None
-    while region is None:
-        for page in pages:
-            with suppress(UnsupportedError):
-                region = context.allocate(max(size // page, 1) * page, page)
-                break
-        size //= 2
-        if region is None and size < params.least_bytes:
-            raise UnsupportedError(f"bursts of misses need {params.least_bytes >> 20} MiB of memory")
-    assert region is not None
+    halved = range((params.bytes // params.least_bytes).bit_length())
+    for size, page in product([min(params.bytes, facts.memory_bytes // 2) >> times for times in halved], pages):
+        with suppress(UnsupportedError):
+            region = context.allocate(max(size // page, 1) * page, page)
+            break
+    else:
+        raise UnsupportedError(f"bursts of misses need {params.least_bytes >> 20} MiB of memory")
     try:
         yield region
     finally:

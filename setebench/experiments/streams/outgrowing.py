@@ -33,10 +33,8 @@ class Outgrowing(NamedTuple):
 
 def outgrowing(levels: Levels, affordable: int) -> Outgrowing:
     """What outgrows the last cache; `affordable` bytes can be filled in the time that there is."""
-    last = levels.ends_bytes.get(levels.caches[-1])
+    last, step, usual = levels.ends_bytes.get(levels.caches[-1]), PARAMS.step, PARAMS.usual
     if last is None:
-        largest = float(SizeSweepParams().largest)
-        least = int(PARAMS.unknown_step * largest)
-        return Outgrowing(least, max(least, min(PARAMS.unknown, affordable)), largest)
-    least = int(PARAMS.step * last)
-    return Outgrowing(least, max(least, min(PARAMS.usual, affordable)), last)
+        last, step, usual = float(SizeSweepParams().largest), PARAMS.unknown_step, PARAMS.unknown
+    least = int(step * last)
+    return Outgrowing(least, max(least, min(usual, affordable)), last)
