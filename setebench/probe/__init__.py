@@ -8,44 +8,22 @@ Internally a probe is a table of integers, one row of `COLUMNS` per operation. M
 people read `Probe.operations`, `str(probe)` and the notation of `setebench.probe.notation`.
 """
 
-from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand
-from setebench.probe.operation import Operation
-from setebench.probe.placement import Placements, placement_table
-from setebench.probe.program import Probe
-from setebench.probe.table import (
-    ACCESS_SIZES,
-    ACCESSES,
-    BRACKETS,
-    CHASE_WORK,
-    COLUMNS,
-    FENCES,
-    FLUSHES,
-    HINTS,
-    MAX_INTERVALS,
-    ROW_BYTES,
-    WORKS,
-    Kind,
-)
-
-__all__ = [
-    "ACCESSES",
-    "ACCESS_SIZES",
-    "BRACKETS",
-    "CHASE_WORK",
-    "COLUMNS",
-    "FENCES",
-    "FLUSHES",
-    "HINTS",
-    "IP_SPAN_BITS",
-    "MAX_INTERVALS",
-    "ROW_BYTES",
-    "WORKS",
-    "Base",
-    "InstructionAddress",
-    "Kind",
-    "Operand",
-    "Operation",
-    "Placements",
-    "Probe",
-    "placement_table",
-]
+from setebench.probe.operands import IP_SPAN_BITS as IP_SPAN_BITS
+from setebench.probe.operands import Base as Base
+from setebench.probe.operands import InstructionAddress as InstructionAddress
+from setebench.probe.operands import Operand as Operand
+from setebench.probe.operands import Operation as Operation
+from setebench.probe.placement import Placements as Placements
+from setebench.probe.placement import placement_table as placement_table
+from setebench.probe.program import Probe as Probe
+from setebench.probe.table import ACCESS_SIZES as ACCESS_SIZES
+from setebench.probe.table import ACCESSES as ACCESSES
+from setebench.probe.table import BRACKETS as BRACKETS
+from setebench.probe.table import CHASE_WORK as CHASE_WORK
+from setebench.probe.table import COLUMNS as COLUMNS
+from setebench.probe.table import FENCES as FENCES
+from setebench.probe.table import FLUSHES as FLUSHES
+from setebench.probe.table import HINTS as HINTS
+from setebench.probe.table import MAX_INTERVALS as MAX_INTERVALS
+from setebench.probe.table import WORKS as WORKS
+from setebench.probe.table import Kind as Kind

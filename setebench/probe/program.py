@@ -12,14 +12,23 @@ from numpy.typing import NDArray
 
 from setebench.errors import ProbeError
 from setebench.probe import kernels
-from setebench.probe.checks import access_size, bracket_variant, choice, interval_number, positive, stream_bytes
-from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand, merge_address
-from setebench.probe.operation import Operation, named
+from setebench.probe.operands import (
+    IP_SPAN_BITS,
+    Base,
+    InstructionAddress,
+    Operand,
+    Operation,
+    merge_address,
+    named,
+)
 from setebench.probe.table import (
+    ACCESS_SIZES,
+    BRACKETS,
     COLUMNS,
     FENCES,
     FLUSHES,
     HINTS,
+    MAX_INTERVALS,
     ROW_BYTES,
     WORKS,
     Kind,
@@ -56,21 +65,21 @@ class Probe:
 
     def load(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
         """Load `size` bytes (8, 16, 32 or 64)."""
-        return self._access(Kind.LOAD, where, place, size=access_size(size))
+        return self._access(Kind.LOAD, where, place, size=_access_size(size))
 
     def store(self, where: Base | Operand, size: int = 8, **place: Unpack[Place]) -> Probe:
         """Store `size` zero bytes (8, 16, 32 or 64)."""
-        return self._access(Kind.STORE, where, place, size=access_size(size))
+        return self._access(Kind.STORE, where, place, size=_access_size(size))
 
     def prefetch(self, where: Base | Operand, hint: str = "t0", **place: Unpack[Place]) -> Probe:
         """Software prefetch with `hint` t0, t1, t2, nta or w."""
-        return self._access(Kind.PREFETCH, where, place, variant=choice("prefetch hint", hint, HINTS))
+        return self._access(Kind.PREFETCH, where, place, variant=_choice("prefetch hint", hint, HINTS))
 
     def flush(self, where: Base | Operand, how: str = "clflush", *, after: int | None = None) -> Probe:
         """Write the line back and, but for `clwb`, throw it out of every cache.
 
         `how` is clflush, clflushopt or clwb."""
-        return self._access(Kind.FLUSH, where, {"after": after}, variant=choice("flush", how, FLUSHES))
+        return self._access(Kind.FLUSH, where, {"after": after}, variant=_choice("flush", how, FLUSHES))
 
     def chase(
         self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None, work: str = ""
@@ -84,11 +93,11 @@ class Probe:
         "free" ones need neither the chase nor each other, so they run while a step misses; "chained" ones multiply the
         pointer itself by 1, one after the other, so nothing is in flight meanwhile.
         """
-        variant = choice("work of a chase", work, WORKS)
+        variant = _choice("work of a chase", work, WORKS)
         if work and size != 8:
             raise ProbeError(f"a chase with work loads 8 bytes, not {size}")
-        count = positive("chase", steps)
-        return self._access(Kind.CHASE, start, {"after": after}, size=access_size(size), variant=variant, count=count)
+        count = _positive("chase", steps)
+        return self._access(Kind.CHASE, start, {"after": after}, size=_access_size(size), variant=variant, count=count)
 
     def stream(
         self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False
@@ -99,13 +108,17 @@ class Probe:
         `where` must be a multiple of 64; `array_bytes` is one of 256, and a power of two in random order. `width` is
         the size of each access; kernels that only prefetch have none. A `rolled` loop makes one access to each array a
         round (`kernels.round_bytes`); all but random order have one."""
-        variant = choice("kernel", kernel, kernels.NAMES)
+        variant = _choice("kernel", kernel, kernels.NAMES)
         chosen = kernels.KERNELS[kernel]
         if rolled not in chosen.forms:
             raise ProbeError(f"the streaming kernel {kernel} has no rolled loop")
-        size = access_size(width) if chosen.accesses else 0
-        count = stream_bytes(chosen, array_bytes)
-        return self._access(Kind.STREAM, where, {}, size=size, variant=variant, count=count, dither=int(rolled))
+        most = kernels.MOST_ARRAY_BYTES
+        if array_bytes % kernels.BLOCK_BYTES or not 0 < array_bytes <= most:
+            raise ProbeError(f"arrays of a stream have a multiple of 256 bytes, at most {most}, not {array_bytes}")
+        if chosen.random and array_bytes & (array_bytes - 1):
+            raise ProbeError(f"a random order needs an array whose size is a power of two, not {array_bytes} bytes")
+        size = _access_size(width) if chosen.accesses else 0
+        return self._access(Kind.STREAM, where, {}, size=size, variant=variant, count=array_bytes, dither=int(rolled))
 
     # -- order and time ---------------------------------------------------------------------------------------------
 
@@ -113,28 +126,28 @@ class Probe:
         """m: memory operations before are done before any after (mfence and, where that isn't serialising, lfence);
         l: instructions before are done before any after start (lfence); s: stores in order (sfence); serialize: the
         paper's cpuid, which in a guest can cost thousands of cycles."""
-        return self._append(Kind.FENCE, variant=choice("fence", kind, FENCES))
+        return self._append(Kind.FENCE, variant=_choice("fence", kind, FENCES))
 
     def wait(self, cycles: int) -> Probe:
         """About `cycles` core cycles of instructions that touch no memory. They don't hold back later independent
         operations of an out-of-order core: put a fence behind them where that matters."""
-        return self._append(Kind.WAIT, count=positive("wait", cycles))
+        return self._append(Kind.WAIT, count=_positive("wait", cycles))
 
     def nop(self, count: int) -> Probe:
         """`count` no-operations."""
-        return self._append(Kind.NOP, count=positive("nop", count, 65536))
+        return self._append(Kind.NOP, count=_positive("nop", count, 65536))
 
     def multiply(self, count: int, *, chained: bool = True) -> Probe:
         """`count` integer multiplications, each needing the one before (`chained`) or none."""
-        return self._append(Kind.MULTIPLY, count=positive("multiply", count, 65536), variant=int(chained))
+        return self._append(Kind.MULTIPLY, count=_positive("multiply", count, 65536), variant=int(chained))
 
     def add(self, count: int) -> Probe:
         """`count` chained register additions: one core cycle each: the calibration that turns ticks into cycles."""
-        return self._append(Kind.ADD, count=positive("add", count, 65536))
+        return self._append(Kind.ADD, count=_positive("add", count, 65536))
 
     def transfer(self, count: int) -> Probe:
         """`count` chained round trips of a value from an integer register to a vector register and back."""
-        return self._append(Kind.TRANSFER, count=positive("transfer", count, 65536))
+        return self._append(Kind.TRANSFER, count=_positive("transfer", count, 65536))
 
     def barrier(self) -> Probe:
         """Wait until every CPU of a `Machine.run_together` has come to its barrier with the same number."""
@@ -146,13 +159,11 @@ class Probe:
         """Start the clock of `interval`. With `dither` a random wait of up to two clock steps comes first: it makes the
         mean of coarse samples unbiased, and costs nothing where the clock is fine. Turn it off between two phases that
         must follow each other at once. `bracket` names how the clock is read; by default the machine's best way."""
-        return self._append(
-            Kind.START, interval=interval_number(interval), variant=bracket_variant(bracket), dither=int(dither)
-        )
+        return self._mark(Kind.START, interval, bracket, int(dither))
 
     def stop(self, interval: int = 0, *, bracket: str | None = None) -> Probe:
         """Stop the clock of `interval` once everything since its start is done. `bracket` must equal the start's."""
-        return self._append(Kind.STOP, interval=interval_number(interval), variant=bracket_variant(bracket))
+        return self._mark(Kind.STOP, interval, bracket, 0)
 
     def paired(self, reference: Probe, *questions: Probe, leads: Sequence[Probe] = ()) -> Probe:
         """This probe, then the reference, nothing, each of the questions, and the reference again, each in an interval
@@ -180,7 +191,7 @@ class Probe:
             raise ProbeError("a repeated body needs at least one operation")
         if not -(2**31) <= advance < 2**31:
             raise ProbeError(f"an advance of {advance} bytes does not fit 32 bits")
-        opened = self._append(Kind.REPEAT, count=positive("repeat", count), offset=advance)
+        opened = self._append(Kind.REPEAT, count=_positive("repeat", count), offset=advance)
         return (opened + body)._append(Kind.END)
 
     def __add__(self, other: Probe) -> Probe:
@@ -229,6 +240,12 @@ class Probe:
     def _append(self, kind: Kind, **columns: int) -> Probe:
         return Probe(self.packed + pack(kind, **columns), self.bases, self.instruction_addresses)
 
+    def _mark(self, kind: Kind, interval: int, bracket: str | None, dither: int) -> Probe:
+        if not 0 <= interval < MAX_INTERVALS:
+            raise ProbeError(f"intervals are numbered 0 to {MAX_INTERVALS - 1}, not {interval}")
+        variant = -1 if bracket is None else _choice("bracket", bracket, BRACKETS)
+        return self._append(kind, interval=interval, variant=variant, dither=dither)
+
     def _access(self, kind: Kind, where: Base | Operand, place: Place, **columns: int) -> Probe:
         operand = Operand(where) if isinstance(where, Base) else where
         if not -(2**31) <= operand.offset < 2**31:
@@ -251,3 +268,24 @@ def _renumber(column: NDArray[np.int64], numbers: list[int]) -> None:
     used = column >= 0
     if used.any():
         column[used] = np.asarray(numbers, dtype=np.int64)[column[used]]
+
+
+def _positive(what: str, count: int, most: int = 10**9) -> int:
+    """The count. Raises `ProbeError` unless it lies in 1 to `most`."""
+    if not 0 < count <= most:
+        raise ProbeError(f"{what} takes a count from 1 to {most}, not {count}")
+    return count
+
+
+def _choice(what: str, name: str, names: tuple[str, ...]) -> int:
+    """Index of the name. Raises `ProbeError` for an unknown one."""
+    if name not in names:
+        raise ProbeError(f"unknown {what} {name!r}; one of {', '.join(names)}")
+    return names.index(name)
+
+
+def _access_size(size: int) -> int:
+    """The size in bytes. Raises `ProbeError` for one that no access has."""
+    if size not in ACCESS_SIZES:
+        raise ProbeError(f"an access has 8, 16, 32 or 64 bytes, not {size}")
+    return size

@@ -122,7 +122,7 @@ class NativeCounting:
 
 
 class NativeCounters:
-    """The capability `CountsEvents` of this CPU. Nothing is read or opened before it is asked."""
+    """The capability `CountsEvents` of this CPU. Nothing is read or opened before it is needed."""
 
     _counting: NativeCounting | None = None
 
