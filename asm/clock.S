@@ -31,52 +31,28 @@
     PATCH   FIELD_SLOT
     .endm
 
-    SNIPPET "start.lfence", "lfence; rdtsc; lfence", "", TOUCH_CLOCK + TOUCH_FENCE
+    .macro BRACKET name:req, description:req, feature, read:req
+    SNIPPET "start.\name", "\description", "\feature", TOUCH_CLOCK + TOUCH_FENCE
     TOUCH_SLOT
-    lfence
-    rdtsc
+    \read
     KEEP_START
     lfence
     END_SNIPPET
 
-    SNIPPET "stop.lfence", "lfence; rdtsc; lfence", "", TOUCH_CLOCK + TOUCH_FENCE
-    lfence
-    rdtsc
+    SNIPPET "stop.\name", "\description", "\feature", TOUCH_CLOCK + TOUCH_FENCE
+    \read
     lfence
     KEEP_ELAPSED
     END_SNIPPET
+    .endm
 
+    BRACKET lfence, "lfence; rdtsc; lfence", "", "lfence; rdtsc"
 /* rdtscp waits for earlier instructions by itself, but lets later ones begin: hence the fence behind it. */
-    SNIPPET "start.rdtscp", "rdtscp; lfence", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
-    TOUCH_SLOT
-    rdtscp
-    KEEP_START
-    lfence
-    END_SNIPPET
-
-    SNIPPET "stop.rdtscp", "rdtscp; lfence", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
-    rdtscp
-    lfence
-    KEEP_ELAPSED
-    END_SNIPPET
-
+    BRACKET rdtscp, "rdtscp; lfence", rdtscp, rdtscp
 /* mfence also waits for earlier stores and flushes to reach the cache. */
-    SNIPPET "start.mfence", "mfence; lfence; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
-    TOUCH_SLOT
-    mfence
-    lfence
-    rdtsc
-    KEEP_START
-    lfence
-    END_SNIPPET
-
-    SNIPPET "stop.mfence", "mfence; lfence; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
-    mfence
-    lfence
-    rdtsc
-    lfence
-    KEEP_ELAPSED
-    END_SNIPPET
+    BRACKET mfence, "mfence; lfence; rdtsc; lfence", "", "mfence; lfence; rdtsc"
+/* Counts core cycles (APERF), not ticks, where the system lets user code read them. */
+    BRACKET rdpru, "lfence; rdpru; lfence", rdpru, "mov ecx, 1; lfence; rdpru"
 
 /* The bracket of Fang et al. 2014, 3.1: cpuid serialises fully; the multiplications need the timed load's value (rax),
  * so they cover the time that rdtscp's own serialisation takes. In a guest cpuid leaves for the hypervisor. */
@@ -96,24 +72,6 @@
     KEEP_ELAPSED
     xor     eax, eax
     cpuid
-    END_SNIPPET
-
-/* Counts core cycles (APERF), not ticks, where the system lets user code read them. */
-    SNIPPET "start.rdpru", "lfence; rdpru; lfence", "rdpru", TOUCH_CLOCK + TOUCH_FENCE
-    TOUCH_SLOT
-    mov     ecx, 1
-    lfence
-    rdpru
-    KEEP_START
-    lfence
-    END_SNIPPET
-
-    SNIPPET "stop.rdpru", "lfence; rdpru; lfence", "rdpru", TOUCH_CLOCK + TOUCH_FENCE
-    mov     ecx, 1
-    lfence
-    rdpru
-    lfence
-    KEEP_ELAPSED
     END_SNIPPET
 
 /* A random wait of r15's next entry plus one rounds. Its last branch is mispredicted, but the start that follows
