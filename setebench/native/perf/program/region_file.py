@@ -28,6 +28,8 @@ RECORDS = 4096
 """Pairs of thread and region that there is room for: 4 MiB, mapped whole by every process that marks regions, which
 takes it about a millisecond once. What finds no room is reported."""
 
+SHARED_MEMORY = "/dev/shm"
+
 _HEAD = struct.Struct("=8sIIIII36x")
 _EVENT = struct.Struct("=136s8x")
 _RECORD = struct.Struct(f"=96sQQQIIII{MOST_EVENTS}i{3 * MOST_EVENTS}Q{3 * MOST_EVENTS}Q56x")
@@ -41,16 +43,21 @@ class RegionFile:
     """The file, from its making to the reading of its records. Close it, or use it as a context."""
 
     def __init__(self, situation: Situation) -> None:
-        """Raises `SetebenchError` where there is no room for it in memory nor in the folder for temporary files."""
+        """Raises `SetebenchError` where there is no room for it."""
         self._situation = situation
         self._wanted: list[Wanted] = []
         self._failed: dict[str, Count] = {}
         self._events: list[tuple[str, Term]] = []  # a term, and its name
-        self.path, descriptor = _new_file(_BYTES)
+        # in memory: pages of a file on a disk are made read-only again when they are written back
+        folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
         try:
-            self._memory = mmap.mmap(descriptor, _BYTES)
-        finally:
-            os.close(descriptor)
+            self._file = tempfile.NamedTemporaryFile(prefix="setebench-regions-", dir=folder)  # noqa: SIM115
+            # with all its room taken already: a write to a page for which there is none would kill the program
+            os.posix_fallocate(self._file.fileno(), 0, _BYTES)
+        except OSError as error:
+            why = f"no room for {_BYTES >> 20} MiB that programs mark their regions in"
+            raise SetebenchError(f"{why} ({error}); set TMPDIR") from error
+        self._memory = mmap.mmap(self._file.fileno(), _BYTES)
 
     def __enter__(self) -> RegionFile:
         return self
@@ -59,7 +66,12 @@ class RegionFile:
         """Remove the file. Programs that have it mapped still go on with it; what they write is lost."""
         self._memory.close()
         with suppress(FileNotFoundError):
-            os.unlink(self.path)
+            self._file.close()
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._file.name
 
     def offer(self, counters: Counters) -> None:
         """Say what is counted, before the program begins: the events that follow threads and were opened for the
@@ -119,21 +131,3 @@ class RegionFile:
         if error == errno.EBADF:
             return "the program closed the descriptors of its regions' counters"
         return explain(error, term.request(None), self._situation)
-
-
-def _new_file(size: int) -> tuple[str, int]:
-    """A file with all its room taken already: a write to a page for which there is none would kill the program. In
-    memory where that has room: pages of a file on a disk are made read-only again when they are written back."""
-    failure = ""
-    for folder in ("/dev/shm", None):
-        descriptor, path = -1, ""
-        try:
-            descriptor, path = tempfile.mkstemp(prefix="setebench-regions-", dir=folder)
-            os.posix_fallocate(descriptor, 0, size)
-            return path, descriptor
-        except OSError as error:
-            failure = str(error)
-            if path:
-                os.close(descriptor)
-                os.unlink(path)
-    raise SetebenchError(f"no room for {size >> 20} MiB that programs mark their regions in ({failure}); set TMPDIR")
