@@ -13,17 +13,20 @@ from typing import Any
 
 from setebench import files
 from setebench.errors import ProbeError, UnsupportedError, UsageError
-from setebench.loops import LOOP_NAMES, Loop
-from setebench.loops.advice import START, Advisor, loop_of
+from setebench.loops import LOOP_NAMES, Loop, Policy
+from setebench.loops.advice import START, Advice, Advisor, loop_of
 from setebench.loops.shapes import shape
 from setebench.loops.traces import loops_of
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.stats.decide import unavailable
+from setebench.stats.decide import absent, measured, unavailable
+from setebench.stats.decide import chosen as one_of
+from setebench.stats.estimate import Estimate
 
-from .findings import evidence, findings
-from .proof import Bench, Params, prove
+from .proof import Bench, Params, Proof, prove
 
+METHOD = "distances and hints timed around those of two formulas; proven in interleaved rounds"
+EVIDENCE = "advice"
 MOST_BYTES = 1 << 16
 """Of a loop's description."""
 
@@ -51,8 +54,41 @@ def _advised(bench: Bench, name: str, stored: dict[str, Any]) -> Iterator[Findin
     advisor = _advisor(bench.context, bench.described(name))
     by_table, proof = advisor.choice(), prove(bench, advisor)
     advice = advisor.advice(proof.advised(bench.params.least_gain))
-    stored[name] = evidence(advice, by_table, proof)
-    yield from findings(name, advice, by_table, proof)
+    stored[name] = _evidence(advice, by_table, proof)
+    yield from _findings(name, advice, by_table, proof)
+
+
+def _findings(name: str, advice: Advice, by_table: Policy, proof: Proof) -> Iterator[Finding]:
+    """The findings of one loop; `name` is the loop's in parameters."""
+    prefix, policy = f"advice.{name}", advice.policy
+    yield one_of(f"{prefix}.strategy", advice.strategy, "string", METHOD, EVIDENCE)
+    unit = "lines" if advice.unit == "lines" else "iterations"
+    stages = {stage: (distance, hint) for stage, distance, hint in policy.parts}
+    for stage in ("l1", "l2"):
+        if stage in stages:
+            yield one_of(f"{prefix}.distance.{stage}", stages[stage][0], unit, METHOD, EVIDENCE)
+            yield one_of(f"{prefix}.hint.{stage}", stages[stage][1], "string", METHOD, EVIDENCE)
+        else:
+            yield absent(f"{prefix}.distance.{stage}", 0, unit, METHOD)
+    yield measured(f"{prefix}.speedup", proof.ratio(Policy(), policy), "ratio", METHOD, EVIDENCE)
+    for kind in ("folklore", "prefetchers_off", "compiler"):
+        yield unavailable(f"{prefix}.speedup.{kind}", "ratio", "not measured since 0.2", METHOD)
+    for kind, other in (("regret", policy), ("regret.table", by_table)):
+        ratio = proof.ratio(other, proof.best_of(proof.sweep))  # per cent behind the best, which other rounds chose
+        behind = Estimate(value=100 * (ratio.value - 1), error=100 * ratio.error, degrees=ratio.degrees)
+        yield measured(f"{prefix}.{kind}", behind, "%", METHOD, EVIDENCE)
+
+
+def _evidence(advice: Advice, by_table: Policy, proof: Proof) -> dict[str, Any]:
+    """What stands behind the findings of one loop, as plain values: the advice, and curves over distances."""
+    return {
+        "advice": advice,
+        "loop": proof.loop,
+        "by_table": by_table,
+        "best": proof.best_of(proof.sweep),
+        "rounds": len(proof.ticks),
+        "policies": [{"policy": policy, "cycles": round(proof.cycles(policy), 3)} for policy in proof.sweep],
+    }
 
 
 def _advisor(context: Context, loop: Loop) -> Advisor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class TracedLoops:
     ) -> NDArray[np.int64]:
         """See `RunsLoops`."""
         loop, rng = self._own.get(name) or shape(name), np.random.default_rng((seed, 0x100B))
-        spans = [Span.of(policy) for policy in policies]
+        spans = [span_of(policy) for policy in policies]
         probes = [trace(loop, policy, span, seed) for policy, span in zip(policies, spans, strict=True)]
         region, begins = self._memory(loop)
         ticks = np.empty((rounds, len(policies)), dtype=np.int64)
@@ -113,22 +113,18 @@ class TracedLoops:
 # -- one probe --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Span:
+class Span(NamedTuple):
     """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones."""
 
     lead: int
     timed: int
 
-    @classmethod
-    def of(cls, policy: Policy) -> Span:
-        """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so
-        that those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
-        furthest = policy.furthest
-        return cls(
-            lead=min(PARAMS.most, PARAMS.lead + PARAMS.turns * furthest),
-            timed=min(PARAMS.most, max(PARAMS.timed, 2 * furthest)),
-        )
+
+def span_of(policy: Policy) -> Span:
+    """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so that
+    those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
+    lead, timed = PARAMS.lead + PARAMS.turns * policy.furthest, max(PARAMS.timed, 2 * policy.furthest)
+    return Span(min(PARAMS.most, lead), min(PARAMS.most, timed))
 
 
 def _passed(stream: Stream, span: Span) -> int:
@@ -178,25 +174,25 @@ class _Body:
         self._needs.append(needs)
         return len(self._operations) - 1
 
+    def _touch(self, kind: Kind, number: int, shift: int, step: int, needs: tuple[int, int] | None, **more: int) -> int:
+        """Append an operation on what the iteration `shift` ahead accesses of a stream."""
+        return self.add(kind, needs, base=number, offset=self._offsets(number, shift, step), **more)
+
     def accesses(self, number: int, lag: int) -> None:
         """The loads and stores of a stream. The steps of a lookup that is prefetched are those of different lookups, as
         far apart (`lag`) as the furthest prefetch."""
         stream = self._loop.streams[number]
         for step in range(stream.steps):
-            where: dict[str, Any] = {
-                "base": number,
-                "offset": self._offsets(number, -step * lag, step),
-                "size": ELEMENT_BYTES,
-            }
+            where = number, -step * lag, step
             if not stream.writes or stream.pattern != "sequential":
                 needs = (self._loads[number, step - 1], lag) if step else None
                 if stream.pattern == "chase":
                     needs = (len(self._operations), 1)
                 elif stream.via and not step:
                     needs = (self._loads[self._number[stream.via], 0], 0)
-                self._loads[number, step] = self.add(Kind.LOAD, needs, **where)
+                self._loads[number, step] = self._touch(Kind.LOAD, *where, needs, size=ELEMENT_BYTES)
             if stream.writes:
-                self.add(Kind.STORE, **where)
+                self._touch(Kind.STORE, *where, None, size=ELEMENT_BYTES)
 
     def prefetches(self, number: int, distance: int, furthest: int, hint: int) -> None:
         """The prefetches of one stage for a stream, each for the access that is due `distance` iterations from now."""
@@ -205,14 +201,10 @@ class _Body:
             needs = (self._loads[number, step - 1], furthest - distance) if step else None
             if stream.via and not step:
                 via = self._number[stream.via]
-                ahead = self._offsets(via, distance)
-                needs = (self.add(Kind.LOAD, base=via, offset=ahead, size=ELEMENT_BYTES), 0)
-            self.add(
-                Kind.PREFETCH, needs, base=number, offset=self._offsets(number, distance - step * furthest, step),
-                variant=hint,
-            )  # fmt: skip
+                needs = (self._touch(Kind.LOAD, via, distance, 0, None, size=ELEMENT_BYTES), 0)
+            self._touch(Kind.PREFETCH, number, distance - step * furthest, step, needs, variant=hint)
 
-    def _offsets(self, number: int, shift: int, step: int = 0) -> Ints:
+    def _offsets(self, number: int, shift: int, step: int) -> Ints:
         """Offsets of an access of the iteration `shift` ahead, for every iteration; shape (iterations,)."""
         stream, span = self._loop.streams[number], self._span
         i = np.arange(span.lead + span.timed, dtype=np.int64) + shift
