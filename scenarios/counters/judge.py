@@ -34,12 +34,11 @@ FAMILIES = (
 """Roles whose events might count each other's lines: those of one direction. All others are alone."""
 
 PRIMARY = {
-    **{"load_fb_hit": "far_pair", "hitm_local": "handed_over", "instructions": "nops", "cycles": "additions"},
-    **{"load": "hot_load", "store": "hot_store", "fp_op": "arithmetic"},
+    **{"load_fb_hit": "far_pair", "load": "hot_load", "store": "hot_store"},
     **dict.fromkeys(("l2_rfo", "l2_rfo_miss", "mem_write", "home_write"), "far_store"),
     **dict.fromkeys(("l1d_writeback", "l2_writeback"), "beyond_store"),
 }
-"""The workload that a role is about; `far_load` for the others."""
+"""The workload beside a busy sibling that a role is about; `far_load` for the others."""
 
 QUEUES = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
 """Events of full queues, and the workload that fills them. Other limits of a core may prevent that."""
@@ -86,14 +85,12 @@ class Row(NamedTuple):
 def judge(role: str, evidence: Evidence) -> Verdict:
     """The verdict on the event of a role: by readings alone where there were none, or all are zero."""
     observed = evidence.roles[role]
-    readings = np.concatenate([np.empty(0), *(counts.ravel() for counts in observed.counts.values())])
-    if observed.missing and np.isnan(readings).all():
-        return _verdict(role, Kind.UNAVAILABLE, reason=observed.missing)
-    if observed.shared and observed.silent:
-        return _verdict(role, Kind.ZERO)
-    if observed.shared:
-        of = f"{observed.shared} of {observed.readings} readings"
-        return _verdict(role, Kind.MULTIPLEXED, reason=f"the counter ran for a part of the time in {of}")
+    if observed.readings and all(count.value is None for count in observed.readings):
+        return _verdict(role, Kind.UNAVAILABLE, reason=observed.readings[-1].reason)
+    if shared := sum(count.shared for count in observed.readings):
+        of = f"{shared} of {len(observed.readings)} readings"
+        why = f"the counter ran for a part of the time in {of}"
+        return _verdict(role, Kind.ZERO) if observed.silent else _verdict(role, Kind.MULTIPLEXED, reason=why)
     cycles = ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY) and role != "cycles"
     rows = [row for row in (_of_cycles if cycles else _of_work)(role, evidence) if len(row.counted)]
     if not any(row.expected.get(role) for row in rows):

@@ -27,26 +27,16 @@ Numbers = NDArray[np.float64]
 
 @dataclass
 class Observed:
-    """All of one role: by workload its counts, and elapsed cycles of the same runs, shape (epochs, amounts), NaN where
-    there is none; and what readings said of themselves: why there was none, and how many shared their counter."""
+    """All of one role: its readings, and by workload their counts and the elapsed cycles of the same runs, shape (2,
+    epochs, amounts), NaN where there is none."""
 
-    counts: dict[str, Numbers] = field(default_factory=dict)
-    cycles: dict[str, Numbers] = field(default_factory=dict)
-    missing: str = ""
-    shared: int = 0
-    readings: int = 0
+    readings: list[Count] = field(default_factory=list)
+    values: dict[str, Numbers] = field(default_factory=dict)
 
     @property
     def silent(self) -> bool:
         """Whether nothing was ever counted."""
-        return not any(np.nansum(counts) for counts in self.counts.values())
-
-    def number(self, count: Count) -> float:
-        """A reading as a number, NaN where there is none; notes what it says of itself."""
-        self.readings += 1
-        self.shared += count.shared
-        self.missing = self.missing if count.value is not None else count.reason
-        return np.nan if count.value is None else float(count.value)
+        return not any(count.value for count in self.readings)
 
 
 @dataclass
@@ -80,19 +70,20 @@ class Evidence:
 
     def events(self, role: str, name: str) -> Numbers:
         """Events per piece of work of a workload, by whole epoch; empty where it was not counted."""
-        return self._slopes(role, name, self.roles[role].counts)
+        return self._slopes(role, name, 0)
 
     def cycles(self, role: str, name: str) -> Numbers:
         """Elapsed cycles per piece of work, in the same epochs."""
-        return self._slopes(role, name, self.roles[role].cycles)
+        return self._slopes(role, name, 1)
 
-    def _slopes(self, role: str, name: str, values: Mapping[str, Numbers]) -> Numbers:
-        if name not in values:
+    def _slopes(self, role: str, name: str, which: int) -> Numbers:
+        if name not in self.roles[role].values:
             return np.empty(0)
-        whole = ~np.isnan(self.roles[role].counts[name]).any(axis=1)
+        values = self.roles[role].values[name]
+        whole = ~np.isnan(values[0]).any(axis=1)
         amounts = np.array(self.params.amounts, dtype=np.float64) * self.workloads[name].unit
         # what comes with every reading is the intercept
-        return np.asarray(np.polyfit(amounts, values[name][whole].T, 1)[0])
+        return np.asarray(np.polyfit(amounts, values[which][whole].T, 1)[0])
 
     def table(self) -> dict[str, dict[str, dict[str, list[float] | float | None]]]:
         """By role and workload: events per piece of work by epoch, and what it should be (None where that is not
@@ -100,7 +91,7 @@ class Evidence:
         return {
             role: {
                 name: {"events": self.events(role, name).tolist(), "known": self.workloads[name].expected.get(role)}
-                for name in each.counts
+                for name in each.values
             }
             for role, each in self.roles.items()
         }
@@ -132,12 +123,13 @@ class Evidence:
                     if ticks.size:
                         self.step_cycles[name] = cycles / amount / workload.unit
                     for role in group:
-                        self._store(role, name, (epoch, place), (self.roles[role].number(counts[role]), cycles))
+                        self._store(role, name, (epoch, place), counts[role], cycles)
 
-    def _store(self, role: str, name: str, place: tuple[int, int], reading: tuple[float, float]) -> None:
-        observed, shape = self.roles[role], (self.params.most_epochs, len(self.params.amounts))
-        for values, value in zip((observed.counts, observed.cycles), reading, strict=True):
-            values.setdefault(name, np.full(shape, np.nan))[place] = value
+    def _store(self, role: str, name: str, place: tuple[int, int], count: Count, cycles: float) -> None:
+        self.roles[role].readings.append(count)
+        empty = np.full((2, self.params.most_epochs, len(self.params.amounts)), np.nan)
+        value = np.nan if count.value is None else float(count.value)
+        self.roles[role].values.setdefault(name, empty)[:, *place] = value, cycles
 
 
 def _cycles_per_tick(context: Context) -> float:
