@@ -272,23 +272,13 @@ def run_interleaved(
     """
     own = list(placements) if isinstance(placements, Sequence) else [placements] * len(probes)
     tables = [placement_table(probe, each) for probe, each in zip(probes, own, strict=True)]
-    results = [
-        np.empty((len(table), probe.intervals), dtype=np.int64) for probe, table in zip(probes, tables, strict=True)
-    ]
-    rounds = max(-(-len(table) // block) for table in tables)
-    for index in range(rounds):
+    results = [[np.empty((0, probe.intervals), dtype=np.int64)] for probe in probes]
+    for begin in range(0, max(map(len, tables)), block):
         for which in rng.permutation(len(probes)):
-            begin, end = index * block, min((index + 1) * block, len(tables[which]))
-            if begin < end:
-                results[which][begin:end] = _run_rows(machine, probes[which], tables[which], begin, end, warmup, cpu)
-    return results
-
-
-def _run_rows(
-    machine: Machine, probe: Probe, table: NDArray[np.int64], begin: int, end: int, warmup: int, cpu: int | None
-) -> Ticks:
-    chosen = np.concatenate([np.arange(begin - warmup, begin) % len(table), np.arange(begin, end)])
-    placements: Placements = (
-        {base: table[chosen, index] for index, base in enumerate(probe.bases)} if probe.bases else len(chosen)
-    )
-    return machine.run(probe, placements, cpu=cpu, warmup=warmup)
+            probe, table = probes[which], tables[which]
+            rows = np.arange(begin, min(begin + block, len(table)))
+            if len(rows):
+                rows = np.concatenate([np.arange(begin - warmup, begin) % len(table), rows])
+                placed = {base: table[rows, index] for index, base in enumerate(probe.bases)} or len(rows)
+                results[which].append(machine.run(probe, placed, cpu=cpu, warmup=warmup))
+    return [np.concatenate(each) for each in results]
