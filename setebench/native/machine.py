@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import signal
 import sys
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
@@ -140,19 +140,15 @@ class NativeMachine(NativeCounters):
         """See `Machine.run_together`."""
         for cpu in probes:
             choose_cpu(cpu, self._cpus)
-        meeting = _engine.Meeting(len(probes))
-        results: dict[int, Ticks] = {}
-        errors: list[BaseException] = []
+        meeting, counting = _engine.Meeting(len(probes)), self._counting
 
-        counting = self._counting
-
-        def work(cpu: int, probe: Probe) -> None:
+        def work(cpu: int, probe: Probe) -> Ticks:
             try:
                 with pinned(cpu):
-                    results[cpu] = self._run(probe, placements, warmup, meeting)
-            except BaseException as error:
+                    return self._run(probe, placements, warmup, meeting)
+            except BaseException:
                 meeting.abandon()
-                errors.append(error)
+                raise
             finally:
                 if counting is not None:
                     counting.leave()
@@ -163,14 +159,14 @@ class NativeMachine(NativeCounters):
         for probe in probes.values():
             placement_table(probe, placements)
             self._stitched(probe, True)
-        threads = [threading.Thread(target=work, args=item) for item in probes.items()]
-        with counting.around_joint_run() if counting is not None else nullcontext():
-            _start_all(threads, meeting)
-            for thread in threads:
-                thread.join()
-        if errors:
-            raise errors[0]
-        return results
+        joint = counting.around_joint_run() if counting is not None else nullcontext()
+        with joint, ThreadPoolExecutor(len(probes)) as threads:
+            try:
+                running = {cpu: threads.submit(work, cpu, probe) for cpu, probe in probes.items()}
+            except RuntimeError:
+                meeting.abandon()  # or those that have begun would wait for ever
+                raise
+        return {cpu: each.result() for cpu, each in running.items()}
 
     def close(self) -> None:
         """See `Machine.close`."""
@@ -232,15 +228,6 @@ class NativeMachine(NativeCounters):
         pair = Probe().start(0).add(200).stop(0).start(1).add(1200).stop(1)
         ticks = self._run(pair, 400, 8)
         return 1000.0 / max(float(np.median(ticks[:, 1] - ticks[:, 0])), 1.0)
-
-
-def _start_all(threads: Sequence[threading.Thread], meeting: _engine.Meeting) -> None:
-    try:
-        for thread in threads:
-            thread.start()
-    except RuntimeError:
-        meeting.abandon()  # or those that have begun would wait for ever
-        raise
 
 
 def _own(region: Region) -> NativeRegion:
