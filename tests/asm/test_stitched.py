@@ -108,13 +108,6 @@ def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None
     )
 
 
-@pytest.mark.parametrize("second", [0x100, 0x101, 0x107, 0xF9])
-def test_accesses_that_would_overlap_are_refused(second: int) -> None:
-    with pytest.raises(ProbeError, match="overlap"):
-        stitch(parse(f"load a ip=A ip_bits=0x100; load a ip=B ip_bits={second}"))
-    stitch(parse("load a ip=A ip_bits=0x100; load a ip=B ip_bits=0x108; load a ip=C ip_bits=0xf8"))
-
-
 # -- dependent addresses -----------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE_BASE, quiet
 
 from setebench.machine import Region
 from setebench.probe import CHASE_WORK, Base, Probe
-from setebench.probe.kernels import KERNELS, stream_bytes
+from setebench.probe.kernels import BLOCK_BYTES, KERNELS, stream_bytes
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.spec.pmu import SIMULATED_ROLES
@@ -95,24 +95,25 @@ def test_waiting_for_an_entry_and_for_the_store_buffer() -> None:
     only(found, store=8, l2_rfo=8, l2_rfo_miss=8, l1d_fill=8, l2_fill=8, mem_read=8, load_l1_miss=0, l1d_inflight_sum=0)
 
 
-@pytest.mark.parametrize("name", ["ddot", "triad", "update", "store_nt"])
-def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
+@pytest.mark.parametrize("width", [8, 64])
+@pytest.mark.parametrize(
+    ("name", "rolled"),
+    [(name, rolled) for name, kernel in KERNELS.items() if kernel.accesses for rolled in kernel.forms],
+)
+def test_streams_move_the_lines_that_their_table_says(name: str, rolled: bool, width: int) -> None:
     """From memory, nothing of it cached before."""
-    kernel, size, width = KERNELS[name], 1 << 16, 32
+    kernel, size = KERNELS[name], 1 << 16
     machine = perfect()
     region = machine.allocate(stream_bytes(kernel, size), HUGE)
-    found = counted(machine, Probe().stream(LINE_BASE, name, size, width), {LINE_BASE: [region.address]})
-    lines = size // LINE
-    read = lines * (kernel.read_bytes + kernel.allocated_bytes) // 256
-    only(found, mem_read=read, l1d_fill=read, l2_fill=read, offcore_mem_read=read)
-    only(found, load=size // width * len(kernel.reads), store=size // width * len(kernel.writes))
-    only(
-        found,
-        fp_op=size // 8 * kernel.flops,
-        l2_rfo=0 if kernel.bypass else lines * len(set(kernel.writes) - set(kernel.reads)),
-    )
+    probe = Probe().stream(LINE_BASE, name, size, width, rolled=rolled)
+    found = counted(machine, probe, {LINE_BASE: [region.address]})
+    blocks, read = size // BLOCK_BYTES, kernel.read_bytes + kernel.allocated_bytes
+    assert found["load"] * width == blocks * kernel.read_bytes
+    assert found["store"] * width == blocks * kernel.written_bytes
+    lines = dict.fromkeys(("mem_read", "l1d_fill", "l2_fill", "offcore_mem_read"), blocks * read // LINE)
+    only(found, fp_op=size // 8 * kernel.flops, l2_rfo=blocks * kernel.allocated_bytes // LINE, **lines)
     if kernel.bypass:
-        only(found, mem_write=lines, l1d_writeback=0)
+        only(found, mem_write=blocks * kernel.written_bytes // LINE, l1d_writeback=0)
 
 
 # -- the capability ----------------------------------------------------------------------------------------------------

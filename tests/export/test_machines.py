@@ -164,15 +164,6 @@ def test_a_bound_below_a_fraction_is_no_bound() -> None:
     assert "hit_latency" not in json.loads(export(latency, "champsim"))["LLC"]
 
 
-@every_format
-def test_a_bound_below_the_level_before_says_nothing(name: str) -> None:
-    server = replaced(plain_server(), bound("cache.l3.size", 786432, "bytes"))
-    text = export(server, name)
-    assert not re.search(r'[=":\s]786432\b(?! bytes, which)', text)
-    if name not in ("gcc", "llvm"):
-        assert "cache.l3.size: only at least 786432 bytes" in text
-
-
 def test_the_model_gives_the_blocks_of_its_paper() -> None:
     """Low et al. 2016, Sandy Bridge: 32 KiB and 256 KiB of 8 ways, micro-kernel 8 x 4 of doubles: k_c 256, m_c 96."""
     assert block_sizes((8, 4, 8), (8, 4096), (8, 32768)) == [256, 96]

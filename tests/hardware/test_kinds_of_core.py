@@ -58,10 +58,6 @@ def test_file_and_first_line_name_the_cpu_and_its_kind_of_core(tmp_path: Path, c
     assert f", CPU {cpu} ({kind}), " in setebench("show", str(result)).stdout.splitlines()[0]
     again = command([*own, "infer", str(result), "--format", "json"])
     assert json.loads(again.stdout)["findings"] == document["findings"], again.stderr
-    together = command([*inside, *own, "characterize", "--only", "tiny", "-o", f"{result}.all", *chosen])
-    assert f", CPU {cpu} ({kind}), " in together.stdout.splitlines()[0] and "big core: CPU" in together.stderr
-    again = command([*own, "infer", f"{result}.all"])
-    assert again.returncode == 0 and "tiny.ticks" in again.stdout, again.stderr
 
 
 def test_one_kind_of_core_is_not_named_but_the_cpu_is() -> None:

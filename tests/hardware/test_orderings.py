@@ -1,7 +1,7 @@
 """What must be slower than what on every CPU, and ways of measuring that must agree. No absolute times.
 
 How many misses are in flight at most is no test of this CPU: on some cores the limit itself moves by a few entries from
-one minute to the next. `tests/sim/test_burst_lines.py` holds the search against limits that are known.
+one minute to the next. `tests/sim/test_mshr.py` holds the search against limits that are known.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from trees import write_tree
 
 from setebench.host.environment import Environment, read_environment
 from setebench.host.processor import Cache, Processor, Topology
-from setebench.host.tree import parse_cpu_list
 from setebench.store import plain
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
@@ -119,11 +118,3 @@ def test_limits_of_the_first_cgroup_version(
     tree = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     limits = write(tmp_path, {"proc/self/cgroup": "2:cpu,cpuacct:/a\n1:memory:/b\n", **tree}).limits
     assert (limits.cpu_quota, limits.memory_left_bytes) == (quota, memory)
-
-
-# -- files and lists of CPUs -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("text", "cpus"), [("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11)), ("(null)\n", ())])
-def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
-    assert parse_cpu_list(text) == cpus

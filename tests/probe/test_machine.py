@@ -62,8 +62,6 @@ def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
         ("nonsense", "unknown machine 'nonsense'; use native"),
         ("no_such_module:factory", "'no_such_module:factory' can't be opened: ModuleNotFoundError"),
         ("foreign_machine:missing", r"can't be opened: .* has no attribute 'missing'"),
-        (":factory", "can't be opened"),
-        ("..:factory", "can't be opened"),
         ("subprocess:run", "can't be opened: .* unexpected keyword"),
         ("foreign_machine:", "can't be opened"),
     ],

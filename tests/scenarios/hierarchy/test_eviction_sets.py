@@ -77,13 +77,6 @@ def test_a_hash_is_reported_as_one_or_nothing_is() -> None:
     assert (found["size"].value is not None and found["size"].value <= 256 * 4 * 64) or found["size"].value == 3.5e4
 
 
-def test_without_a_set_nothing_shows_but_the_curve() -> None:
-    found = findings([EvictionRound()], 1e6)
-    assert found["ways"].outcome is Outcome.UNRESOLVED
-    assert (found["size"].outcome, found["size"].value) == (Outcome.AT_LEAST, 500_000)
-    assert found["index"].outcome is Outcome.UNRESOLVED
-
-
 def counted(ways: int, congruent: int, tested: int = 8171, hashed: int = 0) -> EvictionRound:
     return EvictionRound(ways=ways, pages=8171, tested=tested, congruent=congruent, hashed=hashed)
 
