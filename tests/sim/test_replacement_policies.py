@@ -10,7 +10,7 @@ from quiet_machines import HUGE, L1, LINE, LINE_BASE, cycles, quiet, timed
 
 from setebench.probe import Probe
 from setebench.sim.inspect import cached_lines
-from setebench.stats.cache_model import PUBLISHED, missed
+from setebench.stats.cache_model import POLICIES, missed
 
 SETS = 4
 
@@ -33,10 +33,10 @@ def test_hits_are_those_of_the_policy(name: str, ways: int, fields: dict[str, An
     # the last two of a window that moves on: reuse as well as lines never seen before
     lines = (np.arange(400) // 5 + rng.integers(0, ways + 2, 400)) * SETS + rng.integers(0, SETS, 400)
     hit = np.array(cycles(machine, timed(LINE_BASE), {LINE_BASE: region.address + lines * LINE})) == L1
-    policy = next(each for each in PUBLISHED if each.name == name)
+    policy = next(each for each in POLICIES if each.name == name)
     for number in range(SETS):
         own = lines % SETS == number
-        assert (hit[own] == 1 - missed([policy], ways, lines[own][None, :])[0, 0]).all()
+        assert (hit[own] == 1 - missed(policy, ways, lines[own][None, :])[0]).all()
     assert 50 < hit.sum() < 350
 
 
