@@ -25,7 +25,7 @@ from setebench.sim.truth.parameters import left_open, truth
 from setebench.text import visible
 from setebench.truth.twin import as_toml, fields_of, make_twin
 
-NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in (1, 2, 5)))
+NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 13)))
 FOLLOWS = (
     *("bandwidth.", "counter.", "prefetcher.l1.other.", "prefetcher.l2.other."),
     *("latency.core_to_core.", "latency.memory.row_hit"),

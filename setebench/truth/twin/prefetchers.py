@@ -101,7 +101,8 @@ class _Prefetcher:
 
     def _led(self) -> None:
         """What the lead of a run shows: first batches of a stream that are smaller than later ones (an access takes a
-        line from the lead, and its batch adds to it), and next lines that come after misses only."""
+        line from the lead, and its batch adds to it), new lines that each add to it, and next lines that come after
+        misses only."""
         led, degree = self.found("lead"), self.get("degree")
         if led is None or not degree:
             return
@@ -111,6 +112,8 @@ class _Prefetcher:
         batches = [lines - max(before - 1, 0) for before, lines in leads if lines or before]
         if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
             self.put("ramp", led.of(batches[: batches.index(degree)]))
+        if self.get("leads_by") is None and sorted(led.value) == led.value:  # batches would let it fall between them
+            self.put("leads_by", led.of("new_line"))
 
     def _consistent(self) -> None:
         """Fields that were left open must go with those that were found."""
