@@ -89,7 +89,7 @@ cdef extern from *:
     }
     """
     uint64_t setebench_rdtsc() nogil
-    int CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_THREAD_CPUTIME_ID
+    int CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
     int sched_getcpu() nogil
     int64_t setebench_nanoseconds(int) nogil
     void setebench_cpuid(uint32_t, uint32_t, uint32_t *) nogil
@@ -207,18 +207,6 @@ def cpuid(uint32_t leaf, uint32_t subleaf=0):
     return r[0], r[1], r[2], r[3]
 
 
-def clock_pair(int tries):
-    """(ticks, nanoseconds) read as close together as `tries` attempts allow: one point to find the tick rate from."""
-    cdef uint64_t before, after, best = <uint64_t>-1, best_ticks = 0
-    cdef int64_t ns, best_ns = 0
-    cdef int _
-    with nogil:
-        for _ in range(tries):
-            before = setebench_rdtsc()
-            ns = setebench_nanoseconds(CLOCK_MONOTONIC_RAW)
-            after = setebench_rdtsc()
-            if after - before < best:
-                best = after - before
-                best_ticks = before + (after - before) // 2
-                best_ns = ns
-    return best_ticks, best_ns
+def rdtsc():
+    """The time-stamp counter, once all before is done and before anything after begins."""
+    return setebench_rdtsc()

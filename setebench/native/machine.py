@@ -149,9 +149,6 @@ class NativeMachine(NativeCounters):
             except BaseException:
                 meeting.abandon()
                 raise
-            finally:
-                if counting is not None:
-                    counting.leave()
 
         # what can fail is tried before any thread waits for another
         if len({int((probe.rows[:, 0] == Kind.BARRIER).sum()) for probe in probes.values()}) > 1:
@@ -189,10 +186,10 @@ class NativeMachine(NativeCounters):
         stitched = self._stitched(probe, meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
-        leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
         dither = self._dither(len(table) * stitched.dithers)
         code = stitched.address, stitched.code_bytes
-        fault = _engine.run(*code, table, results, dither, meeting, leaders, self._spent)
+        with nullcontext() if self._counting is None else self._counting.around_run(meeting is not None) as leaders:
+            fault = _engine.run(*code, table, results, dither, meeting, leaders, self._spent)
         if fault is not None:
             number, instruction, address = fault
             operation = stitched.operation_at(instruction)
@@ -213,13 +210,13 @@ class NativeMachine(NativeCounters):
 
     def _calibrate(self) -> None:
         """Find the tick rate, the clock's step, and how many cycles of dither cover it."""
-        begin = _engine.clock_pair(50)
+        begin = _clock_pair()
         began = time.perf_counter()
         waits = [self._run(Probe().start().wait(1 + n * n).stop(), 24, 4).ravel() for n in range(48)]
         self.step_ticks = clock_step(np.concatenate(waits))
         self._dither_cycles = max(self.step_ticks * self._cycles_per_tick(), 4.0)
         time.sleep(max(0.0, 0.02 - (time.perf_counter() - began)))
-        end = _engine.clock_pair(50)
+        end = _clock_pair()
         self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
 
     def _cycles_per_tick(self) -> float:
@@ -228,6 +225,13 @@ class NativeMachine(NativeCounters):
         pair = Probe().start(0).add(200).stop(0).start(1).add(1200).stop(1)
         ticks = self._run(pair, 400, 8)
         return 1000.0 / max(float(np.median(ticks[:, 1] - ticks[:, 0])), 1.0)
+
+
+def _clock_pair() -> tuple[int, int]:
+    """Ticks and nanoseconds, read as close together as fifty attempts allow: one point to find the tick rate from."""
+    tries = [(_engine.rdtsc(), time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), _engine.rdtsc()) for _ in range(50)]
+    before, nanoseconds, after = min(tries, key=lambda each: each[2] - each[0])
+    return (before + after) // 2, nanoseconds
 
 
 def _own(region: Region) -> NativeRegion:

@@ -68,24 +68,24 @@ def merged(*parts: Counts) -> Counts:
 
 
 class NativeCounting:
-    """Events of some roles, open in as many threads as run probes. See `setebench.counters.protocol.Counting`."""
+    """Events of some roles, in as many threads as run probes. See `setebench.counters.protocol.Counting`."""
 
     def __init__(self, situation: Situation, groups: Sequence[Sequence[Wanted]]) -> None:
         self._situation, self._sets = situation, groups
-        self._done: Counts = {}
-        self._threads: dict[threading.Thread, OpenEvents] = {}
+        each = (wanted for group in groups for wanted in group)
+        self._done = {w.name: Count(role=w.name, value=None if w.reason else 0, reason=w.reason) for w in each}
         self._lock = threading.Lock()
         self._shared = open_groups(groups, situation, of_cpus=True)
 
-    def leaders(self, *, joint: bool = False) -> NDArray[np.int32]:
-        """Descriptors to be enabled around what the calling thread runs; its events are opened by the first call.
-        In a joint run those of whole CPUs are left to `around_joint_run`."""
-        thread = threading.current_thread()
-        if thread not in self._threads:
-            own = open_groups(self._sets, self._situation, of_cpus=False)
-            with self._lock:
-                self._threads[thread] = own
-        return np.array([*([] if joint else self._shared.leaders), *self._threads[thread].leaders], dtype=np.int32)
+    @contextmanager
+    def around_run(self, joint: bool) -> Iterator[NDArray[np.int32]]:
+        """Open the events of the calling thread: gives the descriptors to be enabled around what it runs. In a joint
+        run those of whole CPUs are left to `around_joint_run`."""
+        with open_groups(self._sets, self._situation, of_cpus=False) as own:
+            yield np.array([*([] if joint else self._shared.leaders), *own.leaders], dtype=np.int32)
+            counts = own.read()
+        with self._lock:
+            self._done = merged(self._done, counts)
 
     @contextmanager
     def around_joint_run(self) -> Iterator[None]:
@@ -96,29 +96,14 @@ class NativeCounting:
         finally:
             self._shared.switch(False)
 
-    def leave(self) -> None:
-        """The calling thread runs no more probes: its counts are added and its events closed."""
-        with self._lock:
-            self._end(self._threads.pop(threading.current_thread(), None))
-
     def read(self) -> Counts:
         """See `Counting.read`."""
-        with self._lock:
-            found = merged(self._done, *(groups.read() for groups in (self._shared, *self._threads.values())))
-        each = (wanted for group in self._sets for wanted in group)
-        return {w.name: Count(role=w.name, value=None if w.reason else 0, reason=w.reason) for w in each} | found
+        return merged(self._done, self._shared.read())
 
     def close(self) -> None:
-        """Add what was counted and close every event."""
-        with self._lock:
-            while self._threads:
-                self._end(self._threads.popitem()[1])
-            self._end(self._shared)
-
-    def _end(self, groups: OpenEvents | None) -> None:
-        if groups is not None:
-            self._done = merged(self._done, groups.read())
-            groups.close()
+        """Keep what was counted and close every event."""
+        self._done = self.read()
+        self._shared.close()
 
 
 class NativeCounters:
