@@ -9,7 +9,7 @@ alone; which event of which CPU plays a role is the machine's to know.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 
 from setebench.counters.counting import countable, hardware_roles
 from setebench.counters.roles import ROLES
@@ -35,7 +35,8 @@ def answer(context: Context) -> Iterator[Finding]:
     wanted = tuple(context.options.get("role") or offered)
     roles = countable(context.machine, wanted)
     params = Params().quicker() if context.fast else Params()
-    with closing(Battery(context, params)) as battery:
+    with ExitStack() as stack:
+        battery = Battery(context, params, stack)
         evidence = Evidence(battery.workloads, battery.levels, params, {role: Observed() for role in roles})
         for epoch in range(params.most_epochs):
             if epoch >= params.epochs:

@@ -146,25 +146,16 @@ class Lines:
 
 
 class Battery:
-    """The workloads of a machine, and the memory that they use until `close`."""
+    """The workloads of a machine. The memory that they use is given back with `stack`."""
 
-    def __init__(self, context: Context, params: Params) -> None:
-        self._context, self._params = context, params
-        self._stack = ExitStack()
-        try:
-            context.progress("where the levels are")
-            self._chased = self._targets(17)
-            self.levels = find_levels(context)
-            parts = (self._lines(), self._hot(), self._misses(), self._streams(), self._served(), self._handed_over())
-            own = [workload for part in parts for workload in part]
-            self.workloads = {workload.name: workload for workload in (*own, *self._beside(own))}
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._stack.close()
+    def __init__(self, context: Context, params: Params, stack: ExitStack) -> None:
+        self._context, self._params, self._stack = context, params, stack
+        context.progress("where the levels are")
+        self._chased = self._targets(17)
+        self.levels = find_levels(context)
+        parts = (self._lines(), self._hot(), self._misses(), self._streams(), self._served(), self._handed_over())
+        own = [workload for part in parts for workload in part]
+        self.workloads = {workload.name: workload for workload in (*own, *self._beside(own))}
 
     def _allocate(self, size: int) -> Region:
         return self._stack.enter_context(self._context.memory(size))
@@ -179,10 +170,6 @@ class Battery:
         order = region.address + rng.permutation(PAGES) * PAGE_BYTES + at * region.line_size
         self._context.machine.link(region, order)
         return Lines(order)
-
-    def _cycles(self, probe: Probe, placements: Placements) -> float:
-        ticks = self._context.machine.run(probe, placements, cpu=self._context.cpu, warmup=4)
-        return mean_ticks(ticks[:, 0], step_ticks(self._context)) * cycles_per_tick(self._context)
 
     # -- the workloads ----------------------------------------------------------------------------------------------
 
@@ -289,9 +276,11 @@ class Battery:
     def _part(self, ring: Lines, before: float, own: float) -> float:
         """The part of a step's lines that a level serves, once all were gone around twice; none or all of them where
         that is as good."""
-        for probe, placements in ring.chased():
-            self._context.machine.run(probe, placements, cpu=self._context.cpu)
-        step = self._cycles(Probe().start().chase(TARGET, RING_STEPS).stop(), ring.placed(RING_STEPS, 32)) / RING_STEPS
+        context, probe = self._context, Probe().start().chase(TARGET, RING_STEPS).stop()
+        for untimed, placements in ring.chased():
+            context.machine.run(untimed, placements, cpu=context.cpu)
+        ticks = context.machine.run(probe, ring.placed(RING_STEPS, 32), cpu=context.cpu, warmup=4)
+        step = mean_ticks(ticks[:, 0], step_ticks(context)) * cycles_per_tick(context) / RING_STEPS
         part, loose = (step - before) / (own - before), self._params.looseness
         return part if loose < part < 1 - loose else float(part >= 0.5)
 
