@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(filter-out %/_engine.c,$(wildcard setebench/native/*.p[xy][xdi] setebench/native/*.c setebench/native/*.h)) \
 	$(filter-out %/_loops.c,$(wildcard setebench/native/loops/*.p[xy][xdi] setebench/native/loops/*.[ch])) \
-	$(wildcard setebench/native/perf/*.p[xy][xdi] setebench/native/perf/*.h setebench/native/perf/program/*.p[xy][xdi] setebench/include/*.h)
+	$(wildcard setebench/native/perf/*.p[xy][xdi] setebench/include/*.h)
 
 help:
 	@echo "make run        set up in .venv, build, measure this CPU, write report.html"
@@ -59,7 +59,7 @@ check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/native setebench/native/perf setebench/native/loops setebench/native/perf/program
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/native setebench/native/perf setebench/native/loops
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
 # the compiled simulator, once for all processes of the tests that find it missing at the same moment
@@ -85,5 +85,5 @@ $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
 	@touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info setebench/native/_engine.c setebench/native/perf/_perf.c setebench/native/perf/program/_regions.c setebench/native/loops/_loops.c \
-		setebench/native/*.so setebench/native/loops/*.so setebench/native/perf/*.so setebench/native/perf/program/*.so
+	rm -rf $(VENV) build dist *.egg-info setebench/native/_engine.c setebench/native/perf/_perf.c setebench/native/loops/_loops.c \
+		setebench/native/*.so setebench/native/loops/*.so setebench/native/perf/*.so

@@ -44,15 +44,6 @@ native = Extension(
 perf = Extension(
     "setebench.native.perf._perf",
     sources=["setebench/native/perf/_perf.pyx"],
-    depends=["setebench/native/perf/page.h"],
-    include_dirs=["setebench/native/perf"],
-    extra_compile_args=["-O2"],
-    extra_link_args=["-Wl,-z,noexecstack"],
-)
-
-regions = Extension(
-    "setebench.native.perf.program._regions",
-    sources=["setebench/native/perf/program/_regions.pyx"],
     depends=["setebench/include/setebench.h"],
     include_dirs=["setebench/include"],
     extra_compile_args=["-O2"],
@@ -83,6 +74,6 @@ setup(
         *(f"setebench.scenarios.{name}" for name in find_packages("scenarios")),
     ],
     package_dir={"setebench.scenarios": "scenarios"},
-    ext_modules=cythonize([native, loops, perf, regions], language_level=3),
+    ext_modules=cythonize([native, loops, perf], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
 )

@@ -15,10 +15,10 @@ from contextlib import ContextDecorator
 
 from setebench.counters.counted import total
 from setebench.counters.protocol import Count
+from setebench.native.perf import _perf
 from setebench.native.perf.attributes import Flag
 from setebench.native.perf.encode import Resolver
 from setebench.native.perf.opened import Counters
-from setebench.native.perf.program import _regions
 
 NOTHING_YET = "nothing was counted yet"
 
@@ -76,8 +76,8 @@ class region(ContextDecorator):
         self._name = name
 
     def __enter__(self) -> region:
-        _regions.begin(self._name)
+        _perf.region_begin(self._name)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _regions.end(self._name)
+        _perf.region_end(self._name)

@@ -13,8 +13,42 @@ from libc.stdint cimport int64_t
 from posix.types cimport pid_t
 
 
-cdef extern from "page.h":
+cdef extern from *:
+    """
+    #include <linux/perf_event.h>
+    #include <stdint.h>
+
+    #define setebench_barrier() __asm__ volatile("" ::: "memory")
+
+    /* 1 and the count where the kernel lets this thread read the counter now, else 0. rdpmc faults (#GP) where the
+       kernel hasn't allowed it, so it is executed between two equal readings of the page's sequence number only, behind
+       the capability bit and a counter index. Protocol: linux/perf_event.h, struct perf_event_mmap_page. */
+    static int setebench_page_count(const void *memory, int64_t *count)
+    {
+        const volatile struct perf_event_mmap_page *page = memory;
+        uint32_t sequence, index, low, high;
+        int readable;
+        do {
+            sequence = page->lock;
+            setebench_barrier();
+            index = page->index;
+            *count = page->offset;
+            readable = index != 0 && page->cap_bit0_is_deprecated && page->cap_user_rdpmc;
+            if (readable) {
+                int unused = 64 - page->pmc_width;
+                __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index - 1));
+                *count += (int64_t)((low | (uint64_t)high << 32) << unused) >> unused;
+            }
+            setebench_barrier();
+        } while (page->lock != sequence);
+        return readable;
+    }
+    """
     int setebench_page_count(const void *, int64_t *) nogil
+
+cdef extern from "setebench.h":
+    void setebench_region_begin(const char *) nogil
+    void setebench_region_end(const char *) nogil
 
 cdef extern from "sys/syscall.h":
     long SYS_perf_event_open
@@ -99,3 +133,16 @@ class Page:
                 tail += size
             words[TAIL] = tail
         return records
+
+
+def region_begin(str name not None):
+    """Count for region `name` from here on, on this thread, as C programs do. Costs next to nothing where nothing is
+    counted."""
+    cdef bytes encoded = name.encode(errors="replace")
+    setebench_region_begin(encoded)
+
+
+def region_end(str name not None):
+    """End what this thread began last under this name."""
+    cdef bytes encoded = name.encode(errors="replace")
+    setebench_region_end(encoded)

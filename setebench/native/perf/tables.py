@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -184,16 +184,12 @@ def why_none(processor: Processor, role: str = "") -> str:
 def this_key(tree: Tree | None = None) -> Key:
     """What verdicts on this machine's events hold for, or on those of the one that `tree` describes."""
     processor = read_processor(tree or Tree(Path("/")))
-    try:
-        ours = version("setebench")
-    except PackageNotFoundError:
-        ours = "unknown"
     numbers = (processor.vendor, processor.family, processor.model, processor.stepping)
     return Key(
         processor=" ".join("unknown" if part is None else str(part) for part in numbers),
         microcode=processor.microcode or "unknown",
         kernel=os.uname().release,
-        version=ours,
+        version=version("setebench"),
     )
 
 
