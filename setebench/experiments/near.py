@@ -40,6 +40,7 @@ class NearParams:
     apart_seconds: float = 0.08  # from one time to the next: a co-runner's slices are as long
     settle: int = 3  # rounds of the whole set before
     bias_cycles: float = 3.0  # of a bracket over a sample's loads
+    above: float = 1.05  # times what the sweep takes at most: some lines of its windows are prefetched, dense ones not
 
 
 def sharpened(context: Context, region: Region, levels: Levels) -> Levels:
@@ -90,7 +91,7 @@ def _with(levels: Levels, name: str, cycles: list[float]) -> Levels:
     found = low_of_samples(cycles, params.bias_cycles / params.steps)
     # nothing makes a load from the first level faster, so there no sweep contradicts a chase that took less
     low = 0.0 if name == levels.caches[0] else sweep.low
-    if not low <= found.value <= sweep.high or found.high - found.low >= sweep.high - sweep.low:
+    if not low <= found.value <= params.above * sweep.high or found.high - found.low >= sweep.high - sweep.low:
         return levels
     nanoseconds = found.scaled(levels.ns[name].value / sweep.value)
     return replace(
