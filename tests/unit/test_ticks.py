@@ -135,3 +135,9 @@ def test_shares_of_levels_are_found_in_a_mixture(step: float) -> None:
     sets = [mixed(rng, shares, 400, step) for shares in MIXTURES]
     errors = np.abs(unmix(references(rng, step), sets).value - np.array(MIXTURES))
     assert np.max(errors[:, 2:]) < 0.1 and np.mean(errors[:, :2]) < 0.2
+
+
+def test_loads_a_little_slower_than_a_level_are_of_it() -> None:
+    """As behind a queue; half of the way to the next level is far."""
+    known = {"l1": np.array([7, 8] * 200), "l2": np.array([28, 29] * 200), "memory": 324 + np.arange(400) % 29}
+    assert unmix(known, [np.full(16, 38)]).value[0, 1] > 0.9
