@@ -15,11 +15,6 @@ from setebench.sim.kernel.stream import stream
 from setebench.sim.kernel.waits import note_complete
 from setebench.sim.layout import AFTER, BASE, COUNT, IP, KIND, OFFSET, ROW_WORDS, SIZE, VALUE, VARIANT
 
-K_LOAD, K_STORE, K_PREFETCH, K_FLUSH = int(Kind.LOAD), int(Kind.STORE), int(Kind.PREFETCH), int(Kind.FLUSH)
-K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.NOP), int(Kind.MULTIPLY)
-K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind.START), int(Kind.STOP)
-K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
-K_STREAM = int(Kind.STREAM)
 CHAINED = WORKS.index("chained")
 
 
@@ -106,17 +101,17 @@ def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: I
     kind, operand = program[row + KIND], _operand(program, row)
     address = _address(s, th, program, row, addresses)
     s[lay.S_SEEN_IP] = program[row + IP]
-    if kind == K_CHASE and s[th + lay.T_CHASE_LEFT] > 0:
+    if kind == Kind.CHASE and s[th + lay.T_CHASE_LEFT] > 0:
         address = s[th + lay.T_CHASE_ADDRESS]
-    if kind == K_PREFETCH:
+    if kind == Kind.PREFETCH:
         prefetch(c, s, th, address, program[row + VARIANT], operand)
-    elif kind == K_STREAM:
+    elif kind == Kind.STREAM:
         return stream(c, s, th, program, row, address)
     elif page_state(c, s, address) == UNMAPPED:
         _fault(s, th, address)
-    elif kind == K_STORE:
+    elif kind == Kind.STORE:
         store(c, s, th, address, operand)
-    elif kind == K_FLUSH:
+    elif kind == Kind.FLUSH:
         flush(c, s, th, address, program[row + VARIANT], operand)
     else:
         if s[th + lay.T_CHASE_LEFT] == 0:
@@ -133,17 +128,17 @@ def _memory_row(c: Ints, s: Ints, th: int, program: Ints, row: int, addresses: I
 def _arithmetic_row(c: Ints, s: Ints, th: int, program: Ints, row: int) -> None:
     """Instructions that neither touch memory nor order anything."""
     kind, number = program[row + KIND], program[row + COUNT]
-    if kind == K_WAIT:
+    if kind == Kind.WAIT:
         chain(c, s, th, number, lay.UNIT, -1)
-    elif kind == K_ADD:
+    elif kind == Kind.ADD:
         chain(c, s, th, number, lay.UNIT, lay.T_CHAIN)
-    elif kind == K_TRANSFER:
+    elif kind == Kind.TRANSFER:
         chain(c, s, th, number, c[lay.C_TRANSFER], lay.T_CHAIN_TRANSFER)
-    elif kind == K_NOP:
+    elif kind == Kind.NOP:
         free_instructions(c, s, th, number, 0)
-    elif kind == K_MULTIPLY and program[row + VARIANT]:
+    elif kind == Kind.MULTIPLY and program[row + VARIANT]:
         chain(c, s, th, number, c[lay.C_MULTIPLY_CYCLES], lay.T_CHAIN_MULTIPLY)
-    elif kind == K_MULTIPLY:
+    elif kind == Kind.MULTIPLY:
         free_instructions(c, s, th, number, c[lay.C_MULTIPLY_CYCLES])
 
 
@@ -151,18 +146,18 @@ def _arithmetic_row(c: Ints, s: Ints, th: int, program: Ints, row: int) -> None:
 def _plain_row(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, out: Ints) -> None:
     """An operation without an operand."""
     kind = program[row + KIND]
-    if kind == K_FENCE:
+    if kind == Kind.FENCE:
         fence(c, s, th, program[row + VARIANT])
-    elif kind == K_START:
+    elif kind == Kind.START:
         start(s, f, th, program, row)
-    elif kind == K_STOP:
+    elif kind == Kind.STOP:
         stop(c, s, f, th, program, row, out)
-    elif kind == K_REPEAT:
+    elif kind == Kind.REPEAT:
         s[th + lay.T_LOOP_ROW] = s[th + lay.T_ROW]
         s[th + lay.T_LOOP_LEFT] = program[row + COUNT]
         s[th + lay.T_ADVANCE] = 0
         return
-    elif kind == K_BARRIER:
+    elif kind == Kind.BARRIER:
         s[th + lay.T_WAITING] = 1
         s[th + lay.T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
     else:
@@ -180,12 +175,12 @@ def step(c: Ints, s: Ints, f: Floats, th: int, program: Ints, addresses: Ints, o
     clock = s[th + lay.T_CLOCK]
     if clock >= s[th + lay.T_DISTURBED]:
         s[th + lay.T_CLOCK] = disturb(c, s, th, clock)
-    if program[row + KIND] == K_LOAD:
+    if program[row + KIND] == Kind.LOAD:
         _load_row(c, s, th, program, row, addresses)
     elif program[row + BASE] >= 0:
         if not _memory_row(c, s, th, program, row, addresses):
             return
-    elif program[row + KIND] == K_END:
+    elif program[row + KIND] == Kind.END:
         s[th + lay.T_LOOP_LEFT] -= 1
         if s[th + lay.T_LOOP_LEFT] > 0:
             at = s[th + lay.T_LOOP_ROW]

@@ -1,7 +1,7 @@
 """Region prefetcher: records which lines of a region one generation touched, and fetches them in the next alike one.
 
 State: a table of active regions (footprint being recorded) followed by a table of footprints, in which every line of
-the region has a two-bit count of the latest generations in a row that touched it.
+the region has a bit that says whether the latest generation touched it.
 """
 
 from __future__ import annotations
@@ -12,40 +12,29 @@ from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_g
 
 BY_IP, BY_IP_OFFSET = range(2)  # the third index is by offset alone
 (A_KEY, A_FIRST, A_LINES, A_WORDS) = range(2, 6)
-(F_LOW, F_HIGH, F_WORDS) = range(2, 5)  # low and high bit of the count of every line
+(F_LINES, F_WORDS) = range(2, 4)
 
 
 @compiled
 def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
-    """Add a finished generation to the footprint of its key: touched lines count up to three, the others fall to 0."""
-    key = s[active + A_KEY]
-    touched = s[active + A_LINES]
+    """Keep a finished generation as the footprint of its key."""
     table = q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS
-    record = record_for(s, table, c[p + lay.REGION_ENTRIES], F_WORDS, key)
-    low, high = s[record + F_LOW], s[record + F_HIGH]
-    s[record + F_HIGH] = touched & (high | low)
-    s[record + F_LOW] = touched & (~low | high)
+    record = record_for(s, table, c[p + lay.REGION_ENTRIES], F_WORDS, s[active + A_KEY])
+    s[record + F_LINES] = s[active + A_LINES]
 
 
 @compiled
 def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
-    """The lines of the region that enough generations of this key touched, counted from the first access."""
+    """The lines of the region that the latest generation of this key touched, counted from the first access."""
     lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
     record = find_record(s, q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS, c[p + lay.REGION_ENTRIES], F_WORDS, key)
     if record < 0:
         return n
     use(s, record)
-    low, high = s[record + F_LOW], s[record + F_HIGH]
-    trigger = c[p + lay.REGION_TRIGGER]
-    wanted = low | high
-    if trigger == 2:
-        wanted = high
-    elif trigger > 2:
-        wanted = low & high
     for i in range(lines):
         # footprints are kept relative to the first line touched, so they hold for any starting line
         target = line - offset + ((offset + i) & (lines - 1))
-        if i > 0 and (wanted >> i) & 1 and may_go(c, s, p, line, target):
+        if i > 0 and (s[record + F_LINES] >> i) & 1 and may_go(c, s, p, line, target):
             n = hand_out(c, s, n, target)
     return n
 

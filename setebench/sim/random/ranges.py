@@ -201,7 +201,6 @@ RANGES: dict[str, Any] = {
     "stride.ip_bits": (6, 8, 10, 12),
     "stride.indexed_by": ("ip", "ip", "ip+page"),  # at level 1; level 2 doesn't see instruction addresses
     "region.region_size_bytes": (1024, 2048, 4096),
-    "region.trigger": (1, 2),
     "region.active_regions": (8, 16, 32),
     "region.entries": (32, 64, 128),
     "region.indexed_by": ("ip", "ip+offset", "offset"),
@@ -210,9 +209,8 @@ RANGES: dict[str, Any] = {
     "spatial.active_regions": (8, 16, 32),
     "spatial.entries": (64, 128, 256),
     "spatial.ip_bits": (10, 12, 16),
-    "stream_buffer.buffers": (1, 4, 8, 10),  # Jouppi's, Palacharla and Kessler's, and around
+    "stream_buffer.buffers": (1, 4, 8, 10),
     "stream_buffer.depth": (2, 4, 8),
-    "stream_buffer.filter": 0.5,
     "best_offset.max_offset": (8, 16, 32, 63),
     "best_offset.round_max": (50, 100),
     "best_offset.recent_entries": (64, 128, 256),

@@ -118,7 +118,6 @@ class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
     """
 
     region_size_bytes: Annotated[Literal[64, 128, 256, 512, 1024, 2048, 4096, 8192], says("2 to 64 lines")] = 2048
-    trigger: Annotated[int, between(1, 3, "generations that must have touched a line before it is fetched")] = 1
     active_regions: Annotated[Size, says("regions whose footprint is recorded at once (LRU)")] = 16
     entries: Annotated[Size, says("footprints remembered (LRU)")] = 64
     indexed_by: Annotated[Literal["ip", "ip+offset", "offset"], says("of the first access to the region")] = "ip+offset"
@@ -132,7 +131,7 @@ class UpDown(Prefetcher, frozen=True, kw_only=True, tag="up_down"):
 
 
 class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
-    """Stream buffers (Jouppi, ISCA 1990; the filter after Palacharla and Kessler, ISCA 1994), filling a cache.
+    """Stream buffers (Jouppi, ISCA 1990), filling a cache.
 
     A miss that no buffer holds takes a buffer and has the lines after it fetched. An access to the first line of a
     buffer moves it on by that line, and so many lines are fetched that it is full again.
@@ -140,7 +139,6 @@ class StreamBuffer(Prefetcher, frozen=True, kw_only=True, tag="stream_buffer"):
 
     buffers: Annotated[Size, says("buffers (LRU)")] = 4
     depth: Annotated[Lines, says("lines in a buffer")] = 4
-    filter: Annotated[bool, says("true: it takes two misses of neighbouring lines to get a buffer")] = False
 
 
 class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):

@@ -137,7 +137,7 @@ def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
     woken = second and by_first and any(isinstance(one, spec.NextLine) for one in first)
     by_page = second and facts.get("indexed_by") == "page"
     hidden = {
-        "trigger": kind is spec.Region or (second and kind is spec.NextLine),  # whose trigger counts generations
+        "trigger": second and kind is spec.NextLine,
         "streams": kind is spec.UpDown or (one_access and kind is spec.NextLine),
         # what follows from a single access keeps nothing that threads could share
         "shared_by_smt": core.threads_per_core == 1 or one_access,
@@ -163,21 +163,18 @@ def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
 def member(prefetcher: spec.AnyPrefetcher) -> Member | None:
     """A prefetcher as a member of a family; None where no family's rules say what it does.
 
-    A stream buffer that any miss takes brings the next lines, with a filter it follows runs; how many there are does
-    not show, as their lines stay in the cache. A reference prediction table is one stride ahead, which takes an access
-    more where its instruction made unequal distances before; instruction classes without one for other distances are
-    strides; a streamer with feedback is a stream whose degree and distance go by what was of use."""
+    A stream buffer brings the next lines; how many buffers there are does not show, as their lines stay in the cache. A
+    reference prediction table is one stride ahead, which takes an access more where its instruction made unequal
+    distances before; instruction classes without one for other distances are strides; a streamer with feedback is a
+    stream whose degree and distance go by what was of use."""
     if isinstance(prefetcher, spec.Streamer) and prefetcher.feedback_interval:
         return prefetcher, (*LEARNED, *TABLES, *PAGES)
     if isinstance(prefetcher, spec.Known):
         return prefetcher, ()
     each: Any = prefetcher
     common: dict[str, Any] = {name: getattr(prefetcher, name) for name in spec.Prefetcher.__struct_fields__}
-    if isinstance(prefetcher, spec.StreamBuffer) and not prefetcher.filter:
-        return spec.NextLine(**common, degree=each.depth), ()
     if isinstance(prefetcher, spec.StreamBuffer):
-        runs = {"degree": each.depth, "max_distance": each.depth, "leads_by": "access", "directions": "up"}
-        return spec.Streamer(**common, trigger=2, **runs), ("leads_by", *TABLES, *PAGES)
+        return spec.NextLine(**common, degree=each.depth), ()
     if isinstance(prefetcher, spec.InstructionClasses) and not prefetcher.complex_degree:
         strides = spec.Stride(**common, degree=each.stride_degree, max_distance=each.stride_degree)
         return strides, ("trigger", *LEARNED, *TABLES, *STRIDES)

@@ -7,7 +7,7 @@ from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.memory.caches import drop, find, first_way, locate, put, ready_at, remove, write_back
 from setebench.sim.kernel.memory.miss_entries import keep_entry, take_entry
-from setebench.sim.kernel.memory.replacement import touch
+from setebench.sim.kernel.memory.replacement import note
 
 MEMORY, OTHER_CORE = 4, 5
 """S_SERVED of a line that memory or another core delivered."""
@@ -102,7 +102,7 @@ def _from_l3(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, keep: boo
         if c[v + lay.L_INCLUSION] == lay.EXCLUSIVE and not keep:
             s[lay.S_FOUND_META] |= remove(s, at) & lay.DIRTY
         else:
-            touch(c, s, 2, first, at)
+            note(c, s, 2, first, at, False)
         return done
     start, entry_at, limited = take_entry(c, s, 2, th, cause, start)
     done = port(c, s, 2, core, lay.L_FILLS, memory(c, s, core, start))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, equal_words, first_bit, inlined
-from setebench.sim.kernel.memory.replacement import fill, touch, victim_way
+from setebench.sim.kernel.memory.replacement import note, victim_way
 
 
 @inlined
@@ -131,7 +131,7 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
     word = s[at]
     s[at] = (line << lay.LINE_SHIFT) | meta
     s[ready_at(c, level, at)] = ready
-    fill(c, s, level, first, at)
+    note(c, s, level, first, at, True)
     if level == 0 and c[lay.C_LEVEL + lay.L_WAY_TAG_BITS]:
         claim_way_tag(c, s, first, line)
     return word
@@ -167,7 +167,7 @@ def _wants(c: Ints, s: Ints, level: int, core: int, line: int, meta: int, ready:
     at = find(c, s, level, line, first)
     if at >= 0:
         s[at] |= meta
-        touch(c, s, level, first, at)
+        note(c, s, level, first, at, False)
     return at < 0
 
 

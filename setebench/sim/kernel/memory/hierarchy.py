@@ -20,7 +20,7 @@ from setebench.sim.kernel.memory.caches import (
     remove,
 )
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
-from setebench.sim.kernel.memory.replacement import touch
+from setebench.sim.kernel.memory.replacement import note
 from setebench.sim.prefetchers import silence, train
 
 L1, L2 = lay.C_LEVEL, lay.C_LEVEL + lay.L_WORDS
@@ -82,10 +82,21 @@ def _wanted(c: Ints, s: Ints, th: int, level: int, line: int, word: int, t: int)
     return word & 1 == 0 or entry_free(c, s, fills - 1, th, lay.HARDWARE, t)
 
 
+@inlined
+def _bring_near(c: Ints, s: Ints, line: int) -> None:
+    """Have the host bring near what a look into level 3 will read, where that is large: a simulated miss is mostly the
+    host's own misses, and these are then served meanwhile and all at once."""
+    if c[lay.C_FAR_L3]:
+        first = first_way(c, s, 2, 0, line)
+        for word in range(0, c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
+            bring_near(s, first + word)
+
+
 @compiled
 def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: bool) -> int:
     """When a line that level 2 lacks arrives there; sets what `fetch_l2` sets."""
     core = s[th + lay.T_CORE]
+    _bring_near(c, s, line)
     count(c, s, core, lay.E_L2_FILL, 1)
     count(c, s, core, lay.E_L2_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
     count(c, s, core, lay.E_L2_RFO_MISS, 1 if cause == lay.DEMAND and writes else 0)
@@ -137,7 +148,7 @@ def fetch_l2(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: 
             found = remove(s, at) & (lay.DIRTY | lay.OWNED)
         else:
             found = s[at] & lay.OWNED
-            touch(c, s, 1, first, at)
+            note(c, s, 1, first, at, False)
         s[lay.S_ENTRY] = start
         s[lay.S_SERVED] = 2
     else:
@@ -172,21 +183,10 @@ def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
     return _own_l2(c, s, core, line)
 
 
-@inlined
-def _bring_near(c: Ints, s: Ints, line: int) -> None:
-    """Have the host bring near what a look into level 3 will read, where that is large: a simulated miss is mostly the
-    host's own misses, and these are then served meanwhile and all at once."""
-    if c[lay.C_FAR_L3]:
-        first = first_way(c, s, 2, 0, line)
-        for word in range(0, c[lay.C_LEVEL + 2 * lay.L_WORDS + lay.L_SET_WORDS], lay.HOST_LINE_WORDS):
-            bring_near(s, first + word)
-
-
 @compiled
 def fetch_l1(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: bool) -> int:
     """When a line that level 1 lacks is there, for whatever `source`; see `fetch_l2` for the rest."""
     core, cause = s[th + lay.T_CORE], _cause(source)
-    _bring_near(c, s, line)
     count(c, s, core, lay.E_L1D_FILL, 1)
     count(c, s, core, lay.E_L1D_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
     start, entry_at, limited = take_entry(c, s, 0, th, cause, t)
@@ -232,7 +232,7 @@ def access(c: Ints, s: Ints, th: int, address: int, writes: bool, t: int) -> int
     at = find(c, s, 0, line, first)
     source = lay.BY_STORE if writes else lay.BY_LOAD
     if at >= 0:
-        touch(c, s, 0, first, at)
+        note(c, s, 0, first, at, False)
         ready = s[ready_at(c, 0, at)]
         if ready > start:
             count(c, s, core, lay.E_LOAD_FB_HIT, 0 if writes else 1)

@@ -100,46 +100,31 @@ def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
 
 
 @compiled
-def _set_age(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
-    """Give the line at `at` an age after its use, and raise the others' where that is due."""
+def _note_other(c: Ints, s: Ints, v: int, first: int, at: int, new: bool) -> None:
+    """As `note`, for policies that keep no numbers of uses."""
+    if c[v + lay.L_REPLACEMENT] == lay.TREE_PLRU:
+        _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
+        return
+    age = _used(s[at])
+    if new:
+        usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
+        age = c[v + lay.L_INSERT_AGE] if usual else OLDEST
+    else:
+        age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
     _set_used(s, at, age)
     if not c[v + lay.L_UPDATE_ON_MISS]:
         _raise_ages(c, s, v, first, at)
 
 
-@compiled
-def _note_other(c: Ints, s: Ints, v: int, first: int, at: int, new: bool) -> None:
-    """As `touch` and, of a new line, `fill`, for policies that keep no numbers of uses then."""
+@inlined
+def note(c: Ints, s: Ints, level: int, first: int, at: int, new: bool) -> None:
+    """Note that the line at `at`, in the set at `first`, was used, or is a new one."""
+    v = lay.C_LEVEL + level * lay.L_WORDS
     kind = c[v + lay.L_REPLACEMENT]
-    if kind == lay.TREE_PLRU:
-        _tree_touch(s, first + c[v + lay.L_TREE], c[v + lay.L_TREE_WAYS], at - first)
-    elif kind >= lay.AGES and new:
-        usual = c[v + lay.L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + lay.L_INSERT_ONE_IN]) == 0
-        _set_age(c, s, v, first, at, c[v + lay.L_INSERT_AGE] if usual else OLDEST)
-    elif kind >= lay.AGES:
-        age = _used(s[at])
-        age = c[v + lay.L_HIT_AGE_3] if age == OLDEST else (c[v + lay.L_HIT_AGE_2] if age == OLDEST - 1 else 0)
-        _set_age(c, s, v, first, at, age)
-
-
-@inlined
-def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
-    """Note that the line at `at`, in the set at `first`, was used."""
-    v = lay.C_LEVEL + level * lay.L_WORDS
-    if c[v + lay.L_REPLACEMENT] <= lay.RANDOM:
+    if kind == lay.LRU or (kind == lay.FIFO and new):
         _stamp(c, s, at)
-    else:
-        _note_other(c, s, v, first, at, False)
-
-
-@inlined
-def fill(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
-    """Note that the line at `at`, in the set at `first`, is a new one."""
-    v = lay.C_LEVEL + level * lay.L_WORDS
-    if c[v + lay.L_REPLACEMENT] <= lay.FIFO:
-        _stamp(c, s, at)
-    else:
-        _note_other(c, s, v, first, at, True)
+    elif kind >= lay.TREE_PLRU:
+        _note_other(c, s, v, first, at, new)
 
 
 @inlined

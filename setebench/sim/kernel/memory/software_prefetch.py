@@ -9,7 +9,7 @@ from setebench.sim.kernel.memory.below import fetch_below_l2
 from setebench.sim.kernel.memory.caches import find, first_way, locate, ready_at
 from setebench.sim.kernel.memory.hierarchy import fetch_l1, fetch_l2, own_line, train_l1
 from setebench.sim.kernel.memory.miss_entries import entry_free, keep_entry, take_entry
-from setebench.sim.kernel.memory.replacement import touch
+from setebench.sim.kernel.memory.replacement import note
 from setebench.sim.kernel.memory.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
 
 
@@ -21,7 +21,7 @@ def _into_l1(c: Ints, s: Ints, th: int, address: int, exclusive: bool, t: int) -
     at = find(c, s, 0, line, first)
     entry = t
     if at >= 0:
-        touch(c, s, 0, first, at)
+        note(c, s, 0, first, at, False)
         if exclusive:
             ready = ready_at(c, 0, at)
             s[ready] = max(s[ready], t + own_line(c, s, core, at, line))
