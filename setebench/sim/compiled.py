@@ -28,8 +28,8 @@ def prepare() -> Any:
     kept = execute.stats.cache_path  # None where no folder can be written to
     indexes = sorted(Path(kept).glob("execute.execute-*.nbi")) if kept else []
     here = Path(__file__).parent
-    places = ("layout.py", "spec/*.py", "kernel/*.py", "kernel/memory/*.py", "prefetchers/**/*.py")
-    sources = [path for place in places for path in here.glob(place)]
+    places = ("sim/layout.py", "sim/spec/*.py", "sim/kernel/**/*.py", "sim/prefetchers/**/*.py")
+    sources = [path for place in (*places, "probe/*.py", "counters/roles.py") for path in here.parent.glob(place)]
     newest_source = max(path.stat().st_mtime for path in sources)
     if indexes and min(path.stat().st_mtime for path in indexes) >= newest_source:
         load(execute)

@@ -183,10 +183,11 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     S_SEEN_IP,
     S_SEEN_MISSES,
     S_SEEN_SOURCE,
+    S_WANTED,  # where the next line lies that a prefetcher requests
     S_DEGREE,  # lines that a stream brings at once now
     S_DISTANCE,  # and how far ahead it goes
     S_WORDS,
-) = range(19)
+) = range(20)
 
 # state of a hardware thread
 (
@@ -207,8 +208,11 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     T_LOAD_POS,
     T_STORE_POS,
     T_PAGE,
+    T_FIRST,  # of its rows
+    T_END,
+    T_FIRST_COLUMN,  # of the placements of a repetition
+    T_FIRST_OUT,  # of its ticks
     T_ROW,
-    T_END,  # of its rows
     T_COLUMN,  # where its addresses of this repetition begin
     T_OUT,  # where its ticks do
     T_LOOP_ROW,
@@ -232,8 +236,10 @@ SOURCES = ("load", "store", "prefetch", "l1_prefetcher")
     T_L2_FULL_UNTIL,
     T_IN_FLIGHT_UNTIL,
     T_STARTED,
-) = range(42)
-T_WORDS = T_STARTED + MAX_INTERVALS
+) = range(45)
+T_ENTRY = T_STARTED + MAX_INTERVALS  # of each level, the miss entry taken last, and that of its cause's own
+T_LIMITED = T_ENTRY + MOST_LEVELS
+T_WORDS = T_LIMITED + MOST_LEVELS
 FOR_CHAIN, FOR_LOAD, FOR_MISS = 1, 2, 3
 
 SAME = {"offcore_mem_read": "mem_read", "home_read": "mem_read", "home_write": "mem_write"}

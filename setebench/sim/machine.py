@@ -20,7 +20,7 @@ from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, 
 from setebench.probe.kernels import KERNELS, NAMES, Kernel, array_spacing
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import Arrays
+from setebench.sim.arrays import Arrays, threads_of
 from setebench.sim.build import build
 from setebench.sim.compiled import prepare
 from setebench.sim.memory_map import MemoryMap
@@ -133,7 +133,7 @@ class SimulatedMachine:
 
 def _check(probe: Probe, facts: Facts) -> None:
     """Raise `UnsupportedError` for operation variants that the machine lacks."""
-    kinds, sizes, variants = probe.rows[:, 0], probe.rows[:, 3], probe.rows[:, 4]
+    kinds, sizes, variants = probe.rows[:, at.KIND], probe.rows[:, at.SIZE], probe.rows[:, at.VARIANT]
     timed = np.isin(kinds, (Kind.START, Kind.STOP)) & (variants >= 0)
     lacks = {
         "prefetch hint": {HINTS[v] for v in np.unique(variants[kinds == Kind.PREFETCH])} - set(facts.prefetch_hints),
@@ -170,14 +170,14 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     in."""
     rows = np.zeros((len(probe), at.ROW_WORDS), dtype=np.int64)
     rows[:, : at.VALUE] = probe.rows
-    rows[:, 6] = _ips(rows[:, 6], probe.instruction_addresses)
-    rows[:, 7][rows[:, 7] >= 0] += begin
-    timed = np.isin(rows[:, 0], (Kind.START, Kind.STOP)) & (rows[:, 4] < 0)
-    rows[timed, 4] = BRACKETS.index(facts.brackets[0])
-    for row in np.flatnonzero(rows[:, 0] == Kind.STREAM):
-        rows[row, 6] = STREAM_ADDRESS + row * STREAM_STEP
-        rows[row, at.DESCRIPTION] = _described(KERNELS[NAMES[rows[row, 4]]], bool(probe.rows[row, 9]))
-        rows[row, at.SPACING] = array_spacing(int(rows[row, 5]))
+    rows[:, at.IP] = _ips(rows[:, at.IP], probe.instruction_addresses)
+    rows[:, at.AFTER][rows[:, at.AFTER] >= 0] += begin
+    timed = np.isin(rows[:, at.KIND], (Kind.START, Kind.STOP)) & (rows[:, at.VARIANT] < 0)
+    rows[timed, at.VARIANT] = BRACKETS.index(facts.brackets[0])
+    for row in np.flatnonzero(rows[:, at.KIND] == Kind.STREAM):
+        rows[row, at.IP] = STREAM_ADDRESS + row * STREAM_STEP
+        rows[row, at.DESCRIPTION] = _described(KERNELS[NAMES[rows[row, at.VARIANT]]], bool(probe.rows[row, at.DITHER]))
+        rows[row, at.SPACING] = array_spacing(int(rows[row, at.COUNT]))
     return rows
 
 
@@ -190,30 +190,25 @@ def _run(
     lengths = {len(table) for table in tables}
     if len(lengths) != 1:
         raise ProbeError(f"probes that run together need equally many placements, not {sorted(lengths)}")
-    threads = np.zeros((len(probes), 5), dtype=np.int64)
-    begin = column = out_column = 0
-    programs = []
-    for i, (cpu, probe) in enumerate(probes.items()):
-        thread = sim.arrays.c[at.C_THREADS] + cpu * at.T_WORDS
-        threads[i] = (thread, begin, begin + len(probe), column, out_column)
-        programs.append(_program(probe, facts, begin))
-        begin += len(probe)
-        column += tables[i].shape[1]
-        out_column += intervals[i]
-    program = np.concatenate(programs)
-    table = np.ascontiguousarray(np.concatenate(tables, axis=1))
-    out = np.zeros((len(table), max(out_column, 1)), dtype=np.int64)
-    arrays = sim.arrays
-    execute(arrays.c, arrays.s, arrays.f, program, threads, table, out)
+    arrays, rows, columns = sim.arrays, [len(probe) for probe in probes.values()], [each.shape[1] for each in tables]
+    first_rows, first_columns, first_outs = (np.cumsum([0, *sizes]) for sizes in (rows, columns, intervals))
+    threads = threads_of(arrays.c, arrays.s)
+    for i, cpu in enumerate(probes):
+        own = (first_rows[i], first_rows[i + 1], first_columns[i], first_outs[i])
+        threads[cpu, at.T_FIRST : at.T_FIRST_OUT + 1] = own
+    programs = [_program(probe, facts, int(first)) for probe, first in zip(probes.values(), first_rows, strict=False)]
+    program, table = np.concatenate(programs), np.ascontiguousarray(np.concatenate(tables, axis=1))
+    out = np.zeros((len(table), max(sum(intervals), 1)), dtype=np.int64)
+    places = arrays.c[at.C_THREADS] + np.array([*probes], dtype=np.int64) * at.T_WORDS
+    execute(arrays.c, arrays.s, arrays.f, program, places, table, out)
     if arrays.s[at.S_FAULT]:
-        _raise_fault(arrays, program, threads)
-    columns = np.cumsum([0, *intervals])
-    return {cpu: out[warmup:, columns[i] : columns[i + 1]].copy() for i, cpu in enumerate(probes)}
+        _raise_fault(arrays, program, first_rows)
+    return {cpu: out[warmup:, first_outs[i] : first_outs[i + 1]].copy() for i, cpu in enumerate(probes)}
 
 
-def _raise_fault(arrays: Arrays, program: Ints, threads: Ints) -> None:
+def _raise_fault(arrays: Arrays, program: Ints, first_rows: Ints) -> None:
     row = int(arrays.s[at.S_FAULT]) - 1
     arrays.s[at.S_FAULT] = 0
-    begin = max(int(begin) for begin in threads[:, 1] if begin <= row)
-    what = Kind(int(program[row, 0])).name.lower()
+    begin = int(first_rows[first_rows <= row].max())
+    what = Kind(int(program[row, at.KIND])).name.lower()
     raise ProbeFault("SIGSEGV", row - begin, int(arrays.s[at.S_FAULT_ADDRESS]), what)

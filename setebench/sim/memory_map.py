@@ -40,12 +40,19 @@ class MemoryMap:
         size = -(-size // page_size) * page_size
         if size > self._left:
             raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
-        first = self._free_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
-        self._map(first, size >> at.PAGE_BITS, page_size, populate)
+        pages = size >> at.PAGE_BITS
+        first = self._free_pages(pages, page_size >> at.PAGE_BITS)
+        c, s = self._arrays.c, self._arrays.s
+        pieces, parts = self._frames(page_size)
+        frames = (pieces.take(pages // parts)[:, None] + np.arange(parts)).ravel()
+        flags = at.MAPPED | (at.PRESENT if populate else 0)
+        if page_size == HUGE_PAGE:
+            flags |= at.HUGE | (at.HUGE_TLB if parts > 1 else 0)
+        s[c[at.C_PAGE_TABLE] + first : c[at.C_PAGE_TABLE] + first + pages] = (frames << at.FRAME_BITS) | flags
+        s[c[at.C_FRAME_TABLE] + frames] = np.arange(first, first + pages) + 1
         self._left -= size
-        address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
-        region = Region(address, size, page_size, self._machine.line_size_bytes)
-        self._regions[address] = region
+        region = Region(at.BASE_ADDRESS + (first << at.PAGE_BITS), size, page_size, self._machine.line_size_bytes)
+        self._regions[region.address] = region
         return region
 
     def release(self, region: Region) -> None:
@@ -53,14 +60,24 @@ class MemoryMap:
         if self._regions.get(region.address) is not region:
             raise UsageError(f"no region at {region.address:#x} to release")
         del self._regions[region.address]
-        first, pages = _first_page(region), region.size >> at.PAGE_BITS
-        self._forget(first, pages)
-        self._unmap(first, pages, region.page_size)
+        c, s, bits = self._arrays.c, self._arrays.s, int(self._arrays.c[at.C_PAGE_LINES_BITS])
+        first, end = _first_page(region), _first_page(region) + (region.size >> at.PAGE_BITS)
+        for level in range(int(c[at.C_LEVELS])):
+            lines = lines_of(c, s, level)
+            numbers = lines >> at.LINE_SHIFT
+            lines[(numbers >= first << bits) & (numbers < end << bits)] = at.EMPTY
+        last = at.C_TLB + (at.TLB_TABLES - 1) * at.X_WORDS  # its stamps, as many words as its tags, are the end of all
+        s[c[at.C_TLB + at.X_TAGS] : 2 * c[last + at.X_STAMPS] - c[last + at.X_TAGS]] = 0
+        threads_of(c, s)[:, at.T_PAGE] = -1
+        words = s[c[at.C_PAGE_TABLE] + first : c[at.C_PAGE_TABLE] + end]
+        frames = words >> at.FRAME_BITS
+        s[c[at.C_FRAME_TABLE] + frames] = 0
+        words[:] = 0
+        pieces, parts = self._frames(region.page_size)
+        pieces.give_back(frames[::parts])
         if region.address in self._linked:
             self._linked.remove(region.address)
-            bits = int(self._arrays.c[at.C_PAGE_LINES_BITS])
-            begin = int(self._arrays.c[at.C_LINKS])
-            self._arrays.s[begin + (first << bits) : begin + (first + pages << bits)] = 0
+            s[c[at.C_LINKS] + (first << bits) : c[at.C_LINKS] + (end << bits)] = 0
         self._left += region.size
 
     def link(self, region: Region, addresses: Ints) -> None:
@@ -88,35 +105,3 @@ class MemoryMap:
         if page_size == HUGE_PAGE and not self._machine.memory.huge_pages_splintered:
             return self._arrays.huge_frames, PARTS
         return self._arrays.small_frames, 1
-
-    def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
-        c, s = self._arrays.c, self._arrays.s
-        pieces, parts = self._frames(page_size)
-        frames = (pieces.take(pages // parts)[:, None] + np.arange(parts)).ravel()
-        flags = at.MAPPED | (at.PRESENT if populate else 0)
-        if page_size == HUGE_PAGE:
-            flags |= at.HUGE | (at.HUGE_TLB if parts > 1 else 0)
-        table = int(c[at.C_PAGE_TABLE])
-        s[table + first : table + first + pages] = (frames << at.FRAME_BITS) | flags
-        s[int(c[at.C_FRAME_TABLE]) + frames] = np.arange(first, first + pages) + 1
-
-    def _unmap(self, first: int, pages: int, page_size: int) -> None:
-        c, s = self._arrays.c, self._arrays.s
-        table = int(c[at.C_PAGE_TABLE])
-        words = s[table + first : table + first + pages]
-        frames = words >> at.FRAME_BITS
-        s[int(c[at.C_FRAME_TABLE]) + frames] = 0
-        words[:] = 0
-        pieces, parts = self._frames(page_size)
-        pieces.give_back(frames[::parts])
-
-    def _forget(self, first: int, pages: int) -> None:
-        c, s = self._arrays.c, self._arrays.s
-        bits = int(c[at.C_PAGE_LINES_BITS])
-        for level in range(int(c[at.C_LEVELS])):
-            lines = lines_of(c, s, level)
-            numbers = lines >> at.LINE_SHIFT
-            lines[(numbers >= first << bits) & (numbers < (first + pages) << bits)] = at.EMPTY
-        last = at.C_TLB + (at.TLB_TABLES - 1) * at.X_WORDS  # its stamps, as many words as its tags, are the end of all
-        s[c[at.C_TLB + at.X_TAGS] : 2 * c[last + at.X_STAMPS] - c[last + at.X_TAGS]] = 0
-        threads_of(c, s)[:, at.T_PAGE] = -1

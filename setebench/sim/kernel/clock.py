@@ -10,7 +10,7 @@ from setebench.sim.kernel.compiler import Floats, Ints, compiled
 from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.layout import DITHER, INTERVAL, VARIANT
 
-FENCE_M, FENCE_L, FENCE_S, FENCE_SERIALIZE = range(4)
+FENCE_L, FENCE_S, FENCE_SERIALIZE = 1, 2, 3
 BRACKET_MFENCE, BRACKET_CPUID = 2, 3
 
 
@@ -54,17 +54,21 @@ def _dither(s: Ints, f: Floats) -> int:
 
 
 @compiled
-def all_done(s: Ints, th: int, bracket: int) -> int:
-    """When everything before a bracket is done; mfence and cpuid wait for stores to be written as well."""
+def all_done(s: Ints, th: int, stores: bool) -> int:
+    """When everything before is done, and written if `stores` says so."""
     t = max(s[th + lay.T_CLOCK], s[th + lay.T_COMPLETE])
-    if bracket in (BRACKET_MFENCE, BRACKET_CPUID):
-        t = max(t, s[th + lay.T_DRAINED])
-    return t
+    return max(t, s[th + lay.T_DRAINED]) if stores else t
+
+
+@compiled
+def _bracketed(s: Ints, th: int, bracket: int) -> int:
+    """When everything before a bracket is done; mfence and cpuid wait for stores to be written as well."""
+    return all_done(s, th, bracket in (BRACKET_MFENCE, BRACKET_CPUID))
 
 
 @compiled
 def start(s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
-    t = all_done(s, th, program[row + VARIANT])
+    t = _bracketed(s, th, program[row + VARIANT])
     if program[row + DITHER]:
         t += _dither(s, f)
     s[th + lay.T_STARTED + program[row + INTERVAL]] = clock_ticks(f, t)
@@ -73,7 +77,7 @@ def start(s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
 
 @compiled
 def stop(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, out: Ints) -> None:
-    done, jitter = all_done(s, th, program[row + VARIANT]), c[lay.C_JITTER_CYCLES]
+    done, jitter = _bracketed(s, th, program[row + VARIANT]), c[lay.C_JITTER_CYCLES]
     t = done + c[lay.C_BRACKET + program[row + VARIANT]]
     if jitter:
         t = max(done, t + random_below(s, 2 * jitter + 1) - jitter)
@@ -86,12 +90,7 @@ def stop(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, out: Int
 
 @compiled
 def fence(c: Ints, s: Ints, th: int, kind: int) -> None:
-    t = s[th + lay.T_CLOCK]
-    if kind == FENCE_S:
-        return
-    t = max(t, s[th + lay.T_COMPLETE])
-    if kind in (FENCE_M, FENCE_SERIALIZE):
-        t = max(t, s[th + lay.T_DRAINED])
-    if kind == FENCE_SERIALIZE:
-        t += c[lay.C_CPUID]
-    s[th + lay.T_CLOCK] = t
+    """An sfence orders stores, which are in order anyway."""
+    if kind != FENCE_S:
+        t = all_done(s, th, kind != FENCE_L)
+        s[th + lay.T_CLOCK] = t + (c[lay.C_CPUID] if kind == FENCE_SERIALIZE else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim import layout as lay
-from setebench.sim.kernel.clock import BRACKET_MFENCE, all_done, fence, start, stop
+from setebench.sim.kernel.clock import all_done, fence, start, stop
 from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
 from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
 from setebench.sim.kernel.disturbances import disturb
@@ -159,7 +159,7 @@ def _plain_row(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int, ou
         return
     elif kind == Kind.BARRIER:
         s[th + lay.T_WAITING] = 1
-        s[th + lay.T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
+        s[th + lay.T_CLOCK] = all_done(s, th, True)
     else:
         _arithmetic_row(c, s, th, program, row)
         return

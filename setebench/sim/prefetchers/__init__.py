@@ -1,13 +1,12 @@
 """Hardware prefetchers.
 
 Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its fields, their ranges and its source, in the
-union of its file; (2) a module here with a function `train_...(c, s, p, q, n)`; (3) its row in `TRAIN` below.
+union of its file; (2) a module here with a function `train_...(c, s, p, q)`; (3) its row in `TRAIN` below.
 
 `train_...` is shown one access, which the words `S_SEEN_...` describe. Its prefetcher's configuration begins at `p` of
 `c` (`layout` has a word for each field, as `STREAM_DEGREE`), its state, `layout.STATE_WORDS` zeros at first, at `q` of
-`s`. It hands lines out with `common.hand_out`; `n` were handed out before, and it returns how many have been now. Lines
-are virtual at level 1 and physical at level 2; the caller filters lines that are there already, finds miss entries and
-does the fetching.
+`s`. It hands lines out with `common.hand_out`. Lines are virtual at level 1 and physical at level 2; the caller filters
+lines that are there already, finds miss entries and does the fetching.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from setebench.sim.prefetchers import next_line, region, streamer, stride, table
 from setebench.sim.prefetchers.published import best_offset, ip_classes, reference_prediction, stream_buffer
 from setebench.sim.prefetchers.streamer import silence_streamer
 
-Train = Callable[[Ints, Ints, int, int, int], int]
+Train = Callable[[Ints, Ints, int, int], None]
 TRAIN: dict[type[spec.Prefetcher], Train] = {
     spec.Streamer: streamer.train_streamer,
     spec.Stride: stride.train_stride,
@@ -45,10 +44,11 @@ def _chain(kinds: tuple[type[spec.Prefetcher], ...]) -> Train:
     rest = _chain(kinds[1:])
 
     @inlined
-    def train_one(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    def train_one(c: Ints, s: Ints, p: int, q: int) -> None:
         if c[p + P_KIND] == number:
-            return own(c, s, p, q, n)
-        return rest(c, s, p, q, n)
+            own(c, s, p, q)
+        else:
+            rest(c, s, p, q)
 
     return train_one
 

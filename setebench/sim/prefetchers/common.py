@@ -1,15 +1,13 @@
 """What prefetcher kinds share: tables of records, the page-boundary rules, handing out lines.
 
-A record's first two words are its key plus one (0: empty) and a stamp of when it was used last, or, where the oldest is
-replaced first, when it was made; the rest is the kind's own.
+A record's first two words are its key plus one (0: empty) and a stamp of when it was used last; the rest is the kind's
+own.
 """
 
 from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-
-LEAST_RECENT = 0  # the replacement of tables, the other one is of what was there longest
 
 
 @compiled
@@ -88,18 +86,17 @@ def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
 
 
 @compiled
-def hand_out(c: Ints, s: Ints, n: int, line: int) -> int:
-    """Request a line; returns the new number of lines requested."""
-    s[c[lay.C_OUT] + n] = line
-    return n + 1
+def hand_out(c: Ints, s: Ints, line: int) -> None:
+    """Request a line."""
+    s[s[lay.S_WANTED]] = line
+    s[lay.S_WANTED] += 1
 
 
 @compiled
-def next_lines(c: Ints, s: Ints, p: int, step: int, degree: int, n: int) -> int:
+def next_lines(c: Ints, s: Ints, p: int, step: int, degree: int) -> None:
     """Request so many lines, a step apart, behind the access that is shown."""
     line = s[lay.S_SEEN_LINE]
     for k in range(1, degree + 1):
         if not may_go(c, s, p, line, line + k * step):
             break
-        n = hand_out(c, s, n, line + k * step)
-    return n
+        hand_out(c, s, line + k * step)

@@ -24,23 +24,22 @@ def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
 
 
 @compiled
-def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
+def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int) -> None:
     """The lines of the region that the latest generation of this key touched, counted from the first access."""
     lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
     record = find_record(s, q + c[p + lay.REGION_ACTIVE_REGIONS] * A_WORDS, c[p + lay.REGION_ENTRIES], F_WORDS, key)
     if record < 0:
-        return n
+        return
     use(s, record)
     for i in range(lines):
         # footprints are kept relative to the first line touched, so they hold for any starting line
         target = line - offset + ((offset + i) & (lines - 1))
         if i > 0 and (s[record + F_LINES] >> i) & 1 and may_go(c, s, p, line, target):
-            n = hand_out(c, s, n, target)
-    return n
+            hand_out(c, s, target)
 
 
 @compiled
-def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_region(c: Ints, s: Ints, p: int, q: int) -> None:
     """Note the access in its active region, or open the region and fetch what earlier generations touched."""
     lines = c[p + lay.REGION_REGION_SIZE_BYTES] >> c[lay.C_LINE_BITS]
     line = s[lay.S_SEEN_LINE]
@@ -50,7 +49,7 @@ def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     if active >= 0:
         use(s, active)
         s[active + A_LINES] |= 1 << ((offset - s[active + A_FIRST]) & (lines - 1))
-        return n
+        return
     oldest = q
     for i in range(1, c[p + lay.REGION_ACTIVE_REGIONS]):
         if s[q + i * A_WORDS + 1] < s[oldest + 1]:
@@ -67,4 +66,4 @@ def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     s[active + A_KEY] = key
     s[active + A_FIRST] = offset
     s[active + A_LINES] = 1
-    return _fetch(c, s, p, q, key, line, offset, n)
+    _fetch(c, s, p, q, key, line, offset)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, use
 
 BY_BATCH, BY_NEW_LINE = 0, 1
 ANY_ORDER = 1
@@ -48,44 +48,43 @@ def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
 
 
 @compiled
-def _fetch(c: Ints, s: Ints, p: int, record: int, most: int, furthest: int, n: int) -> int:
+def _fetch(c: Ints, s: Ints, p: int, record: int, most: int, furthest: int) -> None:
     """The stream's next lines, at most so many, and none beyond `furthest` (a line number times the direction)."""
     step = s[record + R_DIRECTION]
     for _ in range(most):
         target = s[record + R_NEXT]
         if target * step > furthest or not may_go(c, s, p, target - step, target):
             break
-        n = hand_out(c, s, n, target)
+        hand_out(c, s, target)
         s[record + R_NEXT] = target + step
-    return n
 
 
 @compiled
-def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+def _batch(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     """Fetch on in an active stream: the next batch if it starts near enough ahead of the access, or the lines of this
     access as far as they lie near enough."""
     step = s[record + R_DIRECTION]
     start = s[record + R_NEXT]
     by_batch = c[p + lay.STREAM_LEADS_BY] == BY_BATCH
     if by_batch and (start - line) * step >= s[lay.S_DISTANCE]:
-        return n
+        return
     batches = s[record + R_BATCHES]
     size = c[p + lay.STREAM_RAMP + 1 + batches] if batches < c[p + lay.STREAM_RAMP] else s[lay.S_DEGREE]
     s[record + R_BATCHES] += 1
-    return _fetch(c, s, p, record, size, lay.NEVER if by_batch else line * step + s[lay.S_DISTANCE], n)
+    _fetch(c, s, p, record, size, lay.NEVER if by_batch else line * step + s[lay.S_DISTANCE])
 
 
 @compiled
-def _activate(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+def _activate(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     """The run is long enough: the stream begins at the next line."""
     step = s[record + R_DIRECTION]
     if not goes(c, p + lay.STREAM_DIRECTIONS, step):
-        return n
+        return
     s[record + R_ACTIVE] = 1
     s[record + R_FIRST] = line + step
     s[record + R_NEXT] = line + step
     s[record + R_BATCHES] = 0
-    return _batch(c, s, p, record, line, n)
+    _batch(c, s, p, record, line)
 
 
 @compiled
@@ -97,7 +96,7 @@ def _owns(s: Ints, record: int, line: int, reach: int) -> bool:
 
 
 @compiled
-def _extend(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+def _extend(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
     """A miss of the record's page while it trains, or outside of what it fetched."""
     step = 1 if line > s[record + R_LAST] else -1
     if s[record + R_ACTIVE]:
@@ -111,12 +110,11 @@ def _extend(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
         s[record + R_DIRECTION] = step
         s[record + R_LAST] = line
     if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:
-        n = _activate(c, s, p, record, line, n)
-    return n
+        _activate(c, s, p, record, line)
 
 
 @compiled
-def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: bool, n: int) -> int:
+def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: bool) -> None:
     """A miss of a level-1 prefetcher: it says which way the stream goes, so fewer misses will do."""
     if first:
         s[record + R_DIRECTION] = 1
@@ -125,14 +123,7 @@ def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: b
         s[record + R_COUNT] += 1
     s[record + R_LAST] = line
     if s[record + R_COUNT] >= c[p + lay.STREAM_TRIGGER_BY_L1_PREFETCHER]:
-        n = _activate(c, s, p, record, line, n)
-    return n
-
-
-@compiled
-def _note_use(c: Ints, s: Ints, p: int, record: int) -> None:
-    if c[p + lay.STREAM_REPLACEMENT] == LEAST_RECENT:
-        use(s, record)
+        _activate(c, s, p, record, line)
 
 
 @compiled
@@ -177,7 +168,7 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
 
 
 @compiled
-def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def _any_order(c: Ints, s: Ints, p: int, q: int) -> None:
     """Distinct lines of a page count: of its record R_FIRST and R_LAST are the lowest and the highest, R_BATCHES has a
     bit of each."""
     line, misses = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES]
@@ -186,23 +177,23 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     record = find_record(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
     if record < 0:
         if not misses:
-            return n
+            return
         record = claim(s, q, c[p + lay.STREAM_STREAMS], R_WORDS, key)
         s[record + R_FIRST] = line
         s[record + R_LAST] = line
-    _note_use(c, s, p, record)
+    use(s, record)
     if s[record + R_BATCHES] & bit or not (misses or s[record + R_ACTIVE]):
-        return n
+        return
     s[record + R_BATCHES] |= bit
     s[record + R_COUNT] += 1
     s[record + R_FIRST] = min(s[record + R_FIRST], line)
     s[record + R_LAST] = max(s[record + R_LAST], line)
     if s[record + R_COUNT] < c[p + lay.STREAM_TRIGGER]:
-        return n
+        return
     if not s[record + R_ACTIVE]:
         step = 1 if line == s[record + R_LAST] or line != s[record + R_FIRST] else -1
         if not goes(c, p + lay.STREAM_DIRECTIONS, step):
-            return n
+            return
         s[record + R_ACTIVE] = 1
         s[record + R_DIRECTION] = step
         s[record + R_NEXT] = line + step
@@ -211,11 +202,11 @@ def _any_order(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_NEXT] = max(s[record + R_NEXT], s[record + R_LAST] + 1)
     else:
         s[record + R_NEXT] = min(s[record + R_NEXT], s[record + R_FIRST] - 1)
-    return _fetch(c, s, p, record, c[p + lay.STREAM_DEGREE], line * step + c[p + lay.STREAM_MAX_DISTANCE], n)
+    _fetch(c, s, p, record, c[p + lay.STREAM_DEGREE], line * step + c[p + lay.STREAM_MAX_DISTANCE])
 
 
 @compiled
-def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def _one_way(c: Ints, s: Ints, p: int, q: int) -> None:
     """Lines that an access has a streamer request that counts misses in one direction."""
     line, misses = s[lay.S_SEEN_LINE], s[lay.S_SEEN_MISSES]
     key = line >> c[lay.C_PAGE_LINES_BITS]
@@ -229,21 +220,23 @@ def _one_way(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
                 s[record + R_LAST] = line
                 s[q + c[p + lay.STREAM_STREAMS] * R_WORDS + F_USED] += 1
             s[record] = key + 1
-            _note_use(c, s, p, record)
+            use(s, record)
             if c[p + lay.STREAM_LEADS_BY] == BY_NEW_LINE and not ahead:
-                return n
-            return _batch(c, s, p, record, line, n)
+                return
+            _batch(c, s, p, record, line)
+            return
     if not misses:
-        return n
+        return
     record, first = _record_for(c, s, p, q, key, line)
-    _note_use(c, s, p, record)
+    use(s, record)
     if (
         s[lay.S_SEEN_SOURCE] == lay.BY_L1_PREFETCHER
         and c[p + lay.STREAM_TRIGGER_BY_L1_PREFETCHER] > 0
         and not s[record + R_ACTIVE]
     ):
-        return _by_l1_prefetcher(c, s, p, record, line, first, n)
-    return _extend(c, s, p, record, line, n)
+        _by_l1_prefetcher(c, s, p, record, line, first)
+        return
+    _extend(c, s, p, record, line)
 
 
 @compiled
@@ -266,12 +259,12 @@ def _decide(c: Ints, s: Ints, p: int, feedback: int) -> None:
 
 
 @compiled
-def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
     """Lines that an access has the streamer request; see the module's text."""
     if c[p + lay.STREAM_COUNTS] == ANY_ORDER:
-        return _any_order(c, s, p, q, n)
-    feedback, before = q + c[p + lay.STREAM_STREAMS] * R_WORDS, n
+        _any_order(c, s, p, q)
+        return
+    feedback, before = q + c[p + lay.STREAM_STREAMS] * R_WORDS, s[lay.S_WANTED]
     _decide(c, s, p, feedback)
-    n = _one_way(c, s, p, q, n)
-    s[feedback + F_FETCHED] += n - before
-    return n
+    _one_way(c, s, p, q)
+    s[feedback + F_FETCHED] += s[lay.S_WANTED] - before

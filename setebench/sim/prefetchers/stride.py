@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.prefetchers.common import LEAST_RECENT, claim, find_record, goes, hand_out, may_go, use
+from setebench.sim.prefetchers.common import claim, find_record, goes, hand_out, may_go, use
 
 (R_LAST, R_STRIDE, R_RUN, R_AHEAD, R_WORDS) = range(2, 7)
 BY_IP, BY_PAGE = range(2)  # the third index is by both
@@ -20,7 +20,7 @@ def _key(c: Ints, s: Ints, p: int) -> int:
 
 
 @compiled
-def train_stride(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_stride(c: Ints, s: Ints, p: int, q: int) -> None:
     """Lines up to `max_distance` strides ahead, `degree` per access at most, once the distance repeats."""
     address = s[lay.S_SEEN_ADDRESS]
     key = _key(c, s, p)
@@ -29,12 +29,11 @@ def train_stride(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         record = claim(s, q, c[p + lay.STRIDE_ENTRIES], R_WORDS, key)
         s[record + R_LAST] = address
         s[record + R_RUN] = 1
-        return n
-    if c[p + lay.STRIDE_REPLACEMENT] == LEAST_RECENT:
-        use(s, record)
+        return
+    use(s, record)
     stride = address - s[record + R_LAST]
     if stride == 0:
-        return n
+        return
     s[record + R_LAST] = address
     if stride == s[record + R_STRIDE]:
         s[record + R_RUN] += 1
@@ -44,14 +43,13 @@ def train_stride(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[record + R_RUN] = 2
         s[record + R_AHEAD] = 0
     if s[record + R_RUN] < c[p + lay.STRIDE_TRIGGER] or not goes(c, p + lay.STRIDE_DIRECTIONS, stride):
-        return n
+        return
     if not c[p + lay.STRIDE_MIN_STRIDE_BYTES] <= abs(stride) <= c[p + lay.STRIDE_MAX_STRIDE_BYTES]:
-        return n
+        return
     for _ in range(c[p + lay.STRIDE_DEGREE]):
         ahead = s[record + R_AHEAD] + 1
         target = (address + ahead * stride) >> c[lay.C_LINE_BITS]
         if ahead > c[p + lay.STRIDE_MAX_DISTANCE] or not may_go(c, s, p, s[lay.S_SEEN_LINE], target):
             break
         s[record + R_AHEAD] = ahead
-        n = hand_out(c, s, n, target)
-    return n
+        hand_out(c, s, target)

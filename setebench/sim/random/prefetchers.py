@@ -34,12 +34,10 @@ def _prefetcher(draw: Draw, machine: spec.Machine, kind: str, level: int) -> Any
     if kind == "stream":
         fields |= _stream(draw, fields, level)
     elif kind == "stride":
-        fields["degree"] = min(fields["max_distance"], 1 + draw("fifo"))
+        fields["degree"] = min(fields["max_distance"], fields["degree"])
         fields["indexed_by"] = fields["indexed_by"] if level == 1 else "page"
     elif kind == "next_line" and level == 2:
         fields |= {"trigger": 1, "only_misses": True}
-    if kind in ("stream", "stride"):
-        fields["replacement"] = "fifo" if draw("fifo") else "lru"
     if "region_size_bytes" in fields:
         fields["region_size_bytes"] = min(fields["region_size_bytes"], 64 * machine.line_size_bytes)
     return TABLES[kind](**fields)

@@ -171,7 +171,6 @@ RANGES: dict[str, Any] = {
     "crosses_2m": 0.3,  # that go on past 4 KiB inside a 2 MiB page
     "crosses_4k": 0.15,  # of those of level 1, anywhere (Golden Cove, Zen 4)
     "fills_further": 0.2,  # strides of level 1 that fill level 2, level 2's that fill level 3 (Intel 248966)
-    "fifo": 0.3,  # of tables
     "shared_by_cores": 0.1,  # at level 2: beside a second level of several cores (Core 2, Gracemont)
     "next_line.trigger": (1, 2, 3),
     "next_line.streams": (4, 8, 16),
@@ -193,6 +192,7 @@ RANGES: dict[str, Any] = {
     "stream_by_l1_prefetcher": 0.5,  # that one request of a level-1 prefetcher is enough for (Sandy Bridge)
     "stream_per_page": (1, 2),
     "stride.trigger": (2, 3, 4, 5),
+    "stride.degree": (1, 1, 2),
     "stride.max_distance": (1, 2, 4, 6),
     "stride.min_stride_bytes": (1, 1, 64),
     "stride.max_stride_bytes": (512, 1024, 2048),

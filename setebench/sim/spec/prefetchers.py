@@ -14,7 +14,6 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 """What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""
 
 Directions = Literal["up", "down", "both"]
-TableReplacement = Literal["lru", "fifo"]
 Distances = Annotated[tuple[Annotated[int, between(-63, 63, "lines")], ...], several(0, 4, "one row")]
 Mapped = Literal[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 IP_BITS = between(1, 26, "low bits of the instruction address that distinguish keys")
@@ -75,8 +74,7 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     ramp: Annotated[tuple[Lines, ...], several(0, 4, "lines of the first batches, before `degree` holds")] = ()
     max_distance: Annotated[Size, says("lines, see above")] = 16
     directions: Annotated[Directions, says("which runs it follows")] = "both"
-    streams: Annotated[Size, says("streams followed at once")] = 16
-    replacement: Annotated[TableReplacement, says("which stream a new one replaces")] = "lru"
+    streams: Annotated[Size, says("streams followed at once (LRU)")] = 16
     streams_per_page: Annotated[Literal[1, 2], says("2 = one upwards and one downwards")] = 1
     leads_by: Annotated[
         Literal["batch", "new_line", "access"],
@@ -104,8 +102,7 @@ class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
     min_stride_bytes: Annotated[int, between(1, 1 << 21, "smaller strides are not followed")] = 1
     max_stride_bytes: Annotated[int, between(1, 1 << 21, "larger strides are not followed")] = 2048
     directions: Annotated[Directions, says("which strides it follows")] = "both"
-    entries: Annotated[Size, says("table size")] = 8
-    replacement: Annotated[TableReplacement, says("which entry a new one replaces")] = "lru"
+    entries: Annotated[Size, says("table size (LRU)")] = 8
     indexed_by: Annotated[Literal["ip", "page", "ip+page"], says("what selects the entry an access trains")] = "ip"
     ip_bits: Annotated[int, IP_BITS] = 8
 

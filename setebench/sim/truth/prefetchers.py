@@ -63,7 +63,6 @@ UNSEEN = (
     "level",
     "when_full",
     "ramp",
-    "replacement",
     "silenced_by_software",
     "only_misses",
     "entries",

@@ -104,9 +104,9 @@ def _from_l3(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, keep: boo
         else:
             note(c, s, 2, first, at, False)
         return done
-    start, entry_at, limited = take_entry(c, s, 2, th, cause, start)
+    start = take_entry(c, s, 2, th, cause, start)
     done = port(c, s, 2, core, lay.L_FILLS, memory(c, s, core, start))
-    keep_entry(c, s, 2, th, cause, entry_at, limited, done)
+    keep_entry(c, s, 2, th, cause, done)
     if c[v + lay.L_INCLUSION] < lay.EXCLUSIVE or keep:
         put(c, s, 2, core, line, 0, done)
     return done

@@ -35,11 +35,18 @@ def _cause(source: int) -> int:
 # -- hardware prefetchers --------------------------------------------------------------------------------------------
 
 
+@inlined
+def _wanted_from(c: Ints, level: int) -> int:
+    """Where the lines lie that a level's prefetchers want: apart, as those of level 2 come while others are fetched."""
+    return c[lay.C_OUT] + (level - 1) * lay.MAX_OUT
+
+
 @compiled
 def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, source: int) -> int:
     """Show an access to every prefetcher of a level. Returns the end of the lines that they want, each with its fill
-    level; they begin at (level - 1) * MAX_OUT, as those of level 2 come to be while those of level 1 are fetched."""
-    n, core = (level - 1) * lay.MAX_OUT, s[th + lay.T_CORE]
+    level; they begin where `_wanted_from` says."""
+    core = s[th + lay.T_CORE]
+    s[lay.S_WANTED] = _wanted_from(c, level)
     s[lay.S_SEEN_ADDRESS] = address
     s[lay.S_SEEN_LINE] = address >> c[lay.C_LINE_BITS]
     s[lay.S_SEEN_MISSES] = misses
@@ -53,11 +60,11 @@ def _ask(c: Ints, s: Ints, th: int, level: int, address: int, misses: bool, sour
         if source == lay.BY_PREFETCH:
             silence(c, s, p, q)
         if (c[p + lay.P_TRAINED] >> source) & 1:
-            before = n
-            n = train(c, s, p, q, n)
-            for k in range(c[lay.C_OUT] + before, c[lay.C_OUT] + n):
+            before = s[lay.S_WANTED]
+            train(c, s, p, q)
+            for k in range(before, s[lay.S_WANTED]):
                 s[k] = s[k] * 8 + c[p + lay.P_FILLS] * 2 + c[p + lay.P_WHEN_FULL]
-    return n
+    return s[lay.S_WANTED]
 
 
 @compiled
@@ -100,9 +107,9 @@ def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: b
     count(c, s, core, lay.E_L2_FILL, 1)
     count(c, s, core, lay.E_L2_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
     count(c, s, core, lay.E_L2_RFO_MISS, 1 if cause == lay.DEMAND and writes else 0)
-    start, entry_at, limited = take_entry(c, s, 1, th, cause, t)
+    start = take_entry(c, s, 1, th, cause, t)
     done = port(c, s, 1, core, lay.L_FILLS, fetch_below_l2(c, s, th, line, cause, start, writes, False))
-    keep_entry(c, s, 1, th, cause, entry_at, limited, done)
+    keep_entry(c, s, 1, th, cause, done)
     s[lay.S_ENTRY] = start
     return done
 
@@ -111,9 +118,9 @@ def _miss_l2(c: Ints, s: Ints, th: int, line: int, cause: int, t: int, writes: b
 def _train_l2(c: Ints, s: Ints, th: int, line: int, misses: bool, source: int, t: int) -> None:
     """Level-2 prefetchers see the access by its physical address; what they want is fetched after it."""
     core, served, entry, found = s[th + lay.T_CORE], s[lay.S_SERVED], s[lay.S_ENTRY], s[lay.S_FOUND_META]
-    n = _ask(c, s, th, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], misses, source)
-    for k in range(lay.MAX_OUT, n):
-        word = s[c[lay.C_OUT] + k]
+    end = _ask(c, s, th, 2, physical_line(c, s, line) << c[lay.C_LINE_BITS], misses, source)
+    for k in range(_wanted_from(c, 2), end):
+        word = s[k]
         wanted = _virtual_line(c, s, word >> 3)
         if not _wanted(c, s, th, 2, wanted, word, t):
             continue
@@ -189,13 +196,13 @@ def fetch_l1(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: 
     core, cause = s[th + lay.T_CORE], _cause(source)
     count(c, s, core, lay.E_L1D_FILL, 1)
     count(c, s, core, lay.E_L1D_FILL_PREFETCHED, 1 if cause == lay.HARDWARE else 0)
-    start, entry_at, limited = take_entry(c, s, 0, th, cause, t)
+    start = take_entry(c, s, 0, th, cause, t)
     done = port(c, s, 0, core, lay.L_FILLS, fetch_l2(c, s, th, line, source, start, writes, False))
     found = s[lay.S_FOUND_META]
     if writes and not found & lay.OWNED:
         done += _own_l2(c, s, core, line)
         found |= lay.OWNED
-    keep_entry(c, s, 0, th, cause, entry_at, limited, done)
+    keep_entry(c, s, 0, th, cause, done)
     s[lay.S_ENTRY] = start
     put(c, s, 0, core, line, found | (lay.DIRTY if source == lay.BY_STORE else 0), done)
     return done
@@ -205,8 +212,8 @@ def fetch_l1(c: Ints, s: Ints, th: int, line: int, source: int, t: int, writes: 
 def train_l1(c: Ints, s: Ints, th: int, address: int, misses: bool, source: int, t: int) -> None:
     """Level-1 prefetchers see the access; the lines that they want are fetched after it."""
     served, entry = s[lay.S_SERVED], s[lay.S_ENTRY]
-    for k in range(_ask(c, s, th, 1, address - lay.BASE_ADDRESS, misses, source)):
-        word = s[c[lay.C_OUT] + k]
+    for k in range(_wanted_from(c, 1), _ask(c, s, th, 1, address - lay.BASE_ADDRESS, misses, source)):
+        word = s[k]
         line, fills = word >> 3, (word >> 1) & 3
         if not _wanted(c, s, th, 1, line, word, t):
             continue

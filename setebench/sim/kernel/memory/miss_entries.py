@@ -27,31 +27,32 @@ def slots_of(c: Ints, s: Ints, level: int, th: int, cause: int) -> tuple[int, in
 
 
 @inlined
-def take_entry(c: Ints, s: Ints, level: int, th: int, cause: int, t: int) -> tuple[int, int, int]:
-    """Wait for a miss entry: (when it is had, and what `keep_entry` must get once the release time is known)."""
+def take_entry(c: Ints, s: Ints, level: int, th: int, cause: int, t: int) -> int:
+    """When a miss that comes at t has a miss entry; which one is noted for `keep_entry`, which must follow."""
     base, entries, own, limit = slots_of(c, s, level, th, cause)
     if entries == 0:
-        return t, 0, 0
+        return t
     start = t
-    limited = 0
     if limit > 0:
         limited = free_entry(s, own, limit, start)
+        s[th + lay.T_LIMITED + level] = limited
         start = max(start, s[limited])
     entry = free_entry(s, base, entries, start)
+    s[th + lay.T_ENTRY + level] = entry
     start = max(start, s[entry])
     if start > t and c[lay.C_COUNTING] and level < 2:
         span(c, s, th, lay.E_FB_FULL + level, lay.T_L1_FULL_UNTIL + level, t, start)
-    return start, entry, limited
+    return start
 
 
 @inlined
-def keep_entry(c: Ints, s: Ints, level: int, th: int, cause: int, entry: int, limited: int, done: int) -> None:
-    """Keep a miss entry until its line is there."""
+def keep_entry(c: Ints, s: Ints, level: int, th: int, cause: int, done: int) -> None:
+    """Keep the miss entry taken last until its line is there."""
     base, entries, own, limit = slots_of(c, s, level, th, cause)
     if entries > 0:
-        hold_entry(s, base, entries, entry, done)
+        hold_entry(s, base, entries, s[th + lay.T_ENTRY + level], done)
         if limit > 0:
-            hold_entry(s, own, limit, limited, done)
+            hold_entry(s, own, limit, s[th + lay.T_LIMITED + level], done)
 
 
 @compiled

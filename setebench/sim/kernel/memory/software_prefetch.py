@@ -39,9 +39,9 @@ def _into_l2(c: Ints, s: Ints, th: int, line: int, exclusive: bool, t: int) -> i
     if not c[lay.C_PF_LOWER_HINT_TAKES_L1_ENTRY]:
         fetch_l2(c, s, th, line, lay.BY_PREFETCH, t, exclusive, True)
         return s[lay.S_ENTRY]
-    entry, entry_at, limited = take_entry(c, s, 0, th, lay.SOFTWARE, t)
+    entry = take_entry(c, s, 0, th, lay.SOFTWARE, t)
     done = fetch_l2(c, s, th, line, lay.BY_PREFETCH, entry, exclusive, True)
-    keep_entry(c, s, 0, th, lay.SOFTWARE, entry_at, limited, done)
+    keep_entry(c, s, 0, th, lay.SOFTWARE, done)
     return entry
 
 

@@ -59,12 +59,11 @@ def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
 
 
 @compiled
-def train_best_offset(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_best_offset(c: Ints, s: Ints, p: int, q: int) -> None:
     """Learn from the access, then fetch the line at the offset in use."""
     line = s[lay.S_SEEN_LINE]
     _learn(c, s, p, q, line)
     s[_recent(c, p, q, line)] = line + 1
     target = line + s[q + R_OFFSET] + 1
     if not s[q + R_OFF] and may_go(c, s, p, line, target):
-        n = hand_out(c, s, n, target)
-    return n
+        hand_out(c, s, target)

@@ -63,7 +63,7 @@ def _pattern(c: Ints, p: int, q: int, signature: int) -> int:
 
 
 @compiled
-def _complex(c: Ints, s: Ints, p: int, q: int, signature: int, n: int) -> int:
+def _complex(c: Ints, s: Ints, p: int, q: int, signature: int) -> None:
     """The predicted distances one after the other, as far as they are sure."""
     target = s[lay.S_SEEN_LINE]
     for _ in range(c[p + lay.IP_CLASSES_COMPLEX_DEGREE]):
@@ -72,13 +72,12 @@ def _complex(c: Ints, s: Ints, p: int, q: int, signature: int, n: int) -> int:
         if delta == 0 or s[pattern + 1] == 0 or not may_go(c, s, p, target, target + delta):
             break
         target += delta
-        n = hand_out(c, s, n, target)
+        hand_out(c, s, target)
         signature = ((signature << 1) ^ delta) & (SIGNATURES - 1)
-    return n
 
 
 @compiled
-def train_ip_classes(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_ip_classes(c: Ints, s: Ints, p: int, q: int) -> None:
     """Class of the access's instruction, and what that class fetches."""
     line, ip = s[lay.S_SEEN_LINE], s[lay.S_SEEN_IP]
     dense = _direction_of_dense(c, s, p, q)
@@ -88,16 +87,18 @@ def train_ip_classes(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
             s[entry + k] = 0
         s[entry + R_TAG] = ip + 1
         s[entry + R_LAST] = line
-        return n
+        return
     delta = line - s[entry + R_LAST]
     s[entry + R_LAST] = line
     if delta == 0:
-        return n
+        return
     _surer(s, entry + R_DELTA, delta)
     _surer(s, _pattern(c, p, q, s[entry + R_SIGNATURE]), delta)
     s[entry + R_SIGNATURE] = ((s[entry + R_SIGNATURE] << 1) ^ delta) & (SIGNATURES - 1)
     if dense != 0:
-        return next_lines(c, s, p, dense, c[p + lay.IP_CLASSES_STREAM_DEGREE], n)
+        next_lines(c, s, p, dense, c[p + lay.IP_CLASSES_STREAM_DEGREE])
+        return
     if s[entry + R_SURE] >= SURE:
-        return next_lines(c, s, p, s[entry + R_DELTA], c[p + lay.IP_CLASSES_STRIDE_DEGREE], n)
-    return _complex(c, s, p, q, s[entry + R_SIGNATURE], n)
+        next_lines(c, s, p, s[entry + R_DELTA], c[p + lay.IP_CLASSES_STRIDE_DEGREE])
+        return
+    _complex(c, s, p, q, s[entry + R_SIGNATURE])

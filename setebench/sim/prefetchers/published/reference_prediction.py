@@ -20,7 +20,7 @@ def _next_state(state: int, correct: bool) -> int:
 
 
 @compiled
-def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_reference_prediction(c: Ints, s: Ints, p: int, q: int) -> None:
     """Compare the access with what its instruction's entry predicts, and fetch what it predicts then."""
     address, ip = s[lay.S_SEEN_ADDRESS], s[lay.S_SEEN_IP]
     entry = q + ((ip ^ (ip >> 10)) & (c[p + lay.REFERENCE_PREDICTION_ENTRIES] - 1)) * R_WORDS
@@ -29,7 +29,7 @@ def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         s[entry + R_LAST] = address
         s[entry + R_STRIDE] = 0
         s[entry + R_STATE] = INITIAL
-        return n
+        return
     stride = address - s[entry + R_LAST]
     state = s[entry + R_STATE]
     correct = stride == s[entry + R_STRIDE]
@@ -39,9 +39,8 @@ def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     s[entry + R_STATE] = state
     s[entry + R_LAST] = address
     if state < TRANSIENT + c[p + lay.REFERENCE_PREDICTION_STARTS] or s[entry + R_STRIDE] == 0:
-        return n
+        return
     line = address >> c[lay.C_LINE_BITS]
     target = (address + c[p + lay.REFERENCE_PREDICTION_LOOKAHEAD] * s[entry + R_STRIDE]) >> c[lay.C_LINE_BITS]
     if target != line and may_go(c, s, p, line, target):
-        n = hand_out(c, s, n, target)
-    return n
+        hand_out(c, s, target)

@@ -13,19 +13,18 @@ from setebench.sim.prefetchers.common import claim, hand_out, may_go, use
 
 
 @compiled
-def _refill(c: Ints, s: Ints, p: int, record: int, n: int) -> int:
+def _refill(c: Ints, s: Ints, p: int, record: int) -> None:
     """Fetch lines until the buffer is full again."""
     while s[record + R_NEXT] - s[record + R_HEAD] < c[p + lay.STREAM_BUFFER_DEPTH]:
         target = s[record + R_NEXT]
         if not may_go(c, s, p, target - 1, target):
             break
-        n = hand_out(c, s, n, target)
+        hand_out(c, s, target)
         s[record + R_NEXT] = target + 1
-    return n
 
 
 @compiled
-def train_stream_buffer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+def train_stream_buffer(c: Ints, s: Ints, p: int, q: int) -> None:
     """Move on the buffer that holds the line, or give a miss a buffer of its own."""
     line = s[lay.S_SEEN_LINE]
     for i in range(c[p + lay.STREAM_BUFFER_BUFFERS]):
@@ -33,10 +32,11 @@ def train_stream_buffer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
         if s[record] and line == s[record + R_HEAD] and line < s[record + R_NEXT]:
             use(s, record)
             s[record + R_HEAD] = line + 1
-            return _refill(c, s, p, record, n)
+            _refill(c, s, p, record)
+            return
     if not s[lay.S_SEEN_MISSES]:
-        return n
+        return
     record = claim(s, q, c[p + lay.STREAM_BUFFER_BUFFERS], R_WORDS, 0)
     s[record + R_HEAD] = line + 1
     s[record + R_NEXT] = line + 1
-    return _refill(c, s, p, record, n)
+    _refill(c, s, p, record)
