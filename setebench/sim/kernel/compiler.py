@@ -4,14 +4,11 @@ Left to itself Numba would compile a helper anew for every kind of argument that
 signature, which its annotations say (booleans count as integers). Numba would also optimize every helper, and again in
 each of its callers. Only the entry is ever called from Python, so the others are only linked: that takes half a minute
 and not five times that.
-
-Nothing writes the configuration, `c`, while the kernel runs. Loads from it say so, so that each is done once.
 """
 
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -20,9 +17,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
-from numba.core.datamodel.models import PointerModel
-from numba.core.datamodel.registry import register_default
-from numba.extending import intrinsic, lower_builtin
+from numba.extending import intrinsic
 
 from setebench.sim.layout import HOST_LINE_WORDS as LANES
 
@@ -78,25 +73,6 @@ def plain(helper: F) -> F:
 def _instruction(generator: Any) -> Any:
     """Mark a function that generates LLVM, for helpers to call."""
     return intrinsic(generator)
-
-
-class _Constants(types.CPointer):
-    """A pointer to integers that stay as they are while the kernel runs."""
-
-    def __init__(self) -> None:
-        super().__init__(types.int64)
-        self.name = "constants*"
-
-
-register_default(_Constants)(PointerModel)
-
-
-@lower_builtin(operator.getitem, _Constants, types.Integer)
-def _constant(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-    """LLVM for reading one of them."""
-    word = builder.load(builder.gep(arguments[0], [arguments[1]]))
-    word.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return word
 
 
 @_instruction
@@ -226,6 +202,5 @@ def load(function: Any) -> None:
     """Give a function its signature: the entry from its file where there is one, else by compiling it."""
     if not function.signatures:
         parameters = inspect.signature(function.py_func).parameters.values()
-        constant = _Constants() if function in HELPERS else _TYPES["IntArray"]
-        function.compile(tuple(constant if each.name == "c" else _TYPES[str(each.annotation)] for each in parameters))
+        function.compile(tuple(_TYPES[str(each.annotation)] for each in parameters))
         function.disable_compile()
