@@ -132,6 +132,13 @@ def test_the_example_of_the_page_is_true() -> None:
     assert f"    {said}\n" in DOCS.read_text(encoding="utf-8")
 
 
+def test_levels_in_slices_are_that_many_sets_by_a_hash() -> None:
+    sliced = loader.parse(TINY.replace("sets = 256", "sets = 256\nslices = 3", 1), "m.toml").levels[1]
+    assert (sliced.sets, sliced.hashed_index) == (768, True)
+    assert loader.parse(TINY.replace("ways = 8", "ways = 8\nslices = 1", 1), "m.toml") == loader.parse(TINY, "m.toml")
+    assert "levels[1].slices" in refused(TINY.replace("ways = 8", 'ways = 8\nslices = "x"', 1))
+
+
 # -- the commands ------------------------------------------------------------------------------------------------------
 
 

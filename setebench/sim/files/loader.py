@@ -56,10 +56,21 @@ def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
     data = _parse_toml(text, file)
     take_origins(data, file)
+    if isinstance(levels := data.get("levels"), list):
+        data["levels"] = [_unsliced(level) for level in levels]
     machine = checked(data)
     if isinstance(machine, Problem):
         raise UsageError(": ".join(filter(None, (file, machine.name, machine.message))))
     return machine
+
+
+def _unsliced(level: Any) -> Any:
+    """A level as earlier versions wrote it, with `slices` that a hash chooses: so many times the sets, by a hash."""
+    sets, slices = (level.get(name) for name in ("sets", "slices")) if isinstance(level, dict) else (None, None)
+    if not isinstance(sets, int) or not isinstance(slices, int):
+        return level
+    rest = {name: value for name, value in level.items() if name != "slices"}
+    return {**rest, "sets": sets * slices, "hashed_index": slices > 1 or level.get("hashed_index", False)}
 
 
 def origins(text: str, file: str) -> dict[str, Origin]:
