@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
@@ -83,37 +83,37 @@ def judge(
 
 
 def _judged(machine: str, reported: Finding | None, truth: Finding) -> Judgement:
-    number, rate = is_number(truth.value), truth.unit in RATE_UNITS
+    number, rate = truth.number, truth.unit in RATE_UNITS
     common: dict[str, Any] = {"machine": machine, "parameter": truth.parameter, "truth": truth.value}
     if reported is None or reported.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
         outcome = reported.outcome.value if reported else "not reported"
         return Judgement(verdict=Verdict.UNRESOLVED, outcome=outcome, **common)
     covered = width = None
-    if number and reported.low is not None and reported.high is not None:
+    if number is not None and reported.low is not None and reported.high is not None:
         covered = reported.low <= _high(truth) and _low(truth) <= reported.high
-        if reported.outcome is Outcome.MEASURED and rate and is_number(truth.value) and truth.value:
-            width = (reported.high - reported.low) / abs(truth.value)
+        if reported.outcome is Outcome.MEASURED and rate and number:
+            width = (reported.high - reported.low) / abs(number)
     return Judgement(
         verdict=Verdict.RIGHT if _right(reported, truth) else Verdict.WRONG,
         value=reported.value,
         outcome=reported.outcome.value,
         covered=covered,
         width=width,
-        continuous=number and rate and _low(truth) == _high(truth),
+        continuous=number is not None and rate and _low(truth) == _high(truth),
         **common,
     )
 
 
 def _right(reported: Finding, truth: Finding) -> bool:
-    value = reported.value
+    value = reported.number
     if reported.outcome is Outcome.ABSENT or truth.outcome is Outcome.ABSENT:
-        return not value and not truth.value
+        return not reported.value and not truth.value
     if reported.outcome is Outcome.AT_LEAST:
-        return is_number(value) and value <= _high(truth)
+        return value is not None and value <= _high(truth)
     if truth.outcome is Outcome.AT_LEAST:  # something else hides it, so nobody can have measured it
         return False
-    if not is_number(truth.value) or not is_number(value):
-        return bool(value == truth.value)
+    if truth.number is None or value is None:
+        return bool(reported.value == truth.value)
     low, high = _low(truth), _high(truth)
     if truth.unit not in RATE_UNITS:
         return low <= value <= high
@@ -144,8 +144,3 @@ def _low(truth: Finding) -> float:
 
 def _high(truth: Finding) -> float:
     return float(truth.value if truth.high is None else truth.high)  # type: ignore[arg-type]
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number, which yes and no are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

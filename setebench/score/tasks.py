@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from setebench import registry, store
-from setebench.errors import SetebenchError
+from setebench.errors import SetebenchError, reason
 from setebench.loops import LOOP_NAMES
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -98,9 +98,8 @@ def perform(task: Task) -> Answer:
                 if any(finding.parameter.startswith("clock.") for finding in findings[before:]):
                     pace = seen_pace(opened)
         except Exception as error:  # a scenario's defect costs its own rows, and is counted
-            crashed, reason = not isinstance(error, SetebenchError), " ".join(str(error).split())
-            reason = f"{type(error).__name__}: {reason}" if crashed else reason
-            failures.append(Failure(scenario=name, reason=reason, crashed=crashed))
+            crashed = not isinstance(error, SetebenchError)
+            failures.append(Failure(scenario=name, reason=reason(error), crashed=crashed))
     seconds = round(time.process_time() - begin, 3)
     return Answer(
         machine=task.machine,

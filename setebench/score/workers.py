@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from setebench.errors import SetebenchError
+from setebench.errors import SetebenchError, reason
 from setebench.fleet import cluster
 from setebench.score.seeds import sources_hash
 from setebench.score.tasks import Answer, Task, perform
@@ -92,8 +92,7 @@ def perform_on(address: str, tasks: list[Task], received: Received) -> list[Answ
                 if isinstance(error, SetebenchError):
                     raise error
                 # else of a worker that died, or whose computer lacks something
-                lost = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                answers[task] = Answer(machine=task.machine, lost=lost) if error else future.result()
+                answers[task] = Answer(machine=task.machine, lost=reason(error)) if error else future.result()
                 received(answers[task])
                 future.release()  # else the cluster would compute it again where the worker that holds it dies
         except BaseException:
