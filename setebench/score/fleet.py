@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from setebench import files, store
+from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.results import Document, Finding, MachineRecord
 from setebench.score.tasks import Task, perform
@@ -76,12 +76,7 @@ def record(task: Task, count: int, received: Callable[[int], None] = lambda _don
 
 def read_recording(path: Path) -> Recording:
     """Raises `UsageError` for a file that is none."""
-    try:
-        return msgspec.json.decode(files.read_bytes(path), type=Recording)
-    except OSError as error:
-        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{str(path)!r} is no recording of a fleet's machines: {error}") from error
+    return store.load_as(path, Recording)
 
 
 def write(folder: Path, recording: Recording, plan: Plan) -> dict[str, Change]:
