@@ -55,7 +55,7 @@ def _odd(folder: Path) -> str:
 
 def test_the_exit_status_follows_the_alarm(folder: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(fleet, ["compare", str(folder), "--exit-code"])
-    assert result.exit_code == 3 and _odd(folder) in result.stdout and "40 nodes, 120 runs" in result.stdout
+    assert result.exit_code == 3 and _odd(folder) in result.stdout and "nodes: 40, runs: 120" in result.stdout
     assert CliRunner().invoke(fleet, ["compare", str(folder)]).exit_code == 0
     for node in range(8):
         put(tmp_path / f"n{node}.json", [number("latency.l1", 4.0)])
