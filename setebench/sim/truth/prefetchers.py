@@ -136,7 +136,7 @@ def _rules(machine: spec.Machine, each: spec.Known) -> Facts:
     woken = second and by_first and any(isinstance(one, spec.NextLine) for one in first)
     by_page = second and facts.get("indexed_by") == "page"
     hidden = {
-        "trigger": second and kind is spec.NextLine,
+        "trigger": second and kind is spec.NextLine,  # of these level 2 sees an access at most
         "streams": kind is spec.UpDown or (one_access and kind is spec.NextLine),
         # what follows from a single access keeps nothing that threads could share
         "shared_by_smt": core.threads_per_core == 1 or one_access,
