@@ -61,15 +61,11 @@ class ProbeFault(SetebenchError):
         self.address = address
 
 
-def place(error: BaseException) -> str:
-    """Where in the source something failed, in brackets; empty for an error that is an answer."""
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    return "" if isinstance(error, SetebenchError) else f" ({Path(where.filename).name}:{where.lineno})"
-
-
 def reason(error: BaseException) -> str:
-    """Why something failed, in one line; an error that is nobody's answer with its kind."""
+    """Why something failed, in one line; an error that is nobody's answer with its kind, and where it came from."""
     text = " ".join(str(error).split())
     if isinstance(error, SetebenchError):
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    kind = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{kind} ({Path(where.filename).name}:{where.lineno})"

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import SetebenchError, UsageError, place, reason
+from setebench.errors import SetebenchError, UsageError, reason
 from setebench.probe import Placements, Probe, placement_table
 
 Ticks = NDArray[np.int64]
@@ -221,7 +221,7 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
     except SetebenchError:
         raise
     except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
-        raise UsageError(f"machine {name!r} can't be opened: {reason(error)}{place(error)}") from error
+        raise UsageError(f"machine {name!r} can't be opened: {reason(error)}") from error
     if not isinstance(machine, Machine) or not isinstance(machine.facts, Facts):
         what = f"its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine with Facts"
         raise SetebenchError(f"machine {name!r}: {what}")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from setebench import registry, store
-from setebench.errors import SetebenchError, UnsupportedError, UsageError, place, reason
+from setebench.errors import SetebenchError, UnsupportedError, UsageError, reason
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, recorder_of, recording_of, replay_of
 from setebench.results import Document, Finding, MachineRecord
@@ -160,7 +160,7 @@ def _in_a_line(machine: Machine) -> Iterator[None]:
     except BaseException as error:
         if machine.facts.kind in ("native", "sim"):
             raise
-        raise SetebenchError(f"{reason(error)}{place(error)}") from error
+        raise SetebenchError(reason(error)) from error
 
 
 def list_scenarios() -> dict[str, str]:

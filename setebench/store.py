@@ -178,9 +178,9 @@ class _Header(msgspec.Struct):
 def load(path: str | Path) -> Document:
     """Read a result file. Raises `UsageError` with one line for anything that isn't one this version can read."""
     document = load_as(path, Document)
-    numbers = [[finding.value, finding.low, finding.high] for finding in document.findings]
-    _check_tree(str(path), [document.evidence, document.settings, document.machine.facts, document.machine.environment])
-    _check_tree(str(path), numbers)
+    numbers = [(finding.value, finding.low, finding.high) for finding in document.findings]
+    machine = document.machine
+    _check_tree(str(path), [document.evidence, document.settings, machine.facts, machine.environment, *numbers])
     for each in document.findings:
         if not _fits(each):
             what = f"{each.parameter} is {each.value!r}, and its unit is {each.unit}"
@@ -239,7 +239,7 @@ def _check_tree(where: str, root: Any) -> None:
     for _depth in range(DEEPEST_NESTING):
         if any(isinstance(each, int) and abs(each) > LARGEST_INTEGER for each in level):
             raise UsageError(f"{where!r} is damaged: it holds an integer of more than 64 bits")
-        nested = [each for each in level if isinstance(each, (dict, list)) and each]
+        nested = [each for each in level if isinstance(each, (dict, list, tuple)) and each]
         if not nested:
             return
         level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,16 +116,16 @@ def run(**values: Any) -> None:
         own = {name: values[name] for name in ("machine", "runs", "seed", "fast")}
         plan = Plan(scenarios=tuple(map(checked_scenario, values["scenarios"])) or (NAME,), **own)
         going_on = f"the same command goes on with what is missing in {values['folder']}."
-        with progress.interruptible(lambda: going_on), _place(values, progress.problem) as place:
+        problem = partial(progress.result, always=True)
+        with progress.interruptible(lambda: going_on), _place(values, problem) as place:
             if not place.nodes:
                 raise UsageError("there are no nodes that are up")
             folder = Folder.open(values["folder"], plan)
             limits = {"limit_seconds": values["limit"], "at_once": values["at_once"] or len(place.nodes)}
-            done = Run(place=place, folder=folder, progress=progress, problem=progress.problem, **limits)
-            done.carry_out()
-        progress.result(f"{done.kept} answers of {len(place.nodes)} nodes")
-    if done.failed:
-        raise SetebenchError(f"{done.failed} answers are missing; the same command measures them again")
+            kept = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+        progress.result(f"{sum(kept)} answers of {len(place.nodes)} nodes")
+    if not all(kept):
+        raise SetebenchError(f"{kept.count(False)} answers are missing; the same command measures them again")
 
 
 def _place(values: dict[str, Any], problem: Any) -> AbstractContextManager[Place]:

@@ -16,7 +16,7 @@ from setebench.host import lock
 FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
 LARGEST_SEED = (1 << 63) - 1
 PATH = click.Path(path_type=Path)
-Decorated = TypeVar("Decorated", bound=Callable[..., Any] | click.Command)
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Number(click.FloatRange):
@@ -29,10 +29,10 @@ class Number(click.FloatRange):
 
 
 def several(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
-    """One decorator of several; of a command, which takes options one behind the other, too."""
+    """One decorator of several."""
 
     def decorate(command: Decorated) -> Decorated:
-        for option in options if isinstance(command, click.Command) else reversed(options):
+        for option in reversed(options):
             command = option(command)
         return command
 

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Any, TextIO
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
@@ -87,13 +85,8 @@ class Output:
         """Write a text about a program, to standard error without a file: standard output is the program's."""
         if self.path is not None:
             self.write(text)
-            return
-        try:
-            click.echo(text, err=True, nl=False)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
+        else:
+            print_text(text, stream=sys.stderr)
 
 
 def plain_terminal() -> bool:
@@ -101,15 +94,18 @@ def plain_terminal() -> bool:
     return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
-def print_text(text: str | bytes, encoding: str = "utf-8") -> None:
-    """Write to standard output and see that it got there. A broken pipe is left to click, which ends quietly."""
+def print_text(text: str | bytes, encoding: str = "utf-8", stream: TextIO | None = None) -> None:
+    """Write to standard output, or another stream, and see that it got there. A broken pipe is left to click, which
+    ends quietly."""
+    stream = stream or sys.stdout
     try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode(encoding, "replace") if isinstance(text, str) else text)
-        sys.stdout.buffer.flush()
+        stream.flush()
+        stream.buffer.write(text.encode(encoding, "replace") if isinstance(text, str) else text)
+        stream.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         with suppress(OSError):  # what is buffered goes nowhere, or Python would try again at exit and complain anew
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SetebenchError(f"can't write to standard output: {error.strerror or error}") from error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        name = "standard error" if stream is sys.stderr else "standard output"
+        raise SetebenchError(f"can't write to {name}: {error.strerror or error}") from error

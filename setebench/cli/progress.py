@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 import click
 
 from setebench.cli.output import plain_terminal
-from setebench.errors import INTERRUPTED, place, reason
+from setebench.errors import INTERRUPTED, reason
 from setebench.text import visible
 
 LINE_SECONDS = 10.0
@@ -60,11 +60,11 @@ class Progress(AbstractContextManager["Progress"]):
             self._write("\r\x1b[K")
             self._drawn = False
 
-    def result(self, message: str) -> None:
-        """A line that stays, after the last step."""
+    def result(self, message: str, always: bool = False) -> None:
+        """A line that stays, also where no progress is wanted if it is `always`."""
         self.close()
-        if not self._quiet:
-            self._write(visible(message) + "\n")
+        if always or not self._quiet:
+            click.echo(visible(message), err=True)
 
     @contextmanager
     def interruptible(self, what_next: Callable[[], str]) -> Iterator[None]:
@@ -76,14 +76,9 @@ class Progress(AbstractContextManager["Progress"]):
             click.echo(f"\nInterrupted; {what_next()}", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
-    def problem(self, message: str) -> None:
-        """A line that stays, also where no progress is wanted."""
-        self.close()
-        click.echo(visible(message), err=True)
-
     def failed(self, scenario: str, error: BaseException) -> None:
-        """A line that stays: which scenario failed, why, and where in the source if that is nobody's answer."""
-        self.result(f"{scenario} failed: {reason(error)}{place(error)}")
+        """A line that stays: which scenario failed, and why."""
+        self.result(f"{scenario} failed: {reason(error)}")
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text)

@@ -5,6 +5,7 @@ Each run is a process of its own: it gets other pages of memory, and one that di
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -59,18 +60,12 @@ def repeat(**values: Any) -> None:
     folder = Folder.open(values["folder"], Plan(scenarios=(name,), **own))
     place = Place(nodes=(HERE,), perform=lambda _node, command, seconds: perform(command, seconds))
     with Progress(quiet=values["quiet"]) as progress:
-        done = Run(
-            place=place,
-            folder=folder,
-            limit_seconds=LIMIT_SECONDS,
-            at_once=1,
-            progress=progress,
-            problem=progress.problem,
-        )
+        problem = partial(progress.result, always=True)
+        limits: dict[str, Any] = {"limit_seconds": LIMIT_SECONDS, "at_once": 1}
         with progress.interruptible(lambda: f"the same command goes on in {values['folder']}."):
-            done.carry_out()
-    if done.failed:
-        raise SetebenchError(f"{done.failed} runs are missing; the same command goes on in {values['folder']}")
+            kept = Run(place=place, folder=folder, progress=progress, problem=problem, **limits).carry_out()
+    if not all(kept):
+        raise SetebenchError(f"{kept.count(False)} runs are missing; the same command goes on in {values['folder']}")
     asked = {key: own[key] for key in ("machine", "cpu", "seed", "fast")}
     made = series.document(name, asked, [folder.file(job) for job in folder.jobs(HERE)])
     if values["form"] == "json":

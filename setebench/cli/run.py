@@ -42,34 +42,30 @@ def scenario_command(
             then(document, values)
 
     reported = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
-    command = click.Command(
-        name,
-        callback=callback,
-        params=[_parameter(key, option) for key, option in own.items()],
-        help=scenario.summary,
-        short_help=scenario.summary,
-        epilog=f"May report: {reported}" if reported else None,
-    )
-    several(machine_options, register_options, output_options)(command)
-    click.option("--raw", is_flag=True, help="Record the machine's answers in the JSON, for setebench infer.")(command)
-    if scenario.plot:
-        click.option("--plot", metavar="FILE", type=PATH, help="Draw the findings into FILE (.png, .svg or .pdf).")(
-            command
-        )
-    several(quiet_option, no_wait_option)(command)
+    drawing = "Draw the findings into FILE (.png, .svg or .pdf)."
+    options = [
+        *(_option(key, option) for key, option in own.items()),
+        *(machine_options, register_options, output_options),
+        click.option("--raw", is_flag=True, help="Record the machine's answers in the JSON, for setebench infer."),
+        *([click.option("--plot", metavar="FILE", type=PATH, help=drawing)] if scenario.plot else []),
+        *(quiet_option, no_wait_option),
+    ]
+    epilog = f"May report: {reported}" if reported else None
+    summary = scenario.summary
+    command = click.command(name, help=summary, short_help=summary, epilog=epilog)(several(*options)(callback))
     names = ["--help", *(each for parameter in command.params for each in parameter.opts)]
     if twice := next((each for each in names if names.count(each) > 1), None):
         raise SetebenchError(f"scenario {name!r} declares the option {twice}, which there is already; rename it")
     return command
 
 
-def _parameter(key: str, option: Option) -> click.Option:
+def _option(key: str, option: Option) -> Callable[[Any], Any]:
     kind: Any = click.Choice(option.choices) if option.choices else Number() if option.type is float else option.type
     default = bool(option.default) if option.flag else option.default or () if option.multiple else option.default
     how: Values = {"is_flag": True} if option.flag else {"type": kind, "multiple": option.multiple}
     shown = not option.flag and default not in (None, (), [])
     name = f"--{option.name.replace('_', '-')}"
-    return click.Option([name, key], default=default, show_default=shown, help=option.help, **how)
+    return click.option(name, key, default=default, show_default=shown, help=option.help, **how)
 
 
 def run(scenario: Scenario, options: Values, values: Values) -> Document:

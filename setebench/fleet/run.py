@@ -54,8 +54,8 @@ class Place:
 
 @dataclass(kw_only=True)
 class Run:
-    """One run over all nodes, at most `at_once` at a time, each scenario for at most `limit_seconds`, with results kept
-    and failed. `progress` is called with what is done next, `problem` with what went wrong."""
+    """One run over all nodes, at most `at_once` at a time, each scenario for at most `limit_seconds`. `progress`
+    is called with what is done next, `problem` with what went wrong."""
 
     place: Place
     folder: Folder
@@ -63,18 +63,14 @@ class Run:
     at_once: int
     progress: Callable[[str], None]
     problem: Callable[[str], None]
-    kept: int = 0
-    failed: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def carry_out(self) -> None:
-        """Have every node measure what it has not answered yet."""
+    def carry_out(self) -> list[bool]:
+        """Have every node measure what it has not answered yet; whether it did, for each answer."""
         with ThreadPoolExecutor(self.at_once) as pool:
             try:
-                for future in as_completed([pool.submit(self._serve, node) for node in self.place.nodes]):
-                    done = future.result()
-                    self.kept += sum(done)
-                    self.failed += len(done) - sum(done)
+                futures = [pool.submit(self._serve, node) for node in self.place.nodes]
+                return [kept for future in as_completed(futures) for kept in future.result()]
             except BaseException:
                 self.stop.set()
                 for process in list(_running):

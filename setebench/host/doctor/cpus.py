@@ -11,8 +11,6 @@ from setebench.text import ranges
 
 STOLEN_NOTE, STOLEN_BAD = 0.001, 0.02  # shares of CPU time up to which nothing shows, and from which samples are lost
 QUIET_LOAD, BUSY_LOAD = 0.25, 0.75  # load of a CPU up to which little else runs, and from which too much does
-FEATURES = ("rdtscp", "clflushopt", "clwb", "3dnowprefetch", "avx", "avx512f", "constant_tsc")
-"""Flags that decide which clock brackets, flushes, hints and access widths there are."""
 
 
 def cpu_checks(environment: Environment, cpu: int | None) -> Iterator[Check]:
@@ -70,9 +68,7 @@ def _processor(processor: Processor) -> str | None:
         return None
     numbers = (("family", processor.family), ("model", processor.model), ("stepping", processor.stepping))
     named = [f"{what} {each}" for what, each in numbers if each is not None]
-    features = ", ".join(flag for flag in FEATURES if flag in processor.flags) or "none of the features that matter"
-    text = ", ".join([processor.name or processor.vendor or "", *named])
-    return f"{text}; has {features}" if processor.flags else text
+    return ", ".join([processor.name or processor.vendor or "", *named])
 
 
 def _activity(kernel: Kernel, count: int) -> Iterator[Check]:
