@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from setebench.campaign import characterize
+    from setebench.campaign import characterize, infer
     from setebench.errors import SetebenchError, UsageError
     from setebench.instrument import counting, region
     from setebench.loops.advice import Advice, prefetch_advice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from setebench.machine import Facts, Machine, open_machine
     from setebench.probe import Base, Probe
     from setebench.results import Document, Finding, Outcome
-    from setebench.session import infer, list_scenarios, run
+    from setebench.session import list_scenarios, run
     from setebench.store import load, save
 
 __all__ = [
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "campaign": ("characterize",),
+    "campaign": ("characterize", "infer"),
     "errors": ("SetebenchError", "UsageError"),
     "instrument": ("counting", "region"),
     "loops.advice": ("Advice", "prefetch_advice"),
@@ -63,7 +63,7 @@ _HOMES = {
     "machine": ("Facts", "Machine", "open_machine"),
     "probe": ("Base", "Probe"),
     "results": ("Document", "Finding", "Outcome"),
-    "session": ("infer", "list_scenarios", "run"),
+    "session": ("list_scenarios", "run"),
     "store": ("load", "save"),
 }
 """Which module each public name lives in. (`scenarios` is a package of this one, so the list has another name.)"""

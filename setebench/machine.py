@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -72,17 +73,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpus[0] if self.cpu is None else self.cpu
 
 
+@dataclass(eq=False)
 class Region:
     """`size` bytes of a machine's memory from `address` on, in pages of `page_size` bytes.
 
     Addresses are plain integers; only the machine that made the region can touch them.
     """
 
-    def __init__(self, address: int, size: int, page_size: int, line_size: int = 64) -> None:
-        self.address = address
-        self.size = size
-        self.page_size = page_size
-        self.line_size = line_size
+    address: int
+    size: int
+    page_size: int
+    line_size: int = 64
 
     @property
     def lines(self) -> int:
@@ -272,13 +273,13 @@ def run_interleaved(
     """
     own = list(placements) if isinstance(placements, Sequence) else [placements] * len(probes)
     tables = [placement_table(probe, each) for probe, each in zip(probes, own, strict=True)]
-    results = [[np.empty((0, probe.intervals), dtype=np.int64)] for probe in probes]
+    results = [np.empty((len(rows), probe.intervals), np.int64) for probe, rows in zip(probes, tables, strict=True)]
     for begin in range(0, max(map(len, tables)), block):
         for which in rng.permutation(len(probes)):
-            probe, table = probes[which], tables[which]
-            rows = np.arange(begin, min(begin + block, len(table)))
-            if len(rows):
-                rows = np.concatenate([np.arange(begin - warmup, begin) % len(table), rows])
-                placed = {base: table[rows, index] for index, base in enumerate(probe.bases)} or len(rows)
-                results[which].append(machine.run(probe, placed, cpu=cpu, warmup=warmup))
-    return [np.concatenate(each) for each in results]
+            probe, rows = probes[which], tables[which]
+            end = min(begin + block, len(rows))
+            if begin < end:
+                chosen = np.concatenate([np.arange(begin - warmup, begin) % len(rows), np.arange(begin, end)])
+                places = {base: rows[chosen, index] for index, base in enumerate(probe.bases)}
+                results[which][begin:end] = machine.run(probe, places or len(chosen), cpu=cpu, warmup=warmup)
+    return results

@@ -66,7 +66,7 @@ def run(scenario: str | Scenario, machine: str | Machine = "native", **settings:
         name = machine if isinstance(machine, str) else open_one.facts.name  # what opens it again
         named = {"scenario": chosen.name, "machine": name, "options": own}
         document = begun(open_one, {**named, "seed": how.seed, "cpu": how.cpu, "fast": how.fast})
-        return answered(document, chosen, open_one, how)
+        return answered(document, chosen, open_one, how, {})
 
 
 def begun(machine: Machine, settings: dict[str, Any]) -> Document:
@@ -90,20 +90,20 @@ def begun(machine: Machine, settings: dict[str, Any]) -> Document:
     )
 
 
-def infer(document: Document, how: Settings | None = None, shared: dict[str, Any] | None = None) -> Document:
+def infer(document: Document, how: Settings, shared: dict[str, Any]) -> Document:
     """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
 
     Raises `UsageError` for a document without a recording, `SetebenchError` where today's probes are others."""
     name = str(document.settings.get("scenario"))
     replay = replay_of(recording_of(document.evidence, name))
-    found = answered(document, registry.scenario(name), replay, how or Settings(), shared)
+    found = answered(document, registry.scenario(name), replay, how, shared)
     key = f"{EVIDENCE_PREFIX}{name}"
     found.evidence[key] = document.evidence[key]
     return msgspec.structs.replace(found, elapsed_seconds=document.elapsed_seconds)
 
 
 def answered(
-    document: Document, scenario: Scenario, machine: Machine, how: Settings, shared: dict[str, Any] | None = None
+    document: Document, scenario: Scenario, machine: Machine, how: Settings, shared: dict[str, Any]
 ) -> Document:
     """The document with what a scenario finds on an open machine, or on its replay, by the document's settings.
 
@@ -122,7 +122,7 @@ def answered(
         fast=stored.fast,
         options=complete_options(scenario, stored.options),
         progress=how.progress,
-        **(shared or {}),
+        **shared,
     )
     with _in_a_line(machine):
         if (room := machine.facts.memory_bytes) < LEAST_MEMORY:
@@ -138,8 +138,7 @@ def answered(
     if recorder is not None:
         context.evidence[f"{EVIDENCE_PREFIX}{document.settings['scenario']}"] = recorder.recording()
     evidence = store.plain(context.evidence)
-    if shared is not None:
-        shared.update(calibration=context.calibration, layouts=context.layouts)
+    shared.update(calibration=context.calibration, layouts=context.layouts)
     return msgspec.structs.replace(
         document,
         tool=store.this_tool(),

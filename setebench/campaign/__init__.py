@@ -177,15 +177,19 @@ def carry_out(document: Document, machine: Machine, listener: Listener, raw: boo
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
-    """What today's inference makes of the answers that a document of characterize keeps; the machine isn't needed.
+    """What today's inference makes of the answers that a document keeps, of characterize or of one scenario; the
+    machine isn't needed.
 
-    Raises `UsageError` where they are not kept. A scenario that measures otherwise today fails, and alone."""
-    plan_of(document)
+    Raises `UsageError` where they are not kept. A scenario of characterize that measures otherwise today fails, and
+    alone."""
+    listener = listener or Listener()
+    if document.settings.get("scenario") != NAME:
+        return session.infer(document, Settings(progress=listener.progress), {})
     steps = steps_of(document)
     done = sorted((step for step in steps if step.state == "done"), key=lambda step: step.session)
     kept = {f"{RECORDING}{step.scenario}": recording_of(document.evidence, step.scenario) for step in done}
     bare = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence=store.plain(kept))
-    return _in_turn(_with(bare, steps), done, session.infer, listener or Listener())
+    return _in_turn(_with(bare, steps), done, session.infer, listener)
 
 
 def _in_turn(document: Document, left: Sequence[Step], ask: Ask, listener: Listener) -> Document:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from setebench import campaign, references, session, store
+from setebench import campaign, references, store
 from setebench.campaign import Listener
 from setebench.cli import beside
 from setebench.cli.options import PATH, file_options, forms_options, output_options, quiet_option
@@ -118,16 +118,12 @@ def infer(file: Path, quiet: bool, **values: Any) -> None:
     """
     target = Output.choose(values)
     document = store.load(file)
-    whole = document.settings.get("scenario") == campaign.NAME
     try:
         with Progress(quiet=quiet) as progress:
-            if whole:
-                inferred = campaign.infer(document, Listener(progress=progress, failed=progress.failed))
-            else:
-                inferred = session.infer(document, session.Settings(progress=progress))
+            inferred = campaign.infer(document, Listener(progress=progress, failed=progress.failed))
     except Exception as error:  # a recording comes from anybody's file, and what a damaged one leads to is endless
         kind = UsageError if isinstance(error, UsageError) else SetebenchError
         raise kind(f"can't infer from {str(file)!r}: {reason(error)}") from error
     target.deliver(inferred)
-    if whole and all(step.state != "done" for step in campaign.steps_of(inferred)):
+    if (steps := campaign.steps_of(inferred)) and all(step.state != "done" for step in steps):
         raise SetebenchError("no scenario could be inferred; the table says why")

@@ -46,21 +46,17 @@ def release() -> None:
 def _locked(place: str) -> int:
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        _lock(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if NO_WAIT in os.environ:
+                raise SetebenchError("another measurement is running on this machine; try again later") from error
+            _say("waiting for the end of another measurement on this machine (--no-wait refuses instead)")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         return descriptor
     except OSError as error:
         _say(f"other measurements can't be kept away ({place}: {error.strerror}); one of them would disturb this one")
         return -1
-
-
-def _lock(descriptor: int) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        if NO_WAIT in os.environ:
-            raise SetebenchError("another measurement is running on this machine; try again later") from error
-        _say("waiting for the end of another measurement on this machine (--no-wait refuses instead)")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _say(line: str) -> None:
