@@ -160,13 +160,12 @@ def _marks(tests: list[Tested], names: list[str]) -> list[Mark]:
         return []
     p = np.concatenate([test.p for test in tests])
     q, family = stats.false_discovery_control(p), np.minimum(p * len(p), 1.0)
-    ends = np.cumsum([len(test.p) for test in tests])
+    judged = [(test, row) for test in tests for row in range(len(test.p))]
     marks = []
     for place in np.argsort(p, kind="stable"):
         if q[place] > FALSE_MARKS and family[place] > ALARM:
             break
-        number = int(np.searchsorted(ends, place, side="right"))
-        test, row = tests[number], int(place - ends[number])  # from the end
+        test, row = judged[place]
         value = float(test.values[row])
         mark = Mark(
             node=names[int(test.nodes[row])],
