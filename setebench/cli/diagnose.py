@@ -103,7 +103,7 @@ def _demonstrated(values: dict[str, Any]) -> Document:
 def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
     from setebench.counters.verdicts import stored
     from setebench.diagnose.figures import Basis, measured_on
-    from setebench.diagnose.run import Options, diagnose_program, this_machine
+    from setebench.diagnose.run import diagnose_program, this_machine
     from setebench.native.perf.program.start import NotStarted
     from setebench.native.perf.tables import this_key
 
@@ -111,9 +111,8 @@ def _diagnosed(values: dict[str, Any], ctx: click.Context) -> tuple[Document, Ru
     limit = measured_on(name, values["calibration"])
     # before the program runs: verdicts may have expired
     basis = Basis(verdicts=stored(this_key(), name, values["verdicts"]), saturation_cycles=limit)
-    options = Options(limit=values["duration"], probe_latency=values["probe_latency"])
     try:
-        return diagnose_program(tuple(values["command"]), basis, options)
+        return diagnose_program(tuple(values["command"]), basis, values["duration"], values["probe_latency"])
     except NotStarted as error:
         if not values["child_status"]:
             raise

@@ -51,16 +51,8 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     sets: Sets = ()
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to diagnose. `interval`: seconds between two reads of the counters, about 0.2 ms each. `samples_hz`: samples
-    of time a second and CPU, 0 for none; about 20 us each, so 199 take 0.4 %, and a prime number is in step with
-    nothing that the program does regularly. `limit`: seconds after which to end, None for none. `probe_latency`:
-    whether an idle core probes memory latency beside the program."""
-
-    interval: float = 0.1
-    samples_hz: int = 199
-    limit: float | None = None
-    probe_latency: bool = False
+INTERVAL = 0.1
+"""Seconds between two reads of the counters, about 0.2 ms each."""
 
 
 def native_kit() -> Kit:
@@ -73,31 +65,29 @@ def native_kit() -> Kit:
     return Kit(situation=resolver.situation, wanted=wanted, sets=sets if len(sets) > 1 else ())
 
 
-def diagnose_program(command: Sequence[str], basis: Basis, options: Options) -> tuple[Document, Run]:
-    """Run a program and say what limits it. It has our standard input, output and error.
+def diagnose_program(
+    command: Sequence[str], basis: Basis, limit: float | None, probe_latency: bool
+) -> tuple[Document, Run]:
+    """Run a program, for `limit` seconds at most, and say what limits it; where wanted an idle core probes memory
+    latency beside it. It has our standard input, output and error.
 
     Raises `SetebenchError` for what can't be started, `UnsupportedError` where no core is idle to probe latency."""
-    settings = {
-        "interval_seconds": options.interval,
-        "samples_hz": options.samples_hz,
-        "probe_latency": options.probe_latency,
-        "machine": "native",
-    }
-    started, observe = datetime.now(UTC), _probed if options.probe_latency else observe_program
-    timeline, run = observe(native_kit(), options, command)
+    settings = {"interval_seconds": INTERVAL, "probe_latency": probe_latency, "machine": "native"}
+    started, observe = datetime.now(UTC), _probed if probe_latency else observe_program
+    timeline, run = observe(native_kit(), command, limit)
     return diagnosed(timeline, basis, this_machine(), settings, started), run
 
 
-def _probed(kit: Kit, options: Options, command: Sequence[str]) -> tuple[Timeline, Run]:
+def _probed(kit: Kit, command: Sequence[str], limit: float | None) -> tuple[Timeline, Run]:
     """Observe while an idle core probes memory latency. Raises `UnsupportedError` where no core is idle."""
     from setebench.diagnose.probing import LatencyProbe, idle_core
 
     cpu = idle_core()
     with closing(open_machine("native", cpu=cpu)) as machine:
-        probe = LatencyProbe(machine, cpu, options.interval)
+        probe = LatencyProbe(machine, cpu, INTERVAL)
         probe.start()
         try:
-            timeline, run = observe_program(kit, options, command)
+            timeline, run = observe_program(kit, command, limit)
         finally:
             probe.end()
     return probe.added_to(timeline), run
@@ -112,13 +102,13 @@ def this_machine() -> MachineRecord:
     return MachineRecord(kind="native", name=name, facts=facts, environment=known)
 
 
-def observe_program(kit: Kit, options: Options, command: Sequence[str]) -> tuple[Timeline, Run]:
+def observe_program(kit: Kit, command: Sequence[str], limit: float | None = None) -> tuple[Timeline, Run]:
     """Start a program and observe it and all that it starts to its end.
 
     Raises as `native.perf.program.run.run_program` does."""
-    job = Job(wanted=kit.wanted, interval=options.interval, limit=options.limit)
+    job = Job(wanted=kit.wanted, interval=INTERVAL, limit=limit)
     turns = Turns(kit.sets)
-    with TimeSampling(options.samples_hz) as sampling:
+    with TimeSampling() as sampling:
         run, _events = run_program(kit.situation, job, command, (sampling, turns))
         hits, names = sampling.profile([each.end for each in run.intervals])
     seconds: dict[int, float] = {}

@@ -23,6 +23,9 @@ from setebench.native.perf.opened import Counters
 from setebench.native.perf.sampling import Kind, Record, Sampler
 
 KERNEL = "[kernel]"
+SAMPLES_HZ = 199
+"""Samples of time a second and CPU: at 20 us each 0.4 % of it; a prime number is in step with nothing that a program
+does regularly."""
 ADDR2LINE_SECONDS = 20.0
 """For one file: large debug information takes seconds to be read."""
 OBSERVED = Flag.INHERIT | Flag.ENABLE_ON_EXEC | Flag.DISABLED | Flag.MMAP | Flag.COMM | Flag.COMM_EXEC | Flag.TASK
@@ -36,12 +39,11 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
     """Samples of a program's time by the CPU clock, a buffer for each CPU. A context manager; `reason` says why there
     are none, where there are none."""
 
-    def __init__(self, samples_hz: int) -> None:
-        self._hz = samples_hz
+    def __init__(self) -> None:
         self._sampler: Sampler | None = None
         self._records: list[Record] = []
         self._begin_ns = time.monotonic_ns()
-        self.reason = "" if samples_hz else "no samples were wanted"
+        self.reason = ""
 
     def __exit__(self, *_: object) -> None:
         if self._sampler is not None:
@@ -50,10 +52,10 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
     def open(self, process: int, _counters: Counters) -> None:
         """Sample a program that waits for its exec. Where the kernel refuses there are no samples."""
         online = Tree(Path("/")).value("sys/devices/system/cpu/online", parse_cpu_list) or (0,)
-        period = round(1e9 / (self._hz or 1))
+        period = round(1e9 / SAMPLES_HZ)
         event = Attributes(type=Type.SOFTWARE, config=Software.CPU_CLOCK, sample_period=period, flags=OBSERVED)
         try:
-            self._sampler = Sampler(event, process, online) if self._hz else None
+            self._sampler = Sampler(event, process, online)
         except UnsupportedError as error:
             self.reason = str(error)
         self._begin_ns = time.monotonic_ns()
@@ -87,7 +89,7 @@ class TimeSampling(AbstractContextManager["TimeSampling"]):
                 interval=interval,
                 thread=thread,
                 samples=number,
-                seconds=number / self._hz,
+                seconds=number / SAMPLES_HZ,
                 function=function,
                 object=file,
                 line=line,

@@ -15,7 +15,7 @@ import pytest
 from setebench import store
 from setebench.diagnose.probing import LatencyProbe
 from setebench.diagnose.records import Timeline
-from setebench.diagnose.run import Options, native_kit, observe_program
+from setebench.diagnose.run import native_kit, observe_program
 from setebench.machine import open_machine
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
@@ -133,8 +133,7 @@ def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> Non
     kit = native_kit()
     system = tuple(each for each in kit.wanted if each.name in ("task_clock", "page_fault", "context_switch"))
     turning = msgspec.structs.replace(kit, wanted=system, sets=(("page_fault",), ("context_switch",)))
-    wish = Options(interval=0.05, samples_hz=0)
-    timeline, _ = observe_program(turning, wish, ("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.05; done"))
+    timeline, _ = observe_program(turning, ("sh", "-c", "for i in 1 2 3 4 5 6 7; do sleep 0.1; done"))
     rows = timeline.intervals[1:]
     for number, row in enumerate(rows):
         rests = ("context_switch", "page_fault")[number % 2]
