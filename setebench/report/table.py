@@ -167,11 +167,11 @@ def _page(page: Opening) -> Iterator[RenderableType]:
         if lines:
             yield Text(f"\n{heading}:")
             yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in lines)
-    for group in page.groups:
-        yield Text(f"\n{group.heading}")
+    for heading, rows in page.summary.items():
+        yield Text(f"\n{heading}")
         table = Table.grid("", "", "", padding=(0, 2, 0, 0))
         table.columns[1].max_width = _LEAST_WIDTH - 6
-        for row in group.rows:
+        for row in rows:
             table.add_row("", *(Text(visible(each)) for each in row))
         yield table
 

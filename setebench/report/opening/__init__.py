@@ -12,7 +12,7 @@ from setebench.compare import Agreement, agreement
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.opening.answers import Answers
 from setebench.report.opening.picture import Box, picture
-from setebench.report.opening.tables import Group, groups
+from setebench.report.opening.tables import Row, summary
 from setebench.report.view import listed, merged, published_text, verified
 from setebench.results import Document, Finding, Outcome
 
@@ -34,7 +34,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     verified: str
     against: list[str]
     open: list[str]
-    groups: list[Group]
+    summary: dict[str, list[Row]]
 
 
 def opening(document: Document, references: Mapping[str, Document]) -> Opening | None:
@@ -50,7 +50,7 @@ def opening(document: Document, references: Mapping[str, Document]) -> Opening |
         verified=next(iter(verified(document)), UNVERIFIED),
         against=list(_against(document, references)),
         open=[*left[:MOST_OPEN], *([f"and {len(left) - MOST_OPEN} more reasons, below"] if left[MOST_OPEN:] else [])],
-        groups=groups(answers),
+        summary=summary(answers),
     )
 
 

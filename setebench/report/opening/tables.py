@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from setebench.report.opening.answers import MEMORY, OPEN, PAGES, Answers, kernel, rounded
 from setebench.report.opening.picture import missing, present
 
@@ -22,15 +20,8 @@ Row = tuple[str, str]
 """Label and value; without a value there is no row."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows under a heading."""
-
-    heading: str
-    rows: list[Row]
-
-
-def groups(answers: Answers) -> list[Group]:
-    """The summary; what was not measured has no row."""
+def summary(answers: Answers) -> dict[str, list[Row]]:
+    """The rows by heading; what was not measured has no row."""
     makers = {
         "Cache/memory hierarchy latency": _latencies,
         "Caches and TLBs": _sizes,
@@ -39,7 +30,7 @@ def groups(answers: Answers) -> list[Group]:
         "Hardware prefetching": _hardware,
     }
     found = {heading: [row for row in make(answers) if row[1]] for heading, make in makers.items()}
-    return [Group(heading=heading, rows=rows) for heading, rows in found.items() if rows]
+    return {heading: rows for heading, rows in found.items() if rows}
 
 
 def _row(answers: Answers, label: str, parts: dict[str, str], form: str = "{text} {name}") -> Row:
