@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from setebench.errors import UsageError
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document, Outcome
 from setebench.sim.files.origins import Kind, Origin, Path
 
 LONGEST_WHY = 300
@@ -52,10 +52,7 @@ class Readings:
 
     def __init__(self, document: Document, without: Collection[str] = ()) -> None:
         self.document = document
-        self._findings: dict[str, Finding] = {}
-        for each in document.findings:
-            if each.parameter not in without:
-                self._findings.setdefault(each.parameter, each)
+        self._findings = {each.parameter: each for each in document.findings if each.parameter not in without}
 
     def get(self, parameter: str) -> Reading | None:
         """The finding as a reading, None where it says nothing of the value."""
