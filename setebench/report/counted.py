@@ -72,12 +72,8 @@ def _counts(counted: Run | Interval | Region) -> dict[str, Any]:
 
 def signal_name(number: int | None) -> str | None:
     """SIGINT and so on; the number as text for one without a name, None for none."""
-    if not number:
-        return None
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(number, f"signal {number}") if number else None
 
 
 def table(counted: Counted) -> str:
