@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 from scipy import stats
@@ -51,48 +52,42 @@ class Params:
 PARAMS = Params()
 
 
-@dataclass(frozen=True)
-class Step:
-    """A machine that differs from the twin in one field, and on how many of the probes on which both differ the real
-    machine sided with it."""
+class Change(NamedTuple):
+    """A machine that differs from the twin in one field, and in words how."""
 
     path: Path
     text: str
     machine: spec.Machine
-    won: int = 0
-    trials: int = 0
 
 
-def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> tuple[Twin, list[Step]]:
-    """A better twin, and what was changed; the same where nothing is contradicted, or nothing predicts better. Draws
-    are disjoint from those of `verify` with any seed. Raises what opening and running machines raises."""
+def fit(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Twin:
+    """A better twin, whose origins say what was changed; the same where nothing is contradicted, or nothing predicts
+    better. Draws are disjoint from those of `verify` with any seed. Raises what opening and running machines raises."""
     seconds = 60 * (request.minutes or 0.0)
-    end, steps = time.monotonic() + seconds, list[Step]()
-    minutes = None if request.trials else PARAMS.part * seconds / 60
+    end, minutes = time.monotonic() + seconds, None if request.trials else PARAMS.part * seconds / 60
     for number in range(1, PARAMS.steps + 1):
         found = verify(twin, replace(request, purpose=2 * number - 1, minutes=minutes), progress)
         likely = likeliest(found, PARAMS.part * seconds, progress) if found.contradicted else []
-        for step in likely[: PARAMS.candidates]:
-            progress(f"the machine decides about {step.text}")
-            won, trials = referee(found, step.machine, 2 * number)
+        for change in likely[: PARAMS.candidates]:
+            progress(f"the machine decides about {change.text}")
+            won, trials = referee(found, change.machine, 2 * number)
             if trials and stats.binomtest(won, trials, alternative="greater").pvalue < PARAMS.significance:
                 break
         else:
             break
-        why = f"{step.text}: nearer to the machine on {won} of {trials} probes"
-        fitted = Origin(origin="fitted", why=f"{why}; before: {said(twin.origins[step.path])}"[:LONGEST_WHY])
-        twin = Twin(step.machine, {**twin.origins, step.path: fitted}, twin.set_aside)
-        steps.append(replace(step, won=won, trials=trials))
+        why = f"{change.text}: nearer to the machine on {won} of {trials} probes"
+        fitted = Origin(origin="fitted", why=f"{why}; before: {said(twin.origins[change.path])}"[:LONGEST_WHY])
+        twin = Twin(change.machine, {**twin.origins, change.path: fitted}, twin.set_aside)
         progress(why)
         if time.monotonic() > end:
             break
-    return twin, steps
+    return twin
 
 
 # -- candidates -------------------------------------------------------------------------------------------------------
 
 
-def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
+def changes(twin: Twin, families: Iterable[str]) -> Iterator[Change]:
     """Machines that differ from the twin in one field that these families of probes rest on, in their order: with the
     ends of the interval of a measured number, else with multiples of it and the next whole numbers. What no machine may
     have is left out."""
@@ -109,7 +104,7 @@ def changes(twin: Twin, families: Iterable[str]) -> Iterator[Step]:
         for other in dict.fromkeys(each for each in others if each != value):
             machine = changed(twin.machine, path, other)
             if isinstance(machine, spec.Machine):
-                yield Step(path, f"{field_name(path)} = {other} instead of {value}", machine)
+                yield Change(path, f"{field_name(path)} = {other} instead of {value}", machine)
 
 
 def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine | Problem:
@@ -121,11 +116,11 @@ def changed(machine: spec.Machine, path: Path, value: float) -> spec.Machine | P
     return checked(data)
 
 
-def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Step]:
+def likeliest(checked: Verified, seconds: float, progress: Progress) -> list[Change]:
     """The changes that bring the simulator nearer to the machine on probes on which the twin stays wrong, those that
     explain most first, of those that there was time for."""
     bad = {row.number: row for row in checked.staying[: PARAMS.tried]}
-    end, found = time.monotonic() + seconds, list[tuple[int, Step]]()
+    end, found = time.monotonic() + seconds, list[tuple[int, Change]]()
     for change in changes(checked.twin, dict.fromkeys(row.trial.family for row in bad.values())):
         if time.monotonic() > end:
             break

@@ -23,8 +23,7 @@ def test_a_field_that_verification_contradicts_is_fitted_and_the_file_says_why(f
     first, second, third = small().levels
     larger = msgspec.structs.replace(second, sets=2 * second.sets)
     twin = twin_of_file(dump(msgspec.structs.replace(small(), levels=(first, larger, third))), "twin.toml")
-    better, steps = fit(twin, Request(machine=f"sim:{file}", minutes=6.0, trials=120))
-    assert steps and all(step.won > step.trials / 2 for step in steps)
+    better = fit(twin, Request(machine=f"sim:{file}", minutes=6.0, trials=120))
     level = better.machine.levels[1]
     assert level.ways * level.sets < larger.ways * larger.sets
     text = as_toml(better)

@@ -175,6 +175,6 @@ def fit_command(**values: Any) -> None:
     output = Output.choose(values)
     _, twin, request = _twin_and_request(values, 10.0)
     with Progress(quiet=values["quiet"]) as progress:
-        better, steps = fit(twin, request, progress)
-        progress.result(f"{len(steps)} fields fitted")
+        better = fit(twin, request, progress)
+        progress.result(f"{sum(each.origin == 'fitted' for each in better.origins.values())} fields fitted")
     output.write(as_toml(better))
