@@ -10,12 +10,11 @@ compilers make either; the faster one is reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 from setebench.errors import UsageError
 from setebench.experiments.levels import find_levels
 from setebench.experiments.streams.budget import Budget
-from setebench.experiments.streams.choice import WIDTH, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.experiments.streams.choice import choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.experiments.streams.outgrowing import outgrowing
 from setebench.experiments.streams.timed import Case, Stream, measure
 from setebench.results import Finding
@@ -42,10 +41,9 @@ def answer(context: Context) -> Iterator[Finding]:
     if not facts.kernels:
         yield without_kernels(facts)
         return
-    names = (*TABLE, *(("copy_nt", "triad_nt") if context.options.get("non_temporal") else ()))
-    widths = widths_of(facts, tuple(context.options.get("width") or ()))
     cpus = choose_cpus(facts, context.cpu, context.options.get("threads") or len(facts.cpus))
-    cases = [Case(kernel, width, cpus) for kernel, width in product(kernels_of(facts, names), widths)]
+    (width,) = widths_of(facts)
+    cases = [Case(kernel, width, cpus) for kernel in kernels_of(facts, tuple(TABLE))]
     budget = Budget(facts, FAST_SECONDS if context.fast else SECONDS)
     array, last = _array_bytes(context, int(budget.bytes(ARRAY_TIME)))
     if not array:
@@ -84,7 +82,7 @@ def _row(stream: Stream, array: int) -> Finding:
     rates = counted(gigabytes, had_cpu)
     form = "rolled" if stream.best_form else "unrolled"
     spread = f"{rates.min():.4g} to {rates.max():.4g} GB/s"
-    ran = f"{TABLE.get(name, name)}, {form}, {len(rates)} rounds: {spread}"
+    ran = f"{TABLE[name]}, {form}, {len(rates)} rounds: {spread}"
     how = f"{ran}, arrays of {array >> 20} MiB"
     found = decide.measured(parameter, rate_of_rounds(rates), "GB/s", how, EVIDENCE)
     return of_threads(found, len(stream.case.cpus), had_cpu, stream.shared)
@@ -98,8 +96,6 @@ SCENARIO = Scenario(
     options=(
         Option(name="threads", help="Number of threads. Default: one on every CPU.", type=int),
         Option(name="size", help="MiB of each array. Default: one that outgrows the caches.", type=int),
-        WIDTH,
-        Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
     ),
     order=90,
     needs=("clock", "levels"),

@@ -13,7 +13,6 @@ from setebench.calibration import Reference
 from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.stats.rounds import LATENCY
 from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import mean_ticks
 
@@ -27,6 +26,7 @@ class Params:
     chains: int = 6  # of each, of which the fastest counts: no interrupt need fall into most of them
     reference_rounds: tuple[int, int] = (100, 10)  # multiplications in a row, and times: more code takes room in caches
     pairs: int = 64  # samples of a reference beside additions; a tenth of them is enough on a quiet core
+    low: float = 0.16  # quantile of them that counts, as neighbours only add to either, in some
     whole: float = 0.12  # of a cycle count: so near to a whole number it is that; an SMT co-runner delays additions
 
 
@@ -55,8 +55,7 @@ def reference(context: Context) -> Reference:
         additions = Probe().repeat(3 * rounds, Probe().add(count))
         work = Probe().repeat(rounds, Probe().multiply(count))
         ticks = context.machine.run(additions.paired(work, additions), PARAMS.pairs, cpu=context.cpu, warmup=2)
-        # neighbours only add to either, in some samples
-        first, empty, beside, last = np.quantile(ticks, LATENCY, axis=0)
+        first, empty, beside, last = np.quantile(ticks, PARAMS.low, axis=0)
         each = 3.0 * (min(first, last) - empty) / max(beside - empty, 1.0)
         each = round(each) if abs(each - round(each)) <= PARAMS.whole * each else each
         found = Reference(work, each * rounds * count) if each > 1 else Reference(additions, 3.0 * rounds * count)

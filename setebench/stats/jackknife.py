@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from setebench.stats.estimate import Estimate
+from setebench.stats.estimate import Estimate, over_epochs
 
 Part = TypeVar("Part")
 
@@ -34,10 +34,7 @@ def jackknife(parts: Sequence[Part], statistic: Callable[[Sequence[Part]], float
     count = min(BLOCKS, len(parts))
     edges = [round(number * len(parts) / count) for number in range(count + 1)] if count else []
     without = (statistic([*parts[:low], *parts[high:]]) for low, high in pairwise(edges))
-    left = [each for each in without if each is not None]
-    if len(left) < LEAST_BLOCKS:
+    found = over_epochs([each for each in without if each is not None])
+    if found.degrees < LEAST_BLOCKS - 1:
         return Estimate(value=value, error=math.inf, degrees=0)
-    mean = sum(left) / len(left)
-    squares = sum((each - mean) ** 2 for each in left)
-    error = math.sqrt((len(left) - 1) / len(left) * squares)
-    return Estimate(value=value, error=error, degrees=len(left) - 1)
+    return Estimate(value=value, error=found.degrees * found.error, degrees=found.degrees)
