@@ -261,7 +261,9 @@ def _entries(parameter: str, seen: Seen, level: int) -> Finding:
         bound = counted or int(np.quantile(begins, LATENCY))
         return decide.within(decide.at_least(parameter, bound, "entries", reason, METHOD), bound, float(ends.max()))
     entries, sure = entries_of((low, middle, high), float(np.std(np.log(halves))), STEPS)
-    if sharp and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
+    # a table that replaces at random loses some entries from the count on, and its step is no sharp one of more
+    sharp_one = sharp and (counted is None or entries <= PARAMS.agree * counted)
+    if sharp_one and sure >= STEPS.sure and oddness(np.array([entries]))[0] <= PARAMS.most_odd:
         return decide.chosen(parameter, entries, "entries", METHOD)
     if counted is not None:
         return decide.at_least(parameter, min(counted, int(low)), "entries", "sets fill up one by one", COUNTED)
