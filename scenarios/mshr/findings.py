@@ -9,10 +9,11 @@ from setebench.stats import decide
 from setebench.stats.estimate import Interval
 from setebench.stats.jump import Jump
 
-from .ask import Evidence, Prefetching, taken
+from .ask import HITS, Evidence, Prefetching, entries, taken
 from .params import Params
 
 UNIT, QUIETER = "entries", "run again at a quieter time"
+HIDDEN = "hidden by what lies before level 1: a hit there waits behind so many loads, too"
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...], params: Params) -> Iterator[Finding]:
@@ -69,50 +70,44 @@ def in_flight(times: Mapping[int, float], params: Params) -> int:
 
 def l1_demand(evidence: Evidence, params: Params) -> Finding:
     """A hit in level 2 behind misses lacks but an entry of level 1: the number of misses behind which it waits."""
-    name, loads, hits = "mshr.l1.demand", evidence.loads, evidence.hits
-    passed = _loads_at_once(loads, params)
-    if hits is None:
-        return _at_least(name, passed, "no evictors were found that leave a line in level 2", "loads")
-    if hits.last is None:
-        why = "a hit in level 2 behind misses never had to wait suddenly"
-        return _at_least(name, passed, f"{why}{_hidden_before(evidence)}", "blocked")
-    entries = hits.last + 1
-    if evidence.queue_before and entries >= passed:
-        return _at_least(name, passed, f"hidden{_hidden_before(evidence)}", "blocked")
-    if entries < min(passed, loads.low or passed) and loads.certain:
-        why = f"a hit in level 2 waits behind {entries} loads, but {loads.last} are in flight at once; {QUIETER}"
-        return _at_least(name, passed, why, "blocked")
+    name, loads, hits, passed = "mshr.l1.demand", evidence.loads, evidence.hits, _loads_at_once(evidence.loads, params)
+    found = entries(hits, HITS) if hits else 0
     how = "a hit in level 2 behind loads that miss has to wait, a hit in level 1 has not"
-    if evidence.alike:
+    if hits is None:
+        why = "no evictors were found that leave a line in level 2"
+    elif evidence.queue_before and (not found or found >= passed):
+        why = HIDDEN
+    elif not found:
+        why = "a hit in level 2 behind misses never had to wait suddenly"
+    elif found < min(passed, loads.low or passed) and loads.certain:
+        why = f"a hit in level 2 waits behind {found} loads, but {loads.last} are in flight at once; {QUIETER}"
+    elif evidence.alike:
         return _measured(name, loads, f"{how}, and loads have to wait behind as many", "blocked")
-    return _measured(name, hits, how, "blocked", 1)
+    else:
+        return _measured(name, hits, how, "blocked", 1)
+    return _at_least(name, passed, why, "loads")
 
 
 def l2_demand(evidence: Evidence, params: Params) -> Finding:
     """Loads from memory need an entry of both levels: what time jumps behind is of level 2 only where level 1 has
     more."""
-    name, loads, hits = "mshr.l2.demand", evidence.loads, evidence.hits
-    passed = _loads_at_once(loads, params)
-    if loads.last is None:
-        return _at_least(name, passed, f"time never jumps up to {loads.most} loads", "loads")
+    name, loads, hits, passed = "mshr.l2.demand", evidence.loads, evidence.hits, _loads_at_once(evidence.loads, params)
+    first = entries(hits, HITS) if hits else 0
     if loads.last == 1 and loads.certain:
         return _measured(name, loads, "a load from memory waits for the one before", "loads")
-    if evidence.queue_before:
-        return _at_least(name, passed, f"hidden{_hidden_before(evidence)}", "loads")
-    if hits is None:
-        return _at_least(name, passed, "hidden by level 1 as far as is known: no line was kept in level 2", "loads")
-    first = hits.last + 1 if hits.last is not None else loads.last + params.next_to + 1
-    if first <= loads.last:
-        return _at_least(name, passed, f"hidden by level 1, which lets no more than {first} loads through", "loads")
-    if first <= loads.last + params.next_to:
+    if loads.last is None:
+        why = f"time never jumps up to {loads.most} loads"
+    elif evidence.queue_before:
+        why = HIDDEN
+    elif hits is None:
+        why = "hidden by level 1 as far as is known: no line was kept in level 2"
+    elif 0 < first <= loads.last:
+        why = f"hidden by level 1, which lets no more than {first} loads through"
+    elif 0 < first <= loads.last + params.next_to:
         why = f"level 1 has {first}: a line that a prefetcher fetches meanwhile takes an entry of level 2"
-        return _at_least(name, passed, why, "loads")
-    return _measured(name, loads, "time of loads from memory jumps, and level 1 has entries left", "loads")
-
-
-def _hidden_before(evidence: Evidence) -> str:
-    """What a full queue before level 1 adds to a reason."""
-    return " by what lies before level 1: a hit there waits behind so many loads, too" if evidence.queue_before else ""
+    else:
+        return _measured(name, loads, "time of loads from memory jumps, and level 1 has entries left", "loads")
+    return _at_least(name, passed, why, "loads")
 
 
 def _loads_at_once(loads: Jump, params: Params) -> int:
