@@ -41,16 +41,14 @@ def findings_of(stream: Stream, per_ns: float | None = None) -> Iterator[Finding
     cycles = counted(per_cycle, had_cpu)
     if per_ns and stream.alone and len(cycles):
         rates, how = cycles * per_ns, f"{how}; here bytes a cycle at {per_ns:.3g} GHz"
-    factors = {name: 1.0}
+    found = [_rate(name, rates, "GB/s", how, stream.alone)]
     if stream.level != "l1" and case.kernel.written_bytes:
-        factors[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
-    for parameter, factor in factors.items():
-        found = _rate(parameter, rates * factor, "GB/s", how, stream.alone)
-        yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
+        factor = case.kernel.traffic_bytes / case.kernel.program_bytes
+        found.append(_rate(f"{name}.traffic", rates * factor, "GB/s", how, stream.alone))
     if not stream.shared and len(cycles):
         paired = f"84th percentile of {len(cycles)} rounds between references{forms}"
-        found = _rate(f"{name}.per_cycle", cycles, "bytes/cycle", paired, stream.alone)
-        yield of_threads(found, len(case.cpus), had_cpu, stream.shared)
+        found.append(_rate(f"{name}.per_cycle", cycles, "bytes/cycle", paired, stream.alone))
+    yield from (of_threads(each, len(case.cpus), had_cpu, stream.shared) for each in found)
 
 
 def _rate(parameter: str, rounds: NDArray[np.float64], unit: str, how: str, alone: bool) -> Finding:

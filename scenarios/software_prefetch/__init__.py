@@ -59,14 +59,11 @@ def _named(findings: Iterator[Finding]) -> dict[str, Finding]:
 
 def _no_hint(trials: Trials) -> Iterator[Finding]:
     """What can't be measured without any hint that does something."""
-    names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full")
-    for name in names:
-        parameter, unit = f"software_prefetch.{name}", "string" if name == "when_full" else "bool"
-        if trials.fills:
-            reason = "no prefetch hint was seen to bring lines anywhere"
-            yield decide.unresolved(parameter, unit, reason, "lines in memory, prefetched, then loaded")
-        else:
-            yield decide.unavailable(parameter, unit, "this machine has no software prefetches")
+    why, finding = "this machine has no software prefetches", decide.unavailable
+    if trials.fills:
+        why, finding = "no prefetch hint was seen to bring lines anywhere", decide.unresolved
+    for name in ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full"):
+        yield finding(f"software_prefetch.{name}", "string" if name == "when_full" else "bool", why)
 
 
 SCENARIO = Scenario(
