@@ -79,7 +79,7 @@ def _size(size: int) -> str:
 
 def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
     """A case as evidence: what it was, and every round of every level's data set in the faster form of its loop."""
-    rounds = [[np.array(column) for column in zip(*each.rounds[each.best_form], strict=True)] for each in streams]
+    rounds = [[each.gigabytes for each in stream.rounds[stream.best_form]] for stream in streams]
     return {
         "kernel": case.kernel.name,
         "width": case.width,
@@ -87,15 +87,8 @@ def evidence_of(case: Case, streams: Sequence[Stream]) -> dict[str, Any]:
         "remote": case.remote,
         "levels": [stream.level for stream in streams],
         "size_bytes": [stream.bytes for stream in streams],
-        "rolled": [stream.best_form for stream in streams],
-        "rounds_gb_per_s": [_plain(columns[0]) for columns in rounds],
-        "rounds_per_cycle": [_plain(columns[1]) for columns in rounds],
-        "rounds_had_cpu": [_plain(columns[2]) for columns in rounds],
+        "rounds_gb_per_s": [[rate for rate in each if np.isfinite(rate)] or [0.0] for each in rounds],
     }
-
-
-def _plain(rounds: np.ndarray) -> list[float]:
-    return rounds[np.isfinite(rounds)].tolist() or [0.0]
 
 
 def levels_for(case: Case, names: Sequence[str]) -> list[str]:

@@ -141,9 +141,6 @@ def transfer_findings(context: Context, rounds: Sequence[Reads]) -> Iterator[Fin
         if isinstance(finding.value, float):
             table[state].append([*map(int, pair.split("-")), round(finding.value, 2)])
         yield finding
-    context.evidence["core_to_core_rounds"] = {
-        name: [[*each] for each in reads if np.isfinite(each.cycles)] for name, reads in every.items()
-    }
 
 
 def transfer_finding(name: str, reads: Sequence[Read]) -> Finding:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -62,10 +61,10 @@ def answer(context: Context) -> Iterator[Finding]:
     loaders = _loaders(context)
     with closing(LoadedChase(context, loaders)) as chase:
         curve = _in_rounds(context, chase, _steps(context, len(loaders)))
-    points = [_point(load, rounds) for load, rounds in curve.loads().items()]
-    idle_rounds = [each.ns for each in curve.points[IDLE]]
-    context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "idle_rounds_ns": idle_rounds, "points": points}
-    how = f"{len(idle_rounds)} rounds of chases over flushed lines"
+    names = ("threads", "no_operations", "gb_per_s", "latency_ns")
+    points = [dict(zip(names, load, strict=True)) for load in curve.loads()]
+    context.evidence[EVIDENCE] = {"idle_ns": curve.idle.value, "points": points}
+    how = f"{len(curve.points[IDLE])} rounds of chases over flushed lines"
     idle = decide.measured("loaded_latency.idle", curve.idle, "ns", how, EVIDENCE)
     yield decide.as_precise(idle, PARAMS.precise * curve.idle.value)
     yield from _findings(curve, len(loaders))
@@ -163,17 +162,6 @@ def _knee(name: str, loads: list[Load], idle: float) -> Finding:
         return decide.chosen(name, knee, "GB/s", method, EVIDENCE)
     most, why = max(load.bandwidth for load in loads), "latency stayed below at every load"
     return decide.backed(decide.at_least(name, most, "GB/s", why, method), EVIDENCE)
-
-
-def _point(load: Load, rounds: list[Reading]) -> dict[str, Any]:
-    return {
-        "rounds_ns": [each.ns for each in rounds],
-        "rounds_gb_per_s": [each.gigabytes for each in rounds],
-        "threads": load.threads,
-        "no_operations": load.delay,
-        "gb_per_s": load.bandwidth,
-        "latency_ns": load.latency,
-    }
 
 
 SCENARIO = Scenario(
