@@ -37,8 +37,8 @@ PLAUSIBLE = {
     "cache.l2.size": 1048576.0,
 }
 
-MEANT_HINTS = {"l1": "t0", "l2": "t1"}
-"""What the plainest hint of a level is meant to fill (x86 manuals), where nobody found it out."""
+MEANT_FILLS = {"t0": "l1", "t1": "l2"}
+"""What a hint is meant to fill (x86 manuals), where nobody found it out."""
 
 BUILTINS = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"}
 """The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
@@ -123,17 +123,17 @@ class Advisor:
 
     @cached_property
     def hints(self) -> dict[str, str]:
-        """For every level that software prefetches can fill, the plainest hint that does. What is open of the plainest
-        hint of a level is taken for what it is meant to do: trials show the rest."""
+        """For every level that software prefetches can fill, the plainest hint that does. What is open of a hint is
+        taken for what it is meant to do: trials show the rest."""
         found: dict[str, str] = {}
         for hint in ("t0", "t1", "t2", "nta"):
-            if (level := self._value(f"software_prefetch.fills.{hint}")) in ("l1", "l2", "l3"):
-                found.setdefault(level, hint)
-        for level, hint in MEANT_HINTS.items():
             finding = self.findings.get(parameter := f"software_prefetch.fills.{hint}")
-            if level not in found and (finding is None or finding.outcome is Outcome.UNRESOLVED):
+            level = finding and finding.value
+            if hint in MEANT_FILLS and (finding is None or finding.outcome is Outcome.UNRESOLVED):
                 self._missing(parameter)
-                found[level] = hint
+                level = MEANT_FILLS[hint]
+            if level in ("l1", "l2", "l3"):
+                found.setdefault(str(level), hint)
         return found
 
     def _follows(self, level: str, accesses: str) -> bool:

@@ -7,7 +7,6 @@ import errno
 import mmap
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -204,7 +203,7 @@ def memory_nodes(tree: Tree) -> tuple[MemoryNode, ...]:
     return tuple(found)
 
 
-def bind(address: int, size: int, node: int, *, call: Callable[..., int] = _libc.syscall) -> None:
+def bind(address: int, size: int, node: int) -> None:
     """Let all pages of a mapping, those that are there and those to come, lie on one node (mbind, which takes no
     rights).
 
@@ -215,7 +214,7 @@ def bind(address: int, size: int, node: int, *, call: Callable[..., int] = _libc
     mask[node // _WORD_BITS] = 1 << node % _WORD_BITS
     place, length = ctypes.c_void_p(address), ctypes.c_ulong(size)
     bits = ctypes.c_ulong(_MASK_WORDS * _WORD_BITS)
-    if call(_MBIND, place, length, _BIND, mask, bits, _STRICT_AND_MOVE) == 0:
+    if _libc.syscall(_MBIND, place, length, _BIND, mask, bits, _STRICT_AND_MOVE) == 0:
         return
     number = ctypes.get_errno()
     if number == errno.EINVAL:
@@ -225,10 +224,9 @@ def bind(address: int, size: int, node: int, *, call: Callable[..., int] = _libc
     )
 
 
-def node_of(address: int, *, call: Callable[..., int] = _libc.syscall) -> int | None:
+def node_of(address: int) -> int | None:
     """The node on which the page at an address lies; None where the system does not say."""
     node = ctypes.c_int(-1)
     place = ctypes.c_void_p(address)
-    if call(_GET_MEMPOLICY, ctypes.byref(node), None, ctypes.c_ulong(0), place, _NODE_OF_ADDRESS) != 0:
-        return None
-    return node.value
+    refused = _libc.syscall(_GET_MEMPOLICY, ctypes.byref(node), None, ctypes.c_ulong(0), place, _NODE_OF_ADDRESS)
+    return None if refused else node.value

@@ -48,7 +48,6 @@ class Kernel:
     flops: int = 0
     bypass: bool = False
     random: bool = False
-    feature: str = ""
 
     @property
     def accesses(self) -> bool:
@@ -149,7 +148,7 @@ _TABLE = (
     _kernel("vector_triad", "a[i] = b[i] + c[i] * d[i]", 2),
     _kernel("random", "a[i], 64-byte chunks in random order"),
     Kernel(name="prefetch_shared", formula="prefetcht0 of every line", fetches=(0,)),
-    Kernel(name="prefetch_exclusive", formula="prefetchw of every line", fetches=(0,), feature="3dnowprefetch"),
+    Kernel(name="prefetch_exclusive", formula="prefetchw of every line", fetches=(0,)),
 )
 
 KERNELS = {kernel.name: kernel for kernel in _TABLE}
