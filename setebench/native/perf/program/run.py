@@ -89,9 +89,9 @@ def run_program(
                 return counts
 
             counters.begin()
-            watch = Watch(held.process)
+            begin = time.monotonic()
             held.release()
-            ending = watch.until_end(job, tick)
+            ending = _until_end(held.process, begin, job, tick)
             counts = counters.read() if job.interval is None else tick(ending["elapsed"])
             run = Run(counts=counts, intervals=rows, regions=regions.regions(), notes=regions.notes(), **ending)
             return run, [
@@ -102,7 +102,7 @@ def run_program(
 
 @contextmanager
 def _blocked_signals() -> Iterator[set[int]]:
-    """Block what `Watch` waits for, but for signals that our caller had us ignore; gives the mask that was."""
+    """Block what `_until_end` waits for, but for signals that our caller had us ignore; gives the mask that was."""
     awaited = _awaited()
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # then no child's status could be had
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -119,51 +119,32 @@ def _awaited() -> set[signal.Signals]:
     return {each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN}
 
 
-class Watch:
-    """Waits for a child of ours. Seconds are counted from here."""
-
-    def __init__(self, process: int) -> None:
-        self._process = process
-        self._begin = time.monotonic()
-        self._ended_by = 0
-        self._strength = 0
-
-    def until_end(self, job: Job, tick: Callable[[float], object]) -> dict[str, Any]:
-        """Wait for the end of the program, which is sent stronger and stronger signals from the job's limit on or once
-        a user wants it to end. `tick` is called with the seconds since the begin each interval. Gives `elapsed`
-        seconds, `status` of a program that exited, `signal` of one that was killed, and the signal by which a user
-        `ended_by`, 0 if none did."""
-        limit = inf if job.limit is None else self._begin + job.limit
-        due = inf if job.interval is None else self._begin + job.interval
-        while True:
-            ended, status = os.waitpid(self._process, os.WNOHANG)
-            now = time.monotonic()
-            if ended:
-                late = signal.sigtimedwait(_awaited(), 0)  # what ended the program may reach us after its end
-                code, by = os.waitstatus_to_exitcode(status), self._ended_by or (late.si_signo if late else 0)
-                how = {"status": code, "signal": None} if code >= 0 else {"status": None, "signal": -code}
-                return {"elapsed": now - self._begin, "ended_by": by, **how}
-            if now >= limit:
-                limit = inf
-                self._end(signal.SIGTERM)
-            if job.interval is not None and now >= due:
-                tick(now - self._begin)
-                due += job.interval * (1 + (now - due) // job.interval)
-            self._wait(min(limit, due) - time.monotonic())
-
-    def _wait(self, seconds: float) -> None:
-        """Wait for a signal, so long at most, and pass it on where the program has not got it itself."""
-        taken = signal.sigtimedwait(_awaited() | {signal.SIGCHLD}, min(max(seconds, 0.0), POLL))
-        if taken is None or taken.si_signo == signal.SIGCHLD:
-            return
-        again, self._ended_by = bool(self._ended_by), self._ended_by or taken.si_signo
-        # si_code is at most 0 where a process sent the signal (sigaction(2)); terminals send it from within the kernel
-        if again or taken.si_code <= 0:
-            self._end(taken.si_signo)
-        else:
-            self._strength = 1
-
-    def _end(self, first: int) -> None:
-        """Send the program the next stronger signal: as we got it, then to terminate, then to kill."""
-        os.kill(self._process, (first, signal.SIGTERM, signal.SIGKILL)[min(self._strength, 2)])
-        self._strength += 1
+def _until_end(process: int, begin: float, job: Job, tick: Callable[[float], object]) -> dict[str, Any]:
+    """Wait for the end of a child of ours, which is terminated at the job's limit, gets the signal by which a user
+    wants it to end, where it hasn't got that itself, and is killed by the next one. `tick` is called with the seconds
+    since the `begin` each interval. Gives `elapsed` seconds, `status` of a program that exited, `signal` of one that
+    was killed, and the signal by which a user `ended_by`, 0 if none did."""
+    limit = inf if job.limit is None else begin + job.limit
+    due = inf if job.interval is None else begin + job.interval
+    ended_by = 0
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        now = time.monotonic()
+        if ended:
+            late = signal.sigtimedwait(_awaited(), 0)  # what ended the program may reach us after its end
+            code, by = os.waitstatus_to_exitcode(status), ended_by or (late.si_signo if late else 0)
+            how = {"status": code, "signal": None} if code >= 0 else {"status": None, "signal": -code}
+            return {"elapsed": now - begin, "ended_by": by, **how}
+        if now >= limit:
+            limit = inf
+            os.kill(process, signal.SIGTERM)
+        if job.interval is not None and now >= due:
+            tick(now - begin)
+            due += job.interval * (1 + (now - due) // job.interval)
+        left = min(max(min(limit, due) - time.monotonic(), 0.0), POLL)
+        taken = signal.sigtimedwait(_awaited() | {signal.SIGCHLD}, left)
+        if taken is not None and taken.si_signo != signal.SIGCHLD:
+            # si_code is at most 0 where a process sent it (sigaction(2)); terminals send it from within the kernel
+            if ended_by or taken.si_code <= 0:
+                os.kill(process, signal.SIGKILL if ended_by else taken.si_signo)
+            ended_by = ended_by or taken.si_signo
