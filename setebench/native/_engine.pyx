@@ -52,7 +52,6 @@ cdef extern from "engine.h":
     const setebench_snippet *__start_setebench_snippets
     const setebench_snippet *__stop_setebench_snippets
     int setebench_guard_install() nogil
-    void setebench_guard_remove() nogil
     int setebench_guard_prepare() nogil
     int setebench_guard_run(setebench_call *) nogil
     void setebench_meeting_abandon(setebench_meeting *) nogil
@@ -193,11 +192,6 @@ def guard_install():
     cdef int error = setebench_guard_install()
     if error:
         raise UnsupportedError(f"fault signals can't be handled: {strerror(error).decode()}")
-
-
-def guard_remove():
-    """Give the fault signals back."""
-    setebench_guard_remove()
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):

@@ -64,10 +64,9 @@ struct setebench_call {
     uintptr_t fault_address;
 };
 
-/* Take over SIGSEGV, SIGILL, SIGBUS and SIGFPE for code that runs under the guard, and give them back. Others' faults
- * go to the handler that was there before. Calls nest; 0 on success, else errno. */
+/* Take over SIGSEGV, SIGILL, SIGBUS and SIGFPE, for code that runs under the guard; also again, if someone else has
+ * since. Others' faults go to the handler that was there before. 0 on success, else errno. */
 int setebench_guard_install(void);
-void setebench_guard_remove(void);
 
 /* Get ready what a thread needs for its first run, so that no run is disturbed by it: 0, or errno if no signal stack
  * could be had. Every run does this, too. */

@@ -12,7 +12,6 @@ static const int guarded_signals[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE};
 
 static struct sigaction previous[GUARDED];
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
-static int installed;
 
 static __thread sigjmp_buf *escape;
 static __thread struct setebench_call *running;
@@ -56,28 +55,17 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 int setebench_guard_install(void)
 {
     int error = 0;
+    /* not deferred: the handler is left by a jump, after which the same signal must still be deliverable */
+    struct sigaction before, action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&install_lock);
-    if (installed == 0) {
-        /* not deferred: the handler is left by a jump, after which the same signal must still be deliverable */
-        struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-        sigemptyset(&action.sa_mask);
-        for (size_t i = 0; i < GUARDED && !error; i++)
-            if (sigaction(guarded_signals[i], &action, &previous[i]))
-                error = errno;
-    }
-    if (!error)
-        installed++;
+    for (size_t i = 0; i < GUARDED && !error; i++)
+        if (sigaction(guarded_signals[i], &action, &before))
+            error = errno;
+        else if (before.sa_sigaction != on_fault)
+            previous[i] = before;
     pthread_mutex_unlock(&install_lock);
     return error;
-}
-
-void setebench_guard_remove(void)
-{
-    pthread_mutex_lock(&install_lock);
-    if (installed > 0 && --installed == 0)
-        for (size_t i = 0; i < GUARDED; i++)
-            sigaction(guarded_signals[i], &previous[i], NULL);
-    pthread_mutex_unlock(&install_lock);
 }
 
 /* The handler needs a stack of its own: a probe may have spoiled the thread's. Big enough for the widest vector state

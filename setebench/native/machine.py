@@ -171,7 +171,6 @@ class NativeMachine(NativeCounters):
             self._open = False
             self._stitched.cache_clear()
             self._loops.close()
-            _engine.guard_remove()
             let_go(self._thread)
             lock.release()
 

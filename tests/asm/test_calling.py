@@ -44,11 +44,8 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     region = map_region(SMALL_PAGE, SMALL_PAGE, True)
     row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
     _engine.guard_install()
-    try:
-        results, code = np.zeros((1, stitched.intervals), dtype=np.int64), (stitched.address, stitched.code_bytes)
-        fault = _engine.run(*code, ~np.array(row), results, np.zeros(9, np.int32), None, None, None)
-    finally:
-        _engine.guard_remove()
+    results, code = np.zeros((1, stitched.intervals), dtype=np.int64), (stitched.address, stitched.code_bytes)
+    fault = _engine.run(*code, ~np.array(row), results, np.zeros(9, np.int32), None, None, None)
     assert fault is not None and (fault[0], fault[2]) == (signal.SIGSEGV, 8)
     assert stitched.operation_at(fault[1]) == operation
 
