@@ -7,7 +7,6 @@ import errno
 import mmap
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -40,17 +39,16 @@ class NativeRegion(Region):
     """A mapping of this process. `locked`: whether the kernel keeps it in memory, `granted` how its pages came."""
 
     def __init__(self, memory: mmap.mmap, size: int, page_size: int, granted: Granted) -> None:
-        self._memory: mmap.mmap | None = memory
-        self._bytes: NDArray[np.uint8] | None = np.frombuffer(memory, dtype=np.uint8)
-        begin = -(-self._bytes.ctypes.data // page_size) * page_size
-        super().__init__(begin, size, page_size)
-        self._skip = begin - self._bytes.ctypes.data
+        whole = np.frombuffer(memory, dtype=np.uint8)
+        skip = -whole.ctypes.data % page_size
+        super().__init__(whole.ctypes.data + skip, size, page_size)
+        self._bytes: NDArray[np.uint8] | None = whole[skip : skip + size]
         self.granted = granted
         self.locked = False
 
     def touch(self) -> None:
         """Write to every page, so that each has memory of its own (a page only read may be the shared zero page)."""
-        self._own()[self._skip : self._skip + self.size : SMALL_PAGE] = 0
+        self._own()[::SMALL_PAGE] = 0
 
     def lock(self) -> None:
         """Keep the pages in memory; without the right to do so `locked` stays False."""
@@ -58,7 +56,7 @@ class NativeRegion(Region):
 
     def link(self, addresses: NDArray[np.int64]) -> None:
         """Write the address of the next line into each line, of the first into the last."""
-        words = self._own()[self._skip : self._skip + self.size].view(np.int64)
+        words = self._own().view(np.int64)
         offsets = addresses - self.address
         if ((offsets < 0) | (offsets >= self.size) | (offsets % 8 != 0)).any():
             raise UsageError("addresses to link must lie in the region, 8 bytes aligned")
@@ -66,18 +64,11 @@ class NativeRegion(Region):
 
     def numbers(self) -> NDArray[np.float64]:
         """The memory as numbers of 8 bytes, shape (size / 8,); a view, which should be gone before `release`."""
-        return self._own()[self._skip : self._skip + self.size].view(np.float64)
+        return self._own().view(np.float64)
 
     def release(self) -> None:
-        """Unmap; a second call does nothing. What a view still shows stays until that is gone."""
+        """Let go of it: it is unmapped once no view shows it any more. A second call does nothing."""
         self._bytes = None
-        memory, self._memory = self._memory, None
-        if memory is None:
-            return
-        # the frames of an interrupt on its way up hold views of what they were at: an error here would take its place,
-        # and a user's ^C end in a traceback. The mapping goes with the last of them.
-        with suppress(BufferError):
-            memory.close()
 
     def _own(self) -> NDArray[np.uint8]:
         if self._bytes is None:
