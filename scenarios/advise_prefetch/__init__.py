@@ -41,7 +41,7 @@ def answer(context: Context) -> Iterator[Finding]:
     stored: dict[str, Any] = {}
     context.evidence["advice"] = stored
     with loops_of(context.machine) as loops:
-        for name in tuple(context.options.get("kernel") or ()) or loops.loop_names():
+        for name in tuple(context.options.get("kernel") or ()) or LOOP_NAMES:
             try:
                 yield from _advised(Bench(context, loops, params), name, stored)
             except (UnsupportedError, ProbeError) as error:  # this loop alone: the machine may run the others

@@ -159,10 +159,6 @@ class RunsLoops(Protocol):
     """The capability of a machine to run whole loops with a prefetch policy: this CPU. Where a machine lacks it,
     `setebench.loops.traces` turns the same loops into probes."""
 
-    def loop_names(self) -> tuple[str, ...]:
-        """The loops that it has, by their names without sizes."""
-        ...
-
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
     ) -> NDArray[np.int64]:

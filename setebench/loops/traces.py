@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.loops.records import LINE_BYTES, Loop, Policy, RunsLoops, Stream
-from setebench.loops.shapes import LOOP_NAMES, shape
+from setebench.loops.shapes import shape
 from setebench.machine import Machine, Region
 from setebench.probe import HINTS, Base, InstructionAddress, Kind, Probe
 from setebench.probe.table import COLUMNS
@@ -66,10 +66,6 @@ class TracedLoops:
         for region, _ in self._regions.values():
             self._machine.release(region)
         self._regions = {}
-
-    def loop_names(self) -> tuple[str, ...]:
-        """See `RunsLoops`."""
-        return (*LOOP_NAMES, *self._own)
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1

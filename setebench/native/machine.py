@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host import lock
 from setebench.host.environment import read_environment
-from setebench.loops import LOOP_NAMES, Policy
+from setebench.loops import Policy
 from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
 from setebench.native.brackets import ranked
@@ -118,10 +118,6 @@ class NativeMachine(NativeCounters):
         """See `setebench.machine.CountsCpuTime`."""
         had, passed = self._spent[self._cpu if cpu is None else choose_cpu(cpu, self._cpus)].tolist()
         return had / 1e9, passed / 1e9
-
-    def loop_names(self) -> tuple[str, ...]:
-        """See `setebench.loops.RunsLoops`."""
-        return LOOP_NAMES
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
