@@ -35,13 +35,15 @@ class Params:
     trial_rounds: int = 5  # passes of a policy in a trial: they bear two that were disturbed
     spread: tuple[int, ...] = (4, 32)  # iterations; tried of every single stage: wherever the formulas may be wrong
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # iterations; times change little within a factor of 2
-    rounds: int = 24  # of the proof; half choose, half time: 6 give an interval, 12 half of it
+    rounds: tuple[int, int] = (12, 64)  # of the proof; half choose, half time: 6 give an interval, 32 a third of it
+    part: int = 4  # rounds after which the proof may end
+    width: float = 0.015  # half width of regret's interval at which it ends, in parts of the time; 2x of speed-up
     least_gain: float = 0.02  # part of the time that prefetches must gain in rounds that choose, else none is advised
     farthest: float = 3.5  # scaled MADs beyond which a round was disturbed (Iglewicz and Hoaglin 1993)
 
     def faster(self) -> Params:
         """For --fast."""
-        return replace(self, trials=3, trial_rounds=3, rounds=12)
+        return replace(self, trials=3, trial_rounds=3, rounds=(self.rounds[0], self.rounds[1] // 2))
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Proof:
         more than rounds differ by: the best of many seems to gain something where none does."""
         best = self.best_of(self.tried)
         gain = self._logarithm(Policy(), best, True)
-        return best if gain.value - gain.error > -np.log(1 - least_gain) else Policy()
+        return best if gain.low > -np.log(1 - least_gain) else Policy()
 
     def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
         """Time with one policy over time with another, in the rounds that time: the geometric mean over rounds, each a
@@ -134,9 +136,20 @@ class Proof:
 
 
 def prove(bench: Bench, advisor: Advisor) -> Proof:
-    """Try policies, then run all of them and a sweep over distances in interleaved rounds."""
-    found = tried(bench, advisor)
-    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(bench.params.sweep), *found]))
+    """Try policies, then run all of them and a sweep over distances in interleaved rounds, until speed-up and regret
+    are sharp enough or the rounds are over."""
+    params, found = bench.params, tried(bench, advisor)
+    sweep = tuple(dict.fromkeys([Policy(), *advisor.singles(params.sweep), *found]))
     bench.context.progress(f"{advisor.loop.name}: proof with {len(sweep)} policies")
-    ticks = bench.run(advisor.loop, sweep, bench.params.rounds, 200)
-    return Proof(loop=advisor.loop, sweep=sweep, ticks=ticks, tried=found)
+    ticks = np.empty((0, len(sweep)))
+    while True:
+        ticks = np.concatenate([ticks, bench.run(advisor.loop, sweep, params.part, 200 + len(ticks))])
+        proof = Proof(loop=advisor.loop, sweep=sweep, ticks=ticks, tried=found)
+        if len(ticks) < params.rounds[0]:
+            continue
+        policy, best = proof.advised(params.least_gain), proof.best_of(sweep)
+        regret, speedup = proof.ratio(policy, best), proof.ratio(Policy(), policy)
+        sharp = regret.half_width <= params.width * regret.value
+        sharp = sharp and speedup.half_width <= 2 * params.width * speedup.value
+        if sharp or len(ticks) >= params.rounds[1]:
+            return proof
