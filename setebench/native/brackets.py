@@ -34,7 +34,6 @@ def ranked(run: Callable[[Probe, Placements, int], Ticks]) -> tuple[str, ...]:
         compared = compared.stop(2 * number + 1, bracket=name)
     region = map_region(SMALL_PAGE, SMALL_PAGE, True)
     ticks = np.median(run(compared, {_LINE: np.full(SAMPLES, region.address)}, SAMPLES // 10), axis=0)
-    region.release()
     misses = dict(zip(usual, (ticks[1::2] - ticks[0::2]).tolist(), strict=True))
     best = next(name for name in usual if misses[name] > KEPT * max(misses.values()))
     return (best, *(name for name in names if name != best))

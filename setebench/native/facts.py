@@ -71,8 +71,6 @@ def prefetch_hints() -> tuple[str, ...]:
 def _huge_pages_on_offer() -> bool:
     """Whether 2 MiB pages can be had, by taking one."""
     try:
-        region = map_region(HUGE_PAGE, HUGE_PAGE, True)
+        return bool(map_region(HUGE_PAGE, HUGE_PAGE, True))
     except UnsupportedError:
         return False
-    region.release()
-    return True

@@ -85,11 +85,7 @@ class NativeMachine(NativeCounters):
     def allocate_on(self, size: int, page_size: int, node: int) -> Region:
         """See `setebench.machine.BindsMemory`."""
         region = map_region(size, page_size, False)
-        try:
-            bind(region.address, region.size, node)
-        except BaseException:
-            region.release()
-            raise
+        bind(region.address, region.size, node)
         return region
 
     def node_of(self, region: Region, offset: int) -> int | None:

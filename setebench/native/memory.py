@@ -125,7 +125,6 @@ def _small_region(size: int) -> NativeRegion:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     except OSError as error:  # EINVAL: this kernel has no such pages
         if error.errno != errno.EINVAL and "[always]" in (Tree(Path("/")).text(_TRANSPARENT) or ""):
-            memory.close()
             how = f"allow madvise, or write madvise into /{_TRANSPARENT}"
             raise UnsupportedError(
                 f"no 4 KiB pages: the kernel refuses that advice ({error.strerror}); {how}"
@@ -143,7 +142,6 @@ def _huge_region(size: int) -> NativeRegion:
     try:
         memory.madvise(mmap.MADV_HUGEPAGE)
     except OSError as error:
-        memory.close()
         raise UnsupportedError(
             "no 2 MiB pages: none are reserved (vm.nr_hugepages) and this kernel offers no transparent ones"
         ) from error
@@ -154,7 +152,6 @@ def _prove_huge(region: NativeRegion) -> None:
     """Check with the kernel that it really backed the region by 2 MiB pages; advice alone proves nothing."""
     huge = huge_backed_bytes(region.address, Path("/proc/self/smaps").read_text())
     if huge < region.size:
-        region.release()
         raise UnsupportedError(
             f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
             "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Literal
 
 import numpy as np
@@ -57,15 +57,12 @@ def _jitter(machine: NativeMachine, bracket: str) -> float:
 
 def page_report(cpu: int | None = None) -> PageReport:
     """Measure whether lines of one 2 MiB page need one TLB entry or, as on 4 KiB pages, many."""
-    with ExitStack() as stack:
-        machine = stack.enter_context(closing(NativeMachine(cpu=cpu)))
+    with closing(NativeMachine(cpu=cpu)) as machine:
         try:
             huge = map_region(HUGE_PAGE, HUGE_PAGE, True)
         except UnsupportedError as error:
             return PageReport(granted=False, how="none", tlb_behaviour="unavailable", reason=str(error))
-        stack.callback(huge.release)
         small = map_region(HUGE_PAGE, SMALL_PAGE, True)
-        stack.callback(small.release)
         rises = [[_rise(machine, region, seed) for region in (small, huge)] for seed in range(9)]
         on_small, on_huge = np.median(rises, axis=0).tolist()
         figures = (

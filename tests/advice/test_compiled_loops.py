@@ -15,7 +15,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
 from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
-from setebench.native.loops.data import Array, Data, Memory, Prepared, prepare
+from setebench.native.loops.data import Array, Data, Prepared, prepare
 from setebench.native.loops.native_loops import NativeLoops
 from setebench.native.machine import NativeMachine
 
@@ -60,25 +60,21 @@ def _tree_search(data: Data) -> Array:
 
 
 def test_a_search_finds_what_it_is_said_to() -> None:
-    memory = Memory()
-    prepared = prepare(shape("tree_search@200K"), memory)
+    prepared = prepare(shape("tree_search@200K"))
     expected = _tree_search(prepared.data)
     assert (result(prepared, PLAIN)[: len(expected)] == expected).all()
-    memory.release()
 
 
 @pytest.mark.parametrize("name", LOOP_NAMES)
 @pytest.mark.parametrize("size", ["4K", "3M"])
 def test_no_policy_changes_the_result(name: str, size: str) -> None:
     hints = [two_stages((2, 9), *pair) for pair in itertools.product(HINTS, HINTS)]
-    memory = Memory()
-    prepared = prepare(shape(f"{name}@{size}"), memory)
+    prepared = prepare(shape(f"{name}@{size}"))
     distances = [pair for pair in DISTANCES if max(pair) <= prepared.data.largest_distance]
     expected = result(prepared, PLAIN)
     assert expected.any()
     for policy in (*hints, *(two_stages(pair) for pair in distances)):
         assert np.array_equal(result(prepared, policy), expected), policy
-    memory.release()
 
 
 # -- machine code -------------------------------------------------------------------------------------------------

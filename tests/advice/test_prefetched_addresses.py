@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import setebench.native.loops
 from setebench.loops import LINE_BYTES, Policy
 from setebench.loops.shapes import shape
-from setebench.native.loops.data import Data, Memory, Prepared, prepare
+from setebench.native.loops.data import Data, Prepared, prepare
 
 NEAR, FAR, MOST = 3, 16, 1 << 20
 WRITING = """
@@ -78,10 +78,8 @@ def _prefetched(library: ctypes.CDLL, name: str, prepared: Prepared, count: int)
 
 @pytest.mark.parametrize("name", USED)
 def test_a_prefetch_is_of_what_the_iteration_a_distance_later_uses(library: ctypes.CDLL, name: str) -> None:
-    memory = Memory()
-    prepared = prepare(shape(f"{name}@256K"), memory)
+    prepared = prepare(shape(f"{name}@256K"))
     count = min(prepared.each, 4096 // prepared.data.granule * prepared.data.granule)
     for found, distance in zip(_prefetched(library, name, prepared, count), (NEAR, FAR), strict=True):
         used = USED[name](prepared.data, np.arange(count - FAR, dtype=np.int64) + distance)
         assert (found[: len(used)] == used).all()
-    memory.release()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from setebench.loops import LINE_BYTES, Loop, Policy
 from setebench.loops.shapes import FAN_OUT, STENCIL_FIELDS
 from setebench.native.loops._loops import WORDS
-from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
+from setebench.native.memory import SMALL_PAGE, map_region
 
 LARGEST_DISTANCE = 1024
 """Iterations: the most that a policy may prefetch ahead. Keys and indices are that much longer than their loop, so that
@@ -43,17 +43,17 @@ Array = NDArray[Any]
 
 
 class Memory:
-    """Arrays on pages of 4 KiB, as a program has them that says nothing; all are released together."""
+    """Arrays on pages of 4 KiB, as a program has them that says nothing."""
 
     def __init__(self) -> None:
-        self._regions: list[NativeRegion] = []
+        self._arrays = 0
 
     def array(self, count: int, dtype: type[np.generic] | np.dtype[Any]) -> Array:
         """`count` zeros, touched, at the begin of a line. Raises `UnsupportedError` where memory is lacking."""
         wanted = count * np.dtype(dtype).itemsize
-        skipped = len(self._regions) * STAGGER_BYTES % SMALL_PAGE
+        skipped = self._arrays * STAGGER_BYTES % SMALL_PAGE
+        self._arrays += 1
         region = map_region(wanted + skipped, SMALL_PAGE, True)
-        self._regions.append(region)
         return region.numbers().view(np.uint8)[skipped : skipped + wanted].view(dtype)
 
     def holding(self, values: Array, ahead: int = 0) -> Array:
@@ -61,12 +61,6 @@ class Memory:
         copy = self.array(len(values) + ahead, values.dtype)
         copy[: len(values)], copy[len(values) :] = values, np.resize(values, ahead)
         return copy
-
-    def release(self) -> None:
-        """Give everything back; arrays must not be used again."""
-        for region in self._regions:
-            region.release()
-        self._regions.clear()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +122,9 @@ class Prepared:
         return (begin or self.passes * self.each) - count, count
 
 
-def prepare(loop: Loop, memory: Memory) -> Prepared:
+def prepare(loop: Loop) -> Prepared:
     """The data of a loop. Raises `UnsupportedError` where memory is lacking."""
-    return Prepared(loop, BUILDERS[loop.name.partition("@")[0]](loop, memory, np.random.default_rng(1)))
+    return Prepared(loop, BUILDERS[loop.name.partition("@")[0]](loop, Memory(), np.random.default_rng(1)))
 
 
 # -- the loops, in the order of bodies.h ------------------------------------------------------------------------------

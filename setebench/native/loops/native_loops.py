@@ -14,7 +14,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy
 from setebench.loops.shapes import shape
 from setebench.native.loops import _loops
-from setebench.native.loops.data import Memory, Prepared, prepare
+from setebench.native.loops.data import Prepared, prepare
 from setebench.native.memory import available_bytes
 
 BUILDING_FACTOR = 6
@@ -30,7 +30,7 @@ class NativeLoops:
 
     def __init__(self, hints: Sequence[str]) -> None:
         self._hints = tuple(hints)
-        self._ready: tuple[Prepared, Memory] | None = None
+        self._ready: Prepared | None = None
         self._pass = 0
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
@@ -47,9 +47,7 @@ class NativeLoops:
 
     def close(self) -> None:
         """Give back the memory of the loop that is prepared."""
-        if self._ready is not None:
-            self._ready[1].release()
-            self._ready = None
+        self._ready = None
 
     def version(self, prepared: Prepared, policy: Policy) -> int:
         """The address of the code that a policy needs. Raises `UsageError` for a distance beyond the loop's arrays,
@@ -66,16 +64,15 @@ class NativeLoops:
 
     def _prepared(self, name: str) -> Prepared:
         """A loop with its data. Raises `UnsupportedError` where there is no memory for it."""
-        if self._ready is None or self._ready[0].loop.name != name:
+        if self._ready is None or self._ready.loop.name != name:
             self.close()
-            loop, memory = shape(name), Memory()
+            loop = shape(name)
             needed, available = BUILDING_FACTOR * loop.working_set_bytes, available_bytes()
             if needed > available:
                 there = f"{available >> 20} MiB are available"
                 raise UnsupportedError(f"{name!r} takes {needed >> 20} MiB while it is prepared, and {there}")
-            self._ready = (prepare(loop, memory), memory)
-            self._pass = 0
-        return self._ready[0]
+            self._ready, self._pass = prepare(loop), 0
+        return self._ready
 
     def _timed(self, prepared: Prepared, code: int, policy: Policy) -> int:
         """Ticks of going through the next part of the data."""
