@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from setebench.errors import SetebenchError
-from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
+from setebench.machine import Machine, PrefetcherSwitch, SwitchesPrefetchers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
@@ -26,29 +26,34 @@ def confirmed(context: Context, asker: Asker, findings: Sequence[Finding]) -> li
     """The findings, with what switching says of each prefetcher that is reported to be there. Nothing is changed where
     the machine has no switches or may not use them. What only another level's switches remove is not what it was taken
     for: it is open then, and its rules are not reported."""
-    machine = context.machine
-    if not isinstance(machine, SwitchesPrefetchers):
-        return list(findings)
     there = [_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True]
     try:
-        removing = _removing(asker, machine, there)
+        removing = _removing(asker, context.machine, there)
     except SetebenchError as error:  # also where they could not be switched on again: what was found stays
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
         return list(findings)
-    opened = [
-        name
-        for name, each in removing.items()
-        if each and {switch.level for switch in each}.isdisjoint({None, int(name[1])})
-    ]
-    kept = [each for each in findings if each.parameter.endswith(PRESENT) or _owner(each) not in opened]
-    return [_said(each, removing.get(_owner(each), ()), _owner(each) in opened) for each in kept]
+    found = []
+    for finding in findings:
+        name, present = _owner(finding), finding.parameter.endswith(PRESENT)
+        switches = removing.get(name, ())
+        names = " or ".join(switch.name for switch in switches)
+        if switches and {switch.level for switch in switches}.isdisjoint({None, int(name[1])}):
+            reason = f"timing finds it at level {name[1]}, but switching {names} off removes it: another's"
+            doubtful = msgspec.structs.replace(finding, value=None, outcome=Outcome.UNRESOLVED, reason=reason)
+            found += [doubtful] if present else []
+        elif switches and present:
+            method = f"{finding.method}; confirmed: switching {names} off removes it"
+            found.append(msgspec.structs.replace(finding, method=method))
+        else:
+            found.append(finding)
+    return found
 
 
-def _removing(asker: Asker, machine: SwitchesPrefetchers, there: Sequence[str]) -> dict[str, list[PrefetcherSwitch]]:
+def _removing(asker: Asker, machine: Machine, there: Sequence[str]) -> dict[str, list[PrefetcherSwitch]]:
     """By prefetcher the switches of which each alone removes its lines, and only while it is off."""
     context = asker.trials.context
-    if not (switches := machine.prefetcher_switches()):
+    if not isinstance(machine, SwitchesPrefetchers) or not (switches := machine.prefetcher_switches()):
         return {}
     signs = {name: sign for name in there if name in asker.fit.model and (sign := asker.sign(name)) is not None}
 
@@ -73,14 +78,3 @@ def _removing(asker: Asker, machine: SwitchesPrefetchers, there: Sequence[str]) 
 
 def _owner(finding: Finding) -> str:
     return finding.parameter.rpartition(".")[0].removeprefix("prefetcher.")
-
-
-def _said(finding: Finding, removing: Sequence[PrefetcherSwitch], opened: bool) -> Finding:
-    """That a prefetcher is there, or why that is open, by the switches that remove it."""
-    if not removing or not finding.parameter.endswith(PRESENT):
-        return finding
-    names = " or ".join(switch.name for switch in removing)
-    if opened:
-        reason = f"timing finds it at level {_owner(finding)[1]}, but switching {names} off removes it: another's"
-        return msgspec.structs.replace(finding, value=None, outcome=Outcome.UNRESOLVED, reason=reason)
-    return msgspec.structs.replace(finding, method=f"{finding.method}; confirmed: switching {names} off removes it")
