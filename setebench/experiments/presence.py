@@ -112,6 +112,7 @@ class Trials:
         self.context, self.region, self.line_size = context, region, region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
         self.rng = context.rng(f"trials {turn}")
+        self._idle = [region.address + (self.page_lines // 2 + far) * self.line_size for far in (3, 9)]
         pages = region.size // PAGE_BYTES
         self.evictors = min(PARAMS.evictors, pages // 3)
         self._pages = np.arange(self.evictors + PARAMS.apart, pages - PARAMS.apart, PARAMS.apart, dtype=np.int64)
@@ -124,7 +125,7 @@ class Trials:
 
     def sample(self, trial: Trial, cells: Sequence[tuple[int, int]], repetitions: int) -> Samples:
         """Time lines of page 0: of each cell (line, number of the trial's last accesses that are made) so often."""
-        probe = self._program(trial)
+        (probe,) = self._make(trial)
         cell = np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0)
         number = max(len(cell) // PARAMS.controls, 2)
         kinds = np.repeat(np.arange(len(self.controls) + 1), [len(cell)] + [number] * len(self.controls))
@@ -145,14 +146,7 @@ class Trials:
         """The same where several CPUs make the accesses in turn (`Access.maker` is a number in `cpus`, of which the
         first one times), with the controls of that CPU alone."""
         cell = self.rng.permutation(np.repeat(np.asarray(cells, dtype=np.int64).reshape(-1, 2), repetitions, axis=0))
-        latest, probes = 0, [probe.barrier() for probe in (self._prelude(trial), *(Probe(),) * (len(cpus) - 1))]
-        for slot, access in enumerate(trial.accesses):
-            if access.maker != latest:
-                probes, latest = [probe.barrier() for probe in probes], access.maker
-            probes[latest] = self._step(probes[latest], trial, access, slot)
-        if latest:
-            probes = [probe.barrier() for probe in probes]
-        probes[0] = self._ending(probes[0])
+        probes = self._make(trial, len(cpus))
         placed = self._placements(trial, cell, np.zeros(len(cell), dtype=np.int64))
         bases = {base for probe in probes for base in probe.bases}
         together = dict(zip(cpus, probes, strict=True))
@@ -161,12 +155,19 @@ class Trials:
 
     # -- programs -------------------------------------------------------------------------------------------------
 
-    def _program(self, trial: Trial) -> Probe:
+    def _make(self, trial: Trial, makers: int = 1) -> list[Probe]:
+        """A program for each CPU that makes accesses: those of one wait for the accesses of others before them."""
         self._programs += 1
-        probe = self._prelude(trial)
+        latest, probes = 0, [self._prelude(trial), *(Probe(),) * (makers - 1)]
+        if makers > 1:
+            probes = [probe.barrier() for probe in probes]
         for slot, access in enumerate(trial.accesses):
-            probe = self._step(probe, trial, access, slot)
-        return self._ending(probe)
+            if access.maker != latest:
+                probes, latest = [probe.barrier() for probe in probes], access.maker
+            probes[latest] = self._step(probes[latest], trial, access, slot)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        return [self._ending(probes[0]), *probes[1:]]
 
     def _prelude(self, trial: Trial) -> Probe:
         """Everything before the first access."""
@@ -250,7 +251,7 @@ class Trials:
         number, line, first = len(cell), self.line_size, self.region.address
         pages = {page: self._fresh(number) for page in {0, *(access.page for access in trial.accesses)}}
         placed = {_page(page): where for page, where in pages.items()}
-        idle = np.full(number, first + (self.page_lines // 2 + 3) * line)
+        idle, beside = (np.full(number, each) for each in self._idle)
         slots, made = len(trial.accesses), cell[:, 1]
         at = np.array([access.at for access in trial.accesses])
         page = np.array([access.page for access in trial.accesses])
@@ -274,7 +275,7 @@ class Trials:
             TOUCHED: probed - in_page + edge,
             EVICTOR: first + np.where(levels == "l2", in_page, 2 * line),
             EVICTORS: np.full(number, first),
-            BESIDE: np.full(number, first + (self.page_lines // 2 + 9) * line),
+            BESIDE: beside,
             Base("missed"): first + self.rng.integers(0, max(self.evictors - 304, 1), number) * PAGE_BYTES,
         }
         for scrub in range(PARAMS.scrub):
@@ -307,12 +308,9 @@ class Trials:
         sizes = [0, *PARAMS.first_level, *(each for each in PARAMS.outer if each <= self.evictors)]
         times = {size: self._after_evictors(size) for size in sizes}
         memory = self._after_evictors(None)
-        self.controls = {"l1": times[0]}
         self.evict = _enough(times)
-        if self.evict:
-            self.controls["l2"] = times[self.evict]
-        inner = float(np.quantile(self.controls[list(self.controls)[-1]], 0.95))
-        outer = float(np.quantile(memory, 0.05))
+        self.controls = {"l1": times[0], **({"l2": times[self.evict]} if self.evict else {})}
+        inner, outer = np.quantile([*self.controls.values()][-1], 0.95), np.quantile(memory, 0.05)
         beyond = np.concatenate([times[size] for size in sizes if size >= PARAMS.outer[0]])
         between = beyond[(beyond > inner) & (beyond < outer)]
         if len(between) > PARAMS.samples // 4 and outer > 1.5 * inner:
@@ -329,8 +327,7 @@ class Trials:
         number = PARAMS.samples // 3 if size in PARAMS.outer else PARAMS.samples
         at = self.rng.integers(2, self.page_lines - 2, number) * self.line_size
         pages, first = self._fresh(number), self.region.address
-        idle = np.full(number, first + (self.page_lines // 2 + 3) * self.line_size)
-        beside = np.full(number, first + (self.page_lines // 2 + 9) * self.line_size)
+        idle, beside = (np.full(number, each) for each in self._idle)
         placed = {PROBED: pages + at, TOUCHED: pages, EVICTOR: first + at, LATEST: idle, BESIDE: beside}
         return self._run(self._ending(probe), placed)
 
