@@ -79,10 +79,10 @@ class Context:
         return region
 
     @contextmanager
-    def memory(self, size: int) -> Iterator[Region]:
-        """So many bytes in the smallest pages, until the block ends. Raises `UnsupportedError` where there are not so
-        many."""
-        page = min(self.machine.facts.page_sizes)
+    def memory(self, size: int, page_size: int = 0) -> Iterator[Region]:
+        """So many bytes in the smallest pages, or in those of a size, until the block ends. Raises `UnsupportedError`
+        where there are not so many."""
+        page = page_size or min(self.machine.facts.page_sizes)
         region = self.allocate(-(-size // page) * page, page)
         try:
             yield region

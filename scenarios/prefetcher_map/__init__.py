@@ -19,14 +19,13 @@ from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
 from .confirm import confirmed
-from .curves import Seen, battery, leads_of, levels_ahead, measure, practices, runs
+from .curves import BY_ONE, Seen, battery, leads_of, levels_ahead, measure, practices, runs
 from .findings import OWN_RUN, named, others
 from .fit import Fit
 from .params import Params
 from .pattern import HELP, ask, parse
 from .regions import remembers, report_region
-from .rules import Asker, ask_rules
-from .strides import isolated, report_stride
+from .rules import Asker, ask_rules, isolated, report_stride
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -56,7 +55,7 @@ def survey(trials: Trials) -> Iterator[Finding]:
     leads, ahead = ({}, {}) if fit.explains else _run_ahead(trials, params)
     rest = [*others(fit, leads, ahead)]
     if fit.strange:
-        stride = isolated(curves, leads, trials.line_size, params)
+        stride = isolated(curves[BY_ONE], leads, trials.line_size, params)
         fit.take({} if stride is None else {"l1.stride": stride})
         if stride is not None:
             report_stride(asker, reports["l1.stride"])
@@ -66,8 +65,7 @@ def survey(trials: Trials) -> Iterator[Finding]:
     shown = {**curves, **practised}
     context.evidence["prefetchers"] = {name: seen.evidence(trials.line_size) for name, seen in shown.items()}
     reports["l1.region"] = report_region(Asker(trials, fit, 0), practised)
-    found = [*reports.values(), *rest]
-    findings = [finding for report in found for finding in report.findings.values()]
+    findings = [finding for report in (*reports.values(), *rest) for finding in report.findings.values()]
     yield from confirmed(context, asker, findings)
 
 

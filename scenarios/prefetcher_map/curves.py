@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,15 @@ Numbers = NDArray[np.float64]
 
 
 def steps_of(accesses: Sequence[Access], line_size: int) -> list[Step]:
-    """Accesses to one page as a model sees them; those of one's own instruction have a negative one each."""
+    """Loads of one page as a model sees them; those by instructions of their own have a negative one each."""
     return [
-        Step(
-            each.at // line_size, each.at, -2 - number if each.ip is None else each.ip, KINDS.get(each.kind, "prefetch")
-        )
+        Step(each.at // line_size, each.at, -2 - number if each.ip is None else each.ip)
         for number, each in enumerate(accesses)
     ]
 
 
-KINDS = {"load": "load", "store": "store"}
-BY_ONE, BY_MANY = "every 3rd line, one instruction", "every 5th line"
-"""Curves of strides of several lines."""
+BY_ONE = "every 3rd line, one instruction"
+"""The curve of a stride of several lines."""
 SHIFT = 4
 """Lines between the first access of a footprint and that at another line, as many as keep it in its region."""
 
@@ -48,9 +46,9 @@ class Curve:
     trial: Trial
     counts: tuple[int, ...]
 
-    def steps(self, line_size: int) -> list[Step]:
-        """The accesses as the model sees them."""
-        return steps_of(self.trial.accesses, line_size)
+    def last(self, line_size: int) -> NDArray[np.int64]:
+        """The line of the latest access, shape (counts,)."""
+        return np.array([self.trial.accesses[count - 1].at // line_size for count in self.counts], dtype=np.int64)
 
     def touched(self, line_size: int, count: int) -> set[int]:
         """Lines of the first `count` accesses."""
@@ -106,7 +104,7 @@ def battery(trials: Trials, params: Params) -> Iterator[Curve]:
         "descending, one instruction": made(down, 1),
         "shuffled": made(shuffled),
         "gaps of two and three": made(gaps),
-        BY_MANY: made(_spaced(2, (5,), lines - 2)),
+        "every 5th line": made(_spaced(2, (5,), lines - 2)),
         BY_ONE: made(_spaced(2, (3,), lines - 2), 1),
         "a quarter of a line, one instruction": Trial(small),
         "lines held in level 2": replace(made(up[:16]), held=tuple(up[:16])),
@@ -128,10 +126,7 @@ def battery(trials: Trials, params: Params) -> Iterator[Curve]:
 
 
 def _spaced(first: int, gaps: tuple[int, ...], end: int) -> list[int]:
-    lines = [first]
-    while lines[-1] + gaps[len(lines) % len(gaps)] < end and len(lines) < 24:
-        lines.append(lines[-1] + gaps[(len(lines) - 1) % len(gaps)])
-    return lines
+    return [line for line in accumulate([first, *gaps * 12][:24]) if line < end]
 
 
 def footprint(page_lines: int, params: Params) -> list[int]:
@@ -167,16 +162,15 @@ def runs(trials: Trials, params: Params) -> Iterator[Curve]:
 
 def leads_of(curve: Curve, came: NDArray[np.bool_], line_size: int) -> list[int]:
     """How many lines ahead of an ascending run the furthest line lies that came, after each number of accesses."""
-    last = [curve.trial.accesses[count - 1].at // line_size for count in curve.counts]
-    return [int(max(np.flatnonzero(row[line:]), default=0)) for row, line in zip(came, last, strict=True)]
+    ahead = (row[line:] for row, line in zip(came, curve.last(line_size), strict=True))
+    return [int(max(np.flatnonzero(each), default=0)) for each in ahead]
 
 
 def levels_ahead(rounds: Sequence[Seen], came: NDArray[np.bool_], line_size: int) -> dict[str, list[int]]:
     """At which distances ahead of a run lines come to level 1, and at which to those behind it. On a clock of long
     steps only a mean of many loads distinguishes levels 1 and 2, so all lines at one distance decide together."""
-    curve, (rows, lines) = rounds[0].curve, np.nonzero(came)
-    last = np.array([curve.trial.accesses[count - 1].at // line_size for count in curve.counts])
-    distances = np.maximum(lines - last[rows], 0)
+    rows, lines = np.nonzero(came)
+    distances = np.maximum(lines - rounds[0].curve.last(line_size)[rows], 0)
     first = np.bincount(distances, np.mean([seen.first[came] for seen in rounds], axis=0), 1)
     present = np.bincount(distances, np.mean([seen.present[came] for seen in rounds], axis=0), 1)
     first[0] = present[0] = 0
@@ -188,13 +182,8 @@ def measure(trials: Trials, curve: Curve, params: Params, opened: int = 0) -> Se
     """The curve's lines: all of them a few times, then those again that came at all."""
     trial = replace(curve.trial, opened=opened) if opened else curve.trial
     lines = range(*(trial.window or (0, trials.page_lines)))
-    held = set(trial.held)
-    cells = [
-        (line, count)
-        for count in curve.counts
-        for line in lines
-        if line not in curve.touched(trials.line_size, count) and line not in held
-    ]
+    there = {count: {*curve.touched(trials.line_size, count), *trial.held} for count in curve.counts}
+    cells = [(line, count) for count in curve.counts for line in lines if line not in there[count]]
     shares = shares_of(trials.sample(trial, cells, params.first))
     doubtful = [cell for cell in cells if shares[cell][0] > params.doubt]
     if doubtful:
@@ -214,20 +203,18 @@ Share = tuple[float, float, float, float, int]
 
 def shares_of(samples: Samples) -> dict[tuple[int, int], Share]:
     """By cell (line, accesses made)."""
-    order = np.lexsort((samples.lines, samples.counts))
-    cells = np.stack([samples.lines[order], samples.counts[order]], axis=1)
-    begins = np.flatnonzero(np.r_[True, np.any(np.diff(cells, axis=0) != 0, axis=1)])
-    sets = np.split(samples.ticks[order], begins[1:])
+    cells, which = np.unique(np.stack([samples.lines, samples.counts], axis=1), axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    sets = np.split(samples.ticks[order], np.flatnonzero(np.diff(which.ravel()[order])) + 1)
     shares = unmix(samples.controls, sets)
     memory = shares.levels.index(MEMORY)
     found: dict[tuple[int, int], Share] = {}
-    for number, begin in enumerate(begins):
+    for number, (line, count) in enumerate(cells.tolist()):
         value = shares.value[number]
         if np.isnan(value[memory]):
             value = np.eye(len(value))[memory]
         present = 1.0 - float(value[memory])
         nearest = int(np.argmax(value[:-1])) if present >= 0.5 else memory
-        line, count = (int(each) for each in cells[begin])
         low, high = (1.0 - float(bound[number, memory]) for bound in (shares.high, shares.low))
         found[line, count] = present, low, high, float(value[0]), nearest
     return found

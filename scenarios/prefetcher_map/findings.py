@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from setebench.results import Finding, Outcome, Value
 
 from .fit import SPACES, Fit, first_rules
-from .model import BY_PREFETCHER
+from .model import BY_PREFETCHER, without
 
 UNITS = {
     **dict.fromkeys(("trigger", "trigger_by_l1_prefetcher"), "accesses"),
@@ -18,7 +19,7 @@ UNITS = {
     **dict.fromkeys(("degree", "max_distance", "far_offset"), "lines"),
     **dict.fromkeys(("directions", "indexed_by", "fills", "leads_by", "counts"), "string"),
     **dict.fromkeys(("streams", "streams_per_page"), "streams"),
-    **dict.fromkeys(("min_stride", "max_stride", "region_size"), "bytes"),
+    **dict.fromkeys(("max_stride", "region_size"), "bytes"),
 }
 """All others are truth values."""
 
@@ -44,12 +45,13 @@ class Report:
 
     def add(self, parameter: str, value: Value, method: str = CURVES, **fields: Any) -> None:
         """Report a value; it replaces an earlier one of the parameter."""
-        outcome = fields.pop("outcome", Outcome.MEASURED)
-        self._put(parameter, value=value, outcome=outcome, method=method, evidence=EVIDENCE, **fields)
+        fields = {"outcome": Outcome.MEASURED, "evidence": EVIDENCE, "method": method, **fields}
+        name, unit = f"prefetcher.{self.identity}.{parameter}", UNITS.get(parameter.partition(".")[0], "bool")
+        self.findings[parameter] = Finding(parameter=name, value=value, unit=unit, **fields)
 
     def open(self, parameter: str, reason: str, method: str = CURVES) -> None:
         """Say why there is no value."""
-        self._put(parameter, outcome=Outcome.UNRESOLVED, reason=reason, method=method)
+        self.add(parameter, None, method, outcome=Outcome.UNRESOLVED, reason=reason)
 
     def one_of(self, parameter: str, values: Sequence[Any], method: str = CURVES) -> None:
         """Report what alone is as good as the best, or that there are several."""
@@ -57,12 +59,6 @@ class Report:
             self.add(parameter, values[0], method)
         else:
             self.open(parameter, AS_GOOD.format(", ".join(map(str, values))), method)
-
-    def _put(self, parameter: str, **fields: Any) -> None:
-        name = f"prefetcher.{self.identity}.{parameter}"
-        self.findings[parameter] = Finding(
-            parameter=name, unit=UNITS.get(parameter.partition(".")[0], "bool"), **fields
-        )
 
 
 def named(fit: Fit) -> dict[str, Report]:
@@ -83,7 +79,7 @@ def _family(fit: Fit, name: str) -> Report:
     report, there = Report(name), name in fit.model
     if fit.model and not fit.explains and (there or not name.endswith("pair")):
         report.open("present", UNEXPLAINED)
-    elif there and fit.loss(name) < fit.params.least_gain:
+    elif there and fit.total(without(fit.model, name)) - fit.best < fit.params.least_gain:
         report.open("present", UNSURE)
     elif there and _at_either_level(fit, name):
         report.open("present", EITHER)
@@ -102,63 +98,40 @@ def _at_either_level(fit: Fit, name: str) -> bool:
     like, rules = f"l{3 - int(name[1])}{name[2:]}", fit.model[name]
     if like not in SPACES or like in fit.model:
         return False
-    moved = {**first_rules(like), **{key: value for key, value in rules.items() if key in SPACES[like]}}
-    if "fills" in SPACES[like]:
-        moved["fills"] = "l2"
-    rest = {other: each for other, each in fit.model.items() if other != name}
-    return fit.total({**rest, like: moved}) <= fit.as_good
+    alike = {key: value for key, value in rules.items() if value in SPACES[like].get(key, ())}
+    moved = {**first_rules(like), **alike, "fills": "l2"}
+    return fit.total({**without(fit.model, name), like: moved}) <= fit.as_good
 
 
 def _would_show(fit: Fit, name: str) -> bool:
     """Whether the family would bring lines that don't come, with whatever rules CPUs are known to have."""
-    space = SPACES[name]
-    first = first_rules(name)
-    first |= {key: 0 for key in ("store", "prefetch", BY_PREFETCHER) if key in space}
-    triggers = space.get("trigger", (1,))[: fit.params.usual_triggers]
-    fills = space.get("fills", ("",))
-    rules = [{**first, "trigger": each, "fills": level or first.get("fills")} for each in triggers for level in fills]
-    return all(fit.missing(name, each) >= fit.params.other_lines for each in rules)
+    space, params = SPACES[name], fit.params
+    for trigger, fills in product(space.get("trigger", (1,))[: params.usual_triggers], space["fills"]):
+        model = {name: {**first_rules(name), BY_PREFETCHER: 0, "trigger": trigger, "fills": fills}}
+        missing = sum(int(np.sum(seen.present[fit.brought(seen, model)] <= params.lead_share)) for seen in fit.ordered)
+        if missing < params.other_lines:
+            return False
+    return True
 
 
 def _rules(fit: Fit, name: str, report: Report) -> None:
+    """What the curves say of each rule, and how far ahead of an access its lines come."""
     values = {key: fit.plausible(name, key) for key in SPACES[name]}
     if name[1] == "2" and name != "l2.stride" and any(other[1] == "1" for other in fit.model):
         report.one_of("trained_by_l1_prefetcher", sorted({bool(each) for each in values[BY_PREFETCHER]}))
-    if "fills" not in values:
-        _fills(fit, name, report)
     for key in ("fills", "trigger", "degree", "counts", "leads_by", "directions", "indexed_by", "crosses_4k"):
-        if key in values and (key != "leads_by" or fit.model[name]["counts"] == "run"):
+        if len(SPACES[name].get(key, ())) > 1 and (key != "leads_by" or fit.model[name]["counts"] == "run"):
             report.one_of(key, values[key])
-    if name not in ("l2.pair", "l2.up_down"):
-        _reach(fit, name, values, report)
-        _lead(fit, name, values, report)
-
-
-def _reach(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
-    """How far ahead of an access its lines come."""
     if fit.model[name].get("far"):
         report.add("far_offset", fit.model[name]["far"])
-    found = values["degree" if name.endswith("next_line") else "max_distance"]
-    if name.endswith("next_line") or len(found) == 1:
-        report.one_of("max_distance", found)
-    else:
+    found = values.get("max_distance", values.get("degree", ()))  # of next lines all that come
+    if len(found) > 1 and "max_distance" in values:
         reason = f"distances of {found[0]} to {found[-1]} lines and more explain the curves alike"
         report.add("max_distance", found[0], outcome=Outcome.AT_LEAST, reason=reason)
-
-
-def _fills(fit: Fit, name: str, report: Report) -> None:
-    """The level of lines that come by this family alone. No prefetcher of level 2 brings them to level 1: where one
-    load can't distinguish the two, it is level 2."""
-    levels = []
-    for seen in fit.ordered():
-        if seen.apart > 0.5 or name[1] == "2":
-            levels += np.array(seen.names)[seen.levels[fit.own(seen, name, far=False)]].tolist()
-    found = [max(level, f"l{name[1]}") for level in levels if level != "memory"]
-    for level in sorted(set(found), key=found.count)[-1:]:
-        if found.count(level) >= fit.params.one_level * len(found):
-            report.add("fills", level, "level of the lines that come by it alone")
-            return
-    report.open("fills", "its lines are in several levels, or the clock can't distinguish these")
+    elif found:
+        report.one_of("max_distance", found)
+    if found:
+        _lead(fit, name, values, report)
 
 
 def _lead(fit: Fit, name: str, values: Mapping[str, Sequence[Any]], report: Report) -> None:
@@ -183,16 +156,16 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
     else lines, which are of level 2 where the clock can't distinguish it from level 1.
     """
     first = number = 0
-    for seen in (*fit.ordered(), fit.curves["ordered by address"]):
-        came = fit.unexplained(seen, fit.model)
+    for seen in (*fit.ordered, fit.curves["ordered by address"]):
+        came = fit.unexplained(seen)
         number += int(came.sum())
         first += int(np.sum(seen.first[came] > seen.present[came] / 2)) if seen.apart > 0.5 else 0
     for level, lines in (("l1", first), ("l2", number - first)):
         report, distances = Report(f"{level}.other"), ahead.get(level, ())
-        if fit.strange and distances:
+        if fit.strange and len(distances) >= fit.params.other_lines:  # fewer may be the next lines of a known family
             report.add("present", True)
-            reason = "longer runs may lead by more"
-            report.add("max_distance", max(distances), PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
+            far, reason = max(distances if level == "l1" else leads[RUN]), "longer runs may lead by more"
+            report.add("max_distance", far, PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
         elif leads or lines >= fit.params.other_lines:
             report.open("present", f"{lines} lines came to it by no rule that was tried; rules may hide others")
         else:

@@ -9,78 +9,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import Seen
-from .model import BY_PREFETCHER, Model, Rules, Step, play
+from .curves import Numbers, Seen, steps_of
+from .model import BY_PREFETCHER, Model, Rules, Step, play, without
 from .params import Params
 
-Numbers = NDArray[np.float64]
 Space = dict[str, tuple[Any, ...]]
 
 TRIGGERS = tuple(range(2, 17))
-DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
+DEGREES = tuple(range(1, 9))
 DISTANCES = (*range(1, 25), 28, 32, 40, 48, 64)
 FLAGS = (False, True)
-KINDS = {"store": FLAGS, "prefetch": FLAGS}
 RAMPS = ((), (1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3))
 STREAM: Space = {
-    **KINDS, "trigger": TRIGGERS, "counts": ("run", "distinct"), "degree": DEGREES, "max_distance": DISTANCES,
+    "trigger": TRIGGERS, "counts": ("run", "distinct"), "degree": DEGREES, "max_distance": DISTANCES,
     "leads_by": ("new_line", "batch", "access"), "ramp": RAMPS, "crosses_4k": FLAGS,
     "directions": ("both", "up", "down"), "far": (0,),
 }  # fmt: skip
 STRIDE: Space = {
-    **KINDS, "trigger": TRIGGERS[:7], "degree": DEGREES[:8], "max_distance": DISTANCES[:16], "crosses_4k": FLAGS,
+    "trigger": TRIGGERS[:7], "degree": DEGREES, "max_distance": DISTANCES[:16], "crosses_4k": FLAGS,
     "directions": ("both", "up", "down"),
 }  # fmt: skip
-NEXT: Space = {**KINDS, "degree": DEGREES[:8], "crosses_4k": FLAGS}
+NEXT: Space = {"degree": DEGREES, "crosses_4k": FLAGS}
 OUTER: Space = {"fills": ("l2", "l3")}
 REQUESTS = {BY_PREFETCHER: (0, 1), **OUTER}
 SPACES: dict[str, Space] = {
-    "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT},
+    "l1.next_line": {"trigger": (1, 2, 3, 4, 5, 6, 8), "only_misses": FLAGS, **NEXT, "fills": ("l1", "l2")},
     "l1.stride": {**STRIDE, "indexed_by": ("ip", "ip+page", "page"), "min_stride": (0, 1), "fills": ("l1", "l2")},
     "l1.stream": {**STREAM, "fills": ("l1", "l2")},
-    "l2.next_line": {**NEXT, **REQUESTS},
-    "l2.pair": {**KINDS, **REQUESTS},
-    "l2.up_down": {**KINDS, **REQUESTS, "crosses_4k": FLAGS},
-    "l2.stride": {**STRIDE, **REQUESTS},
+    "l2.next_line": {"trigger": (1,), "only_misses": (True,), **NEXT, **REQUESTS},
+    "l2.pair": {**REQUESTS},
+    "l2.up_down": {**REQUESTS, "crosses_4k": FLAGS},
+    "l2.stride": {**STRIDE, "indexed_by": ("page",), "min_stride": (0,), **REQUESTS},
     "l2.stream": {**STREAM, **OUTER, BY_PREFETCHER: (0, 1, 2)},
 }
-"""Values of each rule; kinds of access come first, as a wrong one of those spoils all others."""
-FIXED: dict[str, Rules] = {
-    "l1.next_line": {"fills": "l1"},
-    "l1.stride": {"level": 1},
-    "l2.stride": {"level": 2, "min_stride": 0, "indexed_by": "page"},
-    "l2.next_line": {"trigger": 1, "only_misses": True},
-}
-FIRST: Rules = {"store": True, "prefetch": True}
-"""What a family is tried with at first: these, else each rule's first value, but for those that are tried in turn."""
+"""Values of each rule; where there is one, the family's name says it."""
 TRIED = {"trigger", "counts", "indexed_by", "directions"}
+"""Rules of which each value is tried at first."""
 JOINT = (("trigger", "ramp"), ("degree", "leads_by", "max_distance"))
 """Rules that only together explain anything, and so are changed together."""
-OF_RUNS = ("leads_by", "ramp")
-"""Rules of streams that only matter where lines in order count."""
-ORDERED = {"trigger", "degree", "max_distance"}
-"""Rules whose values explain less the further they are from the right one."""
-UNORDERED = ("ordered by address", "page end, not ordered")
-"""Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know."""
-ASCENDING = ("base", "every 5th line", "gaps of two and three", "stores", "prefetches")
-ONLY_IN = {
-    "store": ("stores",), "prefetch": ("prefetches",), "crosses_4k": ("page end",),
-    "min_stride": ("a quarter of a line, one instruction",),
-}  # fmt: skip
+APART = ("ordered by address", "page end, not ordered", "stores", "prefetches")
+"""Curves that no model is held against: accesses in flight at once use up miss entries, which it does not know, and
+which kinds of access train a prefetcher is asked of each one by itself."""
+ASCENDING = ("base", "every 5th line", "gaps of two and three")
+ONLY_IN = {"crosses_4k": ("page end",), "min_stride": ("a quarter of a line, one instruction",)}
 """Curves in which alone a rule shows."""
 
 
 def first_rules(name: str) -> dict[str, Any]:
-    """What a family is tried with at first."""
-    usual = dict(FIRST) | ({"degree": 2, "max_distance": 16} if name.endswith("stream") else {})
-    return {key: usual.get(key, values[0]) for key, values in SPACES[name].items()} | dict(FIXED.get(name, {}))
+    """What a family is tried with at first: each rule's first value, but for those that are tried in turn."""
+    usual = {"degree": 2, "max_distance": 16} if name.endswith("stream") else {}
+    return {key: usual.get(key, values[0]) for key, values in SPACES[name].items()}
 
 
 def consistent(rules: Rules) -> bool:
@@ -115,12 +99,9 @@ def _bits(masks: Sequence[int], lines: int) -> NDArray[np.bool_]:
 
 def _furthest(seen: Seen, line_size: int) -> int:
     """How far from its latest access the furthest line is that has come."""
-    if seen.curve.trial.window:
-        return 1
-    accesses = seen.curve.trial.accesses
-    last = [accesses[count - 1].at // line_size for count in seen.curve.counts]
     rows, lines = np.nonzero(np.nan_to_num(seen.present) > 0.5)
-    return max((abs(int(line) - last[row]) for row, line in zip(rows, lines, strict=True)), default=1)
+    last = seen.curve.last(line_size)
+    return int(np.abs(lines - last[rows]).max(initial=1))
 
 
 def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
@@ -128,8 +109,8 @@ def gap_of(curves: Iterable[Seen], line_size: int, params: Params) -> int:
     the commonest distance of several curves, 0 where there is none."""
     gaps: list[int] = []
     for seen in curves:
-        for count, row in zip(seen.curve.counts, np.nan_to_num(seen.present) > params.came, strict=True):
-            ahead = row[seen.curve.trial.accesses[count - 1].at // line_size + 1 :]
+        for line, row in zip(seen.curve.last(line_size), np.nan_to_num(seen.present) > params.came, strict=True):
+            ahead = row[line + 1 :]
             begins = np.flatnonzero(ahead & ~np.r_[False, ahead[:-1]])
             if len(begins) == 2:
                 gaps.append(int(begins[1] - begins[0]))
@@ -141,15 +122,13 @@ def target_of(seen: Seen, line_size: int, params: Params) -> Target:
     """The costs of one curve."""
     share = seen.present
     absent = np.nan_to_num(np.maximum((share - params.half) / (1 - params.half), 0) ** 2)
-    brought = params.false * np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
+    brought = np.nan_to_num(np.maximum((1 - params.slack - share) / (1 - params.slack), 0) ** 2)
     inner = np.divide(seen.first, share, out=np.full(share.shape, np.nan), where=share > 0.5)
-    if len(seen.names) < 3:
-        inner = np.full(share.shape, np.nan)
     is_first, is_not = (
         seen.apart * np.nan_to_num(np.maximum(each - params.one_level / 2, 0)) for each in (1 - inner, inner)
     )
     held = sum(1 << line for line in seen.curve.trial.held)
-    steps = seen.curve.steps(line_size)
+    steps = steps_of(seen.curve.trial.accesses, line_size)
     none, came, first = float(absent.sum()), brought - absent + is_not, is_first - is_not
     return Target(steps, held, seen.curve.counts, none, came, first)
 
@@ -160,25 +139,16 @@ class Fit:
     def __init__(self, curves: Mapping[str, Seen], line_size: int, params: Params) -> None:
         self.params, self.line_size = params, line_size
         self.page_lines = (1 << 12) // line_size
-        self.curves = curves
+        self.curves, self.names = curves, [name for name in curves if name not in APART]
+        self.ordered = [curves[name] for name in self.names]
         self.targets = {name: target_of(seen, line_size, params) for name, seen in curves.items()}
-        self.names = [name for name in curves if name not in UNORDERED]
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self._seen: dict[Any, float] = {}  # costs that were asked for, by curve and rules
-        self._fills: tuple[str, ...] = ("l2",)
         self.take({})
         self._climb()
-        self._fills = (
-            "l2",
-            "l3",
-        )  # what level 2's prefetchers bring to level 3 still misses, which hides others at first
-        self._begin_again()
 
     # -- costs ------------------------------------------------------------------------------------------------------
-
-    def _cost_of(self, model: Model) -> float:
-        return sum(self._costs(model).values())
 
     def _costs(self, model: Model) -> dict[str, float]:
         return {name: self._cost(name, model) for name in self.names}
@@ -208,7 +178,7 @@ class Fit:
     @property
     def unexplained_part(self) -> float:
         """Of all that came the part that the model leaves unexplained, by cost."""
-        return self.best / max(self._cost_of({}), self.params.least_gain)
+        return self.best / max(sum(self._costs({}).values()), self.params.least_gain)
 
     @property
     def explains(self) -> bool:
@@ -235,190 +205,119 @@ class Fit:
         """Add families as long as that explains more, and leave out those that others replace."""
         while self._grow():
             for name in list(self.model):
-                without = {other: rules for other, rules in self.model.items() if other != name}
-                if self.total(without) <= self.best + 0.1:
-                    self.take(without)
+                if self.total(without(self.model, name)) <= self.best + 0.1:
+                    self.take(without(self.model, name))
         for name in list(self.model):
             self._refine(name)
 
-    def _begin_again(self) -> None:
-        """Where much stays unexplained, leave out one family after the other, adapt what others made up for, and go on
-        from there."""
-        for name in list(self.model):
-            before, best = self.model, self.best
-            if self.explains or name not in before:
-                continue
-            self.take({other: rules for other, rules in before.items() if other != name})
-            for each in self.model:
-                self._refine(each)
-            self._climb()
-            if self.best >= best:
-                self.take(before)
-
     def _grow(self) -> bool:
         """Add the family that explains most once its rules are adapted, of those that promise most."""
-        before = self.model, self.costs
-        candidates = [each for name in SPACES if name not in self.model for each in self._additions(name, self.model)]
-        grown = []
+        before, best = self.model, self.best - self.params.least_gain
+        candidates = [each for name in SPACES if name not in before for each in self._additions(name)]
+        grown = before
         for _, name, model in sorted(candidates, key=lambda each: each[0])[: self.params.tried]:
-            self.take(dict(model))
-            for each in (name, *self.model):
+            self.take(model)
+            for each in (name, *model):
                 self._refine(each)
-            grown.append((self.best, self.model, self.costs))
-            self.model, self.costs = before
-        cost, model, costs = min(grown, key=lambda each: each[0], default=(np.inf, *before))
-        if cost >= self.best - self.params.least_gain:
-            return False
-        self.model, self.costs = model, costs
-        return True
+            best, grown = min((best, grown), (self.best, self.model), key=lambda each: each[0])
+            self.take(before)
+        self.take(grown)
+        return grown is not before
 
-    def _additions(self, name: str, to: dict[str, Rules]) -> Iterator[tuple[float, str, Model]]:
+    def _additions(self, name: str) -> Iterable[tuple[float, str, dict[str, Rules]]]:
         """The family's best first rules, of each way to count, by the curves of which most is unexplained: none if no
         rules promise anything."""
-        costs = self._costs(to)
-        screen = sorted({*self.names} - {"stores", "prefetches"}, key=lambda each: (-costs[each], each))
-        screen = screen[: self.params.screened]
-        stream, runs = name.endswith("stream"), name.endswith(("stream", "stride"))
-        starts = self._starts(screen, to)
-        triggers = [each for each in SPACES[name].get("trigger", ()) if not runs or each in starts]
-        if runs and not triggers:
-            return
-        for counts, far in product(SPACES[name]["counts"], {0, self.gap}) if stream else (("", 0),):
-            space = {**SPACES[name], **({"counts": (counts,), "degree": (2, 1, 4)} if stream else {})}
-            tried = {key: values for key, values in space.items() if key in TRIED or (stream and key == "degree")}
-            tried |= {"trigger": tuple(triggers)} if triggers else {}
-            first = {**first_rules(name), **({"counts": counts, "far": far} if stream else {})}
-            options = [{**first, **dict(zip(tried, values, strict=True))} for values in product(*tried.values())]
-            models = [{**model, name: rules} for rules in options for model in self._hearing(name, to)]
-            best, found = self.best - self.params.least_gain / 2, None
-            for model in models:
-                cost = self.total(model, best, screen)
-                best, found = (cost, model) if cost < best else (best, found)
-            if found is not None:
-                yield best, name, found
+        screen = sorted(self.names, key=lambda each: (-self.costs[each], each))[: self.params.screened]
+        tried = {key: values for key, values in SPACES[name].items() if key in TRIED}
+        if name.endswith(("stream", "stride")):
+            starts = self._starts(screen)
+            tried["trigger"] = tuple(each for each in tried["trigger"] if each in starts)
+        if name.endswith("stream"):
+            tried |= {"degree": (2, 1, 4), "far": tuple({0, self.gap})}
+        found: dict[Any, tuple[float, str, dict[str, Rules]]] = {}
+        for values in product(*tried.values()):
+            rules = {**first_rules(name), **dict(zip(tried, values, strict=True))}
+            way = rules.get("counts"), rules.get("far")
+            for others in self._trained(name):
+                least, *_ = found.get(way, (self.best - self.params.least_gain / 2,))
+                cost = self.total({**others, name: rules}, least, screen)
+                if cost < least:
+                    found[way] = cost, name, {**others, name: rules}
+        return found.values()
 
-    def _starts(self, names: Iterable[str], model: Model) -> set[int]:
-        """Numbers of accesses at which some curve's first unexplained line comes, and those before: a request of level
-        1's prefetchers may count as an access."""
-        starts = set()
+    def _starts(self, names: Iterable[str]) -> set[int]:
+        """Numbers of accesses at which some curve's first unexplained line comes, and those before and after: a request
+        of level 1's prefetchers may count as an access."""
+        starts: set[int] = set()
         for seen in (self.curves[name] for name in names):
-            if len({step.line for step in self.targets[seen.curve.name].steps}) <= self.params.usual_triggers:
-                continue
-            rows = np.flatnonzero(self.unexplained(seen, model).any(axis=1))
-            starts |= {*range((0, *seen.curve.counts)[rows[0]], seen.curve.counts[rows[0]] + 1)} if len(rows) else set()
-        return starts | {each + 1 for each in starts}
+            rows, counts = np.flatnonzero(self.unexplained(seen).any(axis=1)), (0, *seen.curve.counts)
+            starts |= {*range(counts[rows[0]], counts[rows[0] + 1] + 2)} if len(rows) else set()
+        return starts
 
-    def _hearing(self, name: str, to: dict[str, Rules]) -> list[dict[str, Rules]]:
+    def _trained(self, name: str) -> Iterator[dict[str, Rules]]:
         """The model, and, where a family of level 1 is to be added, the same with level 2 trained by its requests."""
-        outer = {other: max(SPACES[other][BY_PREFETCHER]) for other in to if other[1] == "2" and name[1] == "1"}
-        ways = [
-            {other: {**to[other], BY_PREFETCHER: min(way, most)} for other, most in outer.items()} for way in (1, 2)
-        ]
-        return [to, *({**to, **way} for way in ways if way)]
+        yield self.model
+        outer = {other: max(SPACES[other][BY_PREFETCHER]) for other in self.model if other[1] == "2" and name[1] == "1"}
+        for way in (1, 2) if outer else ():
+            changed = {other: {**self.model[other], BY_PREFETCHER: min(way, most)} for other, most in outer.items()}
+            yield {**self.model, **changed}
 
     def _refine(self, name: str) -> None:
         """Change one rule after the other, those of streams' leads together, as long as that explains more."""
         changed = True
         while changed:
             changed = False
-            for key in filter(partial(self._matters, name), SPACES[name]):
+            for key in SPACES[name]:
                 keys = next((each for each in JOINT if key == each[0]), (key,))
-                changed |= self._change(name, [each for each in keys if self._matters(name, each)])
-
-    def _matters(self, name: str, key: str) -> bool:
-        """Whether a family has a rule: streams of distinct lines fetch as much more with each new line."""
-        return key in SPACES[name] and (key not in OF_RUNS or self.model[name]["counts"] == "run")
+                changed |= self._change(name, [each for each in keys if each in SPACES[name]])
 
     def _change(self, name: str, keys: Sequence[str]) -> bool:
-        before = self.best
-        best, rules = before, None
+        best, rules = self.best - 1e-6, None
         for values in self._values(name, keys):
             each = {**self.model[name], **dict(zip(keys, values, strict=True))}
-            if each == self.model[name] or not consistent(each):
-                continue
-            cost = self.total({**self.model, name: each}, best, ONLY_IN.get(keys[0]))
-            if cost < best - 1e-9:
-                best, rules = cost, each
-        if rules is None or best >= before - 1e-6:
-            return False
-        self.take({**self.model, name: rules})
-        return True
+            if each != self.model[name] and consistent(each):
+                cost = self.total({**self.model, name: each}, best, ONLY_IN.get(keys[0]))
+                best, rules = (cost, each) if cost < best else (best, rules)
+        if rules is not None:
+            self.take({**self.model, name: rules})
+        return rules is not None
 
     def _values(self, name: str, keys: Sequence[str]) -> Iterable[tuple[Any, ...]]:
-        """Values of rules to try: of one that is ordered, those near the present one; distances that what was seen
-        speaks for."""
-        rules = self.model[name]
-        if "degree" in keys and name.endswith("stride"):
-            return product(DEGREES[:4], DISTANCES[:8])
-        if "degree" in keys and name.endswith("stream"):
-            lead = self.furthest - rules["far"]
-            near = {lead, rules["max_distance"], *(lead - each for each in (1, 2, 3, 4)), 8, 12, 16, 20, 32}
-            distances = [each for each in DISTANCES if each in near]
-            ways = [SPACES[name][key] for key in keys[1:-1]]
-            return product(DEGREES[:8], *ways, distances)
-        first, *rest = (self._fills if key == "fills" and name[1] == "2" else SPACES[name][key] for key in keys)
-        if keys[0] in ORDERED:
-            at = first.index(rules[keys[0]])
-            first = first[max(at - 2, 0) : at + 3]
-        return product(first, *rest)
+        """Values of rules to try together: triggers near the present one, distances that what was seen speaks for."""
+        rules, trigger = self.model[name], self.model[name].get("trigger", 1)
+        lead = self.furthest - rules.get("far", 0)
+        near = {rules.get("max_distance"), *range(lead - 4, lead + 1), 8, 12, 16, 20, 32}
+        distances = near if name.endswith("stream") else range(1, 9)
+        limits = {"trigger": range(trigger - 2, trigger + 3), "max_distance": distances}
+        return product(*([v for v in SPACES[name][key] if v in limits.get(key, SPACES[name][key])] for key in keys))
 
     # -- what is as good --------------------------------------------------------------------------------------------
 
     def plausible(self, name: str, key: str) -> list[Any]:
         """Values of a rule that explain the curves about as well as the best."""
-        most, rules, values = self.as_good, self.model[name], SPACES[name][key]
+        most, rules, values = self.as_good, self.model[name], SPACES[name]
+        ways = values.get("leads_by", ("",)) if key == "max_distance" else (rules.get("leads_by", ""),)
 
         def holds(value: Any) -> bool:
-            if not consistent({**rules, key: value}):
-                return False
-            ways = SPACES[name]["leads_by"] if key == "max_distance" and self._matters(name, "leads_by") else ("",)
-            options = ({**rules, key: value, **({"leads_by": way} if way else {})} for way in ways)
-            return any(self.total({**self.model, name: each}, most, ONLY_IN.get(key)) <= most for each in options)
+            options = ({**rules, "leads_by": way, key: value} for way in ways)
+            models = ({**self.model, name: each} for each in options if consistent(each))
+            return any(self.total(model, most, ONLY_IN.get(key)) <= most for model in models)
 
-        if key not in ORDERED:
-            return [value for value in values if value == rules[key] or holds(value)]
-        low = high = values.index(rules[key])
-        while low and holds(values[low - 1]):
-            low -= 1
-        while high < len(values) - 1 and holds(values[high + 1]):
-            high += 1
-        return list(values[low : high + 1])
+        return [value for value in values[key] if value == rules[key] or holds(value)]
 
-    def loss(self, name: str) -> float:
-        """What is left unexplained without a family."""
-        return self.total({other: rules for other, rules in self.model.items() if other != name}) - self.best
-
-    def missing(self, name: str, rules: Rules) -> int:
-        """How many lines that a family would bring by itself don't come, whatever else there is."""
-        shares = [seen.present[self._brought(seen, {name: rules})] for seen in self.ordered()]
-        return int(sum(np.sum(each <= self.params.lead_share) for each in shares))
-
-    def unexplained(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
-        """Lines that come and that a model doesn't bring, shape (counts, lines)."""
-        return (np.nan_to_num(seen.present) > self.params.came) & ~self._brought(seen, model)
-
-    def ordered(self) -> list[Seen]:
-        """The curves that models are held against."""
-        return [self.curves[name] for name in self.names]
-
-    def own(self, seen: Seen, name: str, far: bool = True) -> NDArray[np.bool_]:
-        """Lines that come, that one family brings by itself, with or without those far ahead, and that no others bring,
-        shape (counts, lines)."""
-        without = {other: rules for other, rules in self.model.items() if other != name}
-        rules = self.model[name] if far else {**self.model[name], "far": 0}
-        mine = self._brought(seen, {name: rules}) & ~self._brought(seen, without)
-        return (np.nan_to_num(seen.present) > self.params.came) & mine
+    def unexplained(self, seen: Seen) -> NDArray[np.bool_]:
+        """Lines that come and that the model doesn't bring, shape (counts, lines)."""
+        return (np.nan_to_num(seen.present) > self.params.came) & ~self.brought(seen, self.model)
 
     def lead(self, seen: Seen, model: Model) -> list[int]:
         """How far the furthest line that a model brings lies ahead of a curve's run, after its first accesses."""
-        lines = [step.line for step in self.targets[seen.curve.name].steps]
-        way, last = lines[1] - lines[0], [lines[count - 1] for count in seen.curve.counts]
-        ahead = [
-            max(way * (np.flatnonzero(row) - line)) for row, line in zip(self._brought(seen, model), last, strict=True)
-        ]
+        first, last = seen.curve.trial.accesses[0].at // self.line_size, seen.curve.last(self.line_size)
+        rows = zip(self.brought(seen, model), last, strict=True)
+        ahead = [max((np.flatnonzero(row) - line) * (1 if last[-1] > first else -1)) for row, line in rows]
         return [int(each) for each in ahead[: self.params.lead_accesses]]
 
-    def _brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
+    def brought(self, seen: Seen, model: Model) -> NDArray[np.bool_]:
+        """Lines that a model brings, shape (counts, lines)."""
         target = self.targets[seen.curve.name]
         after = play(model, target.steps, self.page_lines, target.held)
         return _bits([after[row - 1][1] for row in target.rows], seen.present.shape[1])

@@ -21,15 +21,22 @@ Model = Mapping[str, Rules]
 """The prefetchers of a machine by identity (`l1.stride`)."""
 
 BY_PREFETCHER = "l1_prefetcher"
+"""Whether requests of level 1's prefetchers train one of level 2; 2: a stream follows the first of them."""
+REQUEST = -1
+"""The instruction of such a request."""
+
+
+def without(model: Model, name: str) -> dict[str, Rules]:
+    """The other prefetchers of a model."""
+    return {other: rules for other, rules in model.items() if other != name}
 
 
 class Step(NamedTuple):
-    """One access: its line (from the page's beginning), byte, instruction and kind (load, store, prefetch)."""
+    """One load: its line (from the page's beginning), byte and instruction."""
 
     line: int
     byte: int
     ip: int
-    kind: str
 
 
 @dataclass
@@ -44,16 +51,10 @@ class Prefetcher(ABC):
     def seen(self, step: Step, misses: bool) -> Iterable[int]:
         """Lines that it asks for; `misses`: its level has not got the line."""
 
-    @property
-    def kinds(self) -> set[str]:
-        """Kinds of access that count."""
-        return {"load", *(kind for kind in ("store", "prefetch", BY_PREFETCHER) if self.rules.get(kind))}
-
     def reaches(self, line: int, target: int) -> bool:
         """Whether it may go from a line to another."""
-        return target >= 0 and (
-            bool(self.rules.get("crosses_4k")) or line // self.page_lines == target // self.page_lines
-        )
+        within = line // self.page_lines == target // self.page_lines
+        return target >= 0 and (within or bool(self.rules.get("crosses_4k")))
 
 
 class NextLine(Prefetcher):
@@ -64,9 +65,7 @@ class NextLine(Prefetcher):
             return ()
         trigger, line = self.rules["trigger"], step.line
         self.state[line] = self.state.get(line, 0) + 1
-        if trigger > 1 and self.state[line] != trigger:
-            return ()
-        ahead = range(line + 1, line + 1 + self.rules["degree"])
+        ahead = range(line + 1, line + 1 + self.rules["degree"] * (trigger in (1, self.state[line])))
         return [target for target in ahead if self.reaches(line, target)]
 
 
@@ -96,25 +95,20 @@ class Stride(Prefetcher):
         rules, by = self.rules, self.rules["indexed_by"]
         key = (step.ip if "ip" in by else None, step.line // self.page_lines if "page" in by else None)
         size = PAGE_BYTES // self.page_lines
-        byte = step.byte if rules["level"] == 1 else step.line * size
-        last, stride, run, ahead = self.state.get(key, (None, 0, 1, 0))
-        if last is None:
-            self.state[key] = byte, 0, 1, 0
-            return ()
-        now = byte - last
-        if now == 0:
-            return ()
-        run, ahead = (run + 1, max(ahead - 1, 0)) if now == stride else (2, 0)
-        wanted: list[int] = []
+        last, stride, run, ahead = self.state.get(key, (step.byte, 0, 1, 0))
+        now = step.byte - last
+        if now:
+            run, ahead = (run + 1, max(ahead - 1, 0)) if now == stride else (2, 0)
         way = "up" if now > 0 else "down"
-        fits = abs(now) >= rules["min_stride"] * size and rules["directions"] in (way, "both")
+        fits = abs(now) >= max(rules["min_stride"] * size, 1) and rules["directions"] in (way, "both")
+        wanted: list[int] = []
         for _ in range(rules["degree"] if fits and run >= rules["trigger"] else 0):
-            target = (byte + (ahead + 1) * now) // size
+            target = (step.byte + (ahead + 1) * now) // size
             if ahead >= rules["max_distance"] or not self.reaches(step.line, target):
                 break
             ahead += 1
             wanted.append(target)
-        self.state[key] = byte, now, run, ahead
+        self.state[key] = step.byte, now or stride, run, ahead
         return wanted
 
 
@@ -153,7 +147,7 @@ class PageStream(Prefetcher):
                 return () if self.rules["leads_by"] == "new_line" and not forward else self._batch(line)
         if not misses:
             return ()
-        at_once = step.kind == BY_PREFETCHER and self.rules[BY_PREFETCHER] == 2
+        at_once = step.ip == REQUEST and self.rules[BY_PREFETCHER] == 2
         if self.last < 0 or self.active:
             at = line % self.page_lines  # at a page's ends only one way is possible
             self.way = 1 if at_once else (at == 0) - (at == self.page_lines - 1)
@@ -162,10 +156,8 @@ class PageStream(Prefetcher):
             way = 1 if line > self.last else -1
             self.count = self.count + 1 if self.way in (0, way) else 2
             self.way, self.last = way, line
-        return self._start(line) if self.way and (at_once or self.count >= self.rules["trigger"]) else ()
-
-    def _start(self, line: int) -> Iterable[int]:
-        if self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
+        starts = self.way and (at_once or self.count >= self.rules["trigger"])
+        if not starts or self.rules["directions"] not in ("up" if self.way > 0 else "down", "both"):
             return ()
         self.active, self.batches, self.last = True, 0, line
         self.first = self.next = line + self.way
@@ -215,32 +207,32 @@ KINDS: dict[str, type[Prefetcher]] = {
 
 
 def play(model: Model, steps: Iterable[Step], page_lines: int, held: int = 0) -> list[tuple[int, int]]:
-    """Lines in level 1, and in any level, as bits, after each access; `held`: lines of level 2 before. Lines that level
-    2's prefetchers bring to level 3 still miss level 2."""
-    made = {name: KINDS[name[3:]](rules, page_lines) for name, rules in model.items()}
-    inner = [(each.seen, each.kinds, each.rules["fills"] == "l1") for name, each in made.items() if name[1] == "1"]
-    outer = [(each.seen, each.kinds, each.rules["fills"] == "l2") for name, each in made.items() if name[1] == "2"]
-    first, second, further, after = 0, held, 0, []
+    """Lines in level 1, and in any level, as bits, after each access; `held`: lines of level 2 before. Level 2 sees
+    which line is loaded, not where in it; lines that its prefetchers bring to level 3 still miss level 2."""
+    inner, outer = (
+        [(KINDS[name[3:]](rules, page_lines), rules) for name, rules in model.items() if name[1] == level]
+        for level in "12"
+    )
+    first, second, further, after, size = 0, held, 0, [], PAGE_BYTES // page_lines
     for step in steps:
-        bit, kind, asked = 1 << step.line, step.kind, []
+        bit, requests = 1 << step.line, []
         misses = not first & bit
-        for seen, kinds, to_first in inner:
-            if kind in kinds:
-                asked += [(target, to_first) for target in seen(step, misses)]
-        requests = [step] if misses else []
+        asked = [(line, rules["fills"] == "l1") for each, rules in inner for line in each.seen(step, misses)]
+        if misses:
+            requests.append(Step(step.line, step.line * size, step.ip))
         first |= bit
-        for target, to_first in asked:
-            if not first >> target & 1:
-                first |= to_first << target
-                requests.append(Step(target, 0, -1, BY_PREFETCHER))
+        for line, to_first in asked:
+            if not first >> line & 1:
+                first |= to_first << line
+                requests.append(Step(line, line * size, REQUEST))
         for request in requests:
             bit = 1 << request.line
             misses = not second & bit
             second |= bit
-            for seen, kinds, to_second in outer:
-                if request.kind in kinds:
-                    for target in seen(request, misses):
-                        second |= to_second << target
-                        further |= 1 << target
+            for each, rules in outer:
+                if request.ip != REQUEST or rules[BY_PREFETCHER]:
+                    for line in each.seen(request, misses):
+                        second |= (rules["fills"] == "l2") << line
+                        further |= 1 << line
         after.append((first, first | second | further))
     return after

@@ -23,7 +23,6 @@ class Params:
     doubt: float = 0.12  # fraction of repetitions beyond which a line is looked at again
     came: float = 0.65  # fraction of repetitions in which a line comes that a rule brings
     slack: float = 0.4  # of a fraction, by which a line that a rule brings may miss: controls blur, others disturb
-    false: float = 1.0  # lines that come by no rule, to which one that a rule wrongly brings is equal
     half: float = 0.6  # fraction up to which a line that comes at times needs no rule that brings it
     least_gain: float = 1.2  # lines' worth that a family has to explain, or another value to lose, to count
     screened: int = 6  # curves, of which most is unexplained, by which families are compared at first; more take time
@@ -38,7 +37,6 @@ class Params:
     lead_accesses: int = 16  # of the run whose lead is reported
     lead_share: float = 0.5  # fraction of repetitions in which a line comes that counts as ahead of a run
     other_lines: int = 3  # lines that no family explains, for there to be something else; one may be an accident
-    few: float = 0.2  # fraction of lines that may miss though they should come, or come though they shouldn't
     usual_triggers: int = 4  # first values of a trigger with which a family has to show to be absent
     one_level: float = 0.75  # fraction of a family's lines in one level, which it then fills
     asked_again: int = 16  # repetitions of a single question

@@ -26,15 +26,12 @@ _WORD = re.compile(r"(?:(?P<kind>[a-z0-9]+):)?(?P<line>\d+)(?:@(?P<name>\w+))?")
 def parse(text: str, page_lines: int, line_size: int) -> Trial:
     """The accesses that a pattern describes. Raises `UsageError` for a word that is none."""
     accesses: list[Access] = []
-    names: list[str] = []
+    names: dict[str, int] = {}
     for word in text.replace(",", " ").split():
         found = _WORD.fullmatch(word)
         if found is None or (found["kind"] or "") not in KINDS or int(found["line"]) >= page_lines:
             raise UsageError(f"{word!r} is no access; write LINE, KIND:LINE or LINE@NAME, lines 0 to {page_lines - 1}")
-        name = found["name"]
-        if name is not None and name not in names:
-            names.append(name)
-        ip = None if name is None else names.index(name)
+        ip = None if found["name"] is None else names.setdefault(found["name"], len(names))
         accesses.append(Access(int(found["line"]) * line_size, KINDS[found["kind"] or ""], ip))
     if not 0 < len(accesses) <= MOST:
         raise UsageError(f"a pattern has 1 to {MOST} accesses")

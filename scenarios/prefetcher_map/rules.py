@@ -1,4 +1,4 @@
-"""Rules that curves don't show: tables, instruction addresses, strides, page ends, threads and cores.
+"""Rules that curves don't show: tables, instruction addresses, strides, page ends and threads.
 
 Each is asked of a *sign*: a run and a line behind it that comes by this prefetcher alone, as the model says, some
 accesses beyond the trigger, where prefetchers are settled.
@@ -6,8 +6,10 @@ accesses beyond the trigger, where prefetchers are settled.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,15 +17,15 @@ from setebench.errors import UnsupportedError
 from setebench.experiments.presence import PAGE_BYTES, Access, Kind, Trial, Trials
 from setebench.results import Outcome, Value
 
-from .curves import shares_of, steps_of
+from .curves import Seen, shares_of, steps_of
 from .findings import HIDDEN, Report
-from .fit import Fit
-from .model import Rules, play
+from .fit import Fit, first_rules
+from .model import Rules, play, without
+from .params import Params
 
 Answer = bool | None
 HUGE_BYTES = 1 << 21
 UNCLEAR = "the line came in some repetitions only; run again at a quieter time"
-ACCESS_BYTES = 8
 FAR_BIT = 25
 """The highest bit of an instruction address that a probe can place."""
 NO_SIGN = "no line comes by it alone"
@@ -70,12 +72,8 @@ class Asker:
     def sign(self, name: str) -> Sign | None:
         """The shortest run by which a prefetcher shows at `beyond` accesses more than its trigger, if there is one."""
         rules = self.fit.model[name]
-        for beyond in (self.params.beyond, 1, 0):
-            for run in self._runs(name, rules, beyond):
-                found = self._shown(name, run)
-                if found is not None:
-                    return found
-        return None
+        runs = (run for beyond in (self.params.beyond, 1, 0) for run in self._runs(name, rules, beyond))
+        return next((found for run in runs if (found := self._shown(name, run)) is not None), None)
 
     def _runs(self, name: str, rules: Rules, beyond: int) -> list[tuple[Access, ...]]:
         trigger, kind = int(rules.get("trigger", 1)), name[3:]
@@ -96,19 +94,10 @@ class Asker:
         """Loads of lines of a page."""
         return [Access(line * self.line_size, "load", ip) for line in lines]
 
-    def alone(self, name: str, run: Sequence[Access], line: int) -> bool:
-        """Whether a line comes by no other prefetcher behind a run, and by this one where its rules say so."""
-        others = {other: rules for other, rules in self.fit.model.items() if other != name}
-        down = run[-1].at < run[0].at
-        follows = self.fit.model[name]["directions"] in ("down" if down else "up", "both")
-        return follows and not play(others, steps_of(run, self.line_size), self.page_lines)[-1][1] >> line & 1
-
     def _shown(self, name: str, run: Sequence[Access]) -> Sign | None:
-        model = self.fit.model
-        without = {other: rules for other, rules in model.items() if other != name}
-        steps = steps_of(run, self.line_size)
+        model, steps = self.fit.model, steps_of(run, self.line_size)
         _, after = play(model, steps, self.page_lines)[-1]
-        _, never = play(without, steps, self.page_lines)[-1]
+        _, never = play(without(model, name), steps, self.page_lines)[-1]
         before = play(model, steps[:-1], self.page_lines)[-1][1] if len(steps) > 1 else 0
         lines = [line for line in range(self.page_lines) if (after & ~never & ~before) >> line & 1]
         last = steps[-1].line
@@ -138,8 +127,6 @@ def ask_rules(asker: Asker, reports: Mapping[str, Report]) -> None:
             _stream(asker, name, sign, report)
         elif name == "l1.stride" and sign is not None:
             _stride(asker, sign, report)
-        elif name == "l2.stride":
-            report.add("min_stride", asker.line_size, low=1, high=asker.line_size)
         _crossing(asker, name, report)
         _threads(asker, name, sign, report)
 
@@ -157,17 +144,15 @@ def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: S
     hints, found = asker.trials.context.machine.facts.prefetch_hints, ["load"]
     kinds: dict[str, Kind] = {"store": "store", **({"prefetch": "t0" if "t0" in hints else "t1"} if hints else {})}
     for word, kind in kinds.items():
-        if word == "prefetch" and report.identity[1] == "1" and asker.passes_by(kind):
-            report.open("trained_by", "prefetches bring no line to level 1, so it may not see them", KINDS)
-            return
         made = [replace(access, kind=kind) if access.kind == "load" else access for access in accesses]
-        shares = [[asker.share(made, line) for line in lines] for _ in range(asker.params.kind_samples)]
-        answers = {asker.sure(float(share)) for share in np.sort(np.min(shares, axis=1))[1:-1]}
-        came = answers.pop()
-        if came is None or answers:
-            report.open("trained_by", UNCLEAR, KINDS)
+        shares = [min(asker.share(made, line) for line in lines) for _ in range(asker.params.kind_samples)]
+        answers = {asker.sure(share) for share in sorted(shares)[1:-1]}
+        passed = word == "prefetch" and report.identity[1] == "1" and asker.passes_by(kind)
+        if passed or len(answers) > 1 or None in answers:
+            reason = "prefetches bring no line to level 1, so it may not see them" if passed else UNCLEAR
+            report.open("trained_by", reason, KINDS)
             return
-        found += [word] if came else []
+        found += [word] if True in answers else []
     report.add("trained_by", found, KINDS)
 
 
@@ -176,33 +161,33 @@ def ask_kinds(asker: Asker, report: Report, accesses: Sequence[Access], lines: S
 TABLES = "a run, others in other pages, and the run taken up again"
 
 
-def _others(asker: Asker, name: str, sign: Sign, number: int) -> list[Access]:
-    """So many other runs, each in a page of its own, by other instructions."""
-    run = sign.accesses[: max(int(asker.fit.model[name]["trigger"]) - 1, 1)]
-    pages = range(1, 1 + number)
-    return [replace(each, page=page, ip=None if each.ip is None else 1 + page) for page in pages for each in run]
-
-
 def _tables(asker: Asker, name: str, sign: Sign, report: Report) -> None:
-    """How many runs are followed at once: the number of others beside which the first one is lost."""
+    """How many runs are followed at once: the number of others, each in a page of its own and by instructions of its
+    own, beside which the first one is lost."""
     *trained, last = sign.accesses
+    run = trained[: max(int(asker.fit.model[name]["trigger"]) - 1, 1)]
 
     def kept(number: int) -> float:
-        return asker.share([*trained, *_others(asker, name, sign, number), last], sign.line)
+        pages = range(1, 1 + number)
+        others = [replace(each, page=page, ip=None if each.ip is None else 1 + page) for page in pages for each in run]
+        return asker.share([*trained, *others, last], sign.line)
 
     most = asker.params.most_entries
     if kept(1) < 0.5:
         report.open("streams", "a run in another page ends it, or its entry goes by something else", TABLES)
-    elif (last_kept := kept(most)) >= 0.5:
+    elif kept(most) >= 0.5:
         report.add("streams", most + 1, TABLES, outcome=Outcome.AT_LEAST, reason="more were not tried: addresses alias")
-    elif asker.sure(last_kept) is None:
-        report.open("streams", UNCLEAR, TABLES)
     else:
-        found = largest(lambda number: kept(number) >= 0.5, 1, most) or 1
+        found = largest(lambda number: kept(number) >= 0.5, 1, most)
         if asker.sure(kept(found)) and asker.sure(kept(found + 1)) is False:
             report.add("streams", found + 1, TABLES, low=found + 1, high=found + 1)
         else:
             report.open("streams", f"beside about {found} other runs it is lost little by little", TABLES)
+
+
+def largest(holds: Callable[[int], Answer], low: int, high: int) -> int:
+    """The largest number for which something holds that holds for `low` and not for `high`; what is unclear doesn't."""
+    return low + bisect_left(range(low + 1, high), True, key=lambda number: not holds(number))
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
@@ -213,38 +198,26 @@ def _stream(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
     rules = fit.model[name]
     if name == "l2.stream" and len(set(fit.plausible(name, "l1_prefetcher"))) == 1 and rules["l1_prefetcher"] == 2:
         report.add("trigger_by_l1_prefetcher", 1)
-    if report.findings["directions"].value == "both" and rules["counts"] == "run":
-        firsts = ((0, 1), (1, 1), (lines - 2, -1), (lines - 1, -1))
-        edges = [_edge(asker, first, way, name) for first, way in firsts]
-        _answer(report, "trigger_at_page_edge", None if None in edges else edges, "runs that begin at a page's ends")
-    if sign is None or report.findings["directions"].value is None or report.findings["lead"].reason == HIDDEN:
-        report.open("streams_per_page", NO_SIGN)
-    elif report.findings["directions"].value == "both" and rules["counts"] == "run":
+    if report.findings["directions"].value != "both" or rules["counts"] != "run":
+        return
+    firsts = ((0, 1), (1, 1), (lines - 2, -1), (lines - 1, -1)) if len(fit.model) == 1 else ()
+    edges = [_edge(asker, first, way, rules["trigger"]) for first, way in firsts]
+    found = edges if edges and None not in edges else None
+    _answer(report, "trigger_at_page_edge", found, "runs that begin at a page's ends, if nothing else brings lines")
+    came = None
+    if sign is not None and report.findings["lead"].reason != HIDDEN:
         other = [lines - 3 - number for number in range(max(int(rules["trigger"]) - 1, 2))]
         came = asker.comes([*sign.accesses[:-1], *asker.made(other), sign.accesses[-1]], sign.line)
-        number = None if came is None else 1 + came
-        _answer(report, "streams_per_page", number, "two runs in turn in one page, one up and one down")
+    number = None if came is None else 1 + came
+    _answer(report, "streams_per_page", number, "two runs in turn in one page, one up and one down")
 
 
-def _edge(asker: Asker, first: int, way: int, name: str) -> int | None:
-    """The trigger of a run that starts at a line near a page's end: that by which the model's first line comes when the
-    machine's does."""
-    model, rules, lines = asker.fit.model, asker.fit.model[name], asker.page_lines
-    run = [first + way * number for number in range(2 * rules["trigger"] + 2)]
-    steps = steps_of(asker.made(run), asker.line_size)
-    without = [each for _, each in play({key: model[key] for key in model if key != name}, steps, lines)]
-    starts = {}
-    for trigger in range(1, rules["trigger"] + 1):
-        after = play({**model, name: {**rules, "trigger": trigger}}, steps, lines)
-        own = [came & ~anyway for (_, came), anyway in zip(after, without, strict=True)]
-        start = next((number for number, each in enumerate(own) if each), None)
-        if start is not None:  # of triggers that start alike the largest
-            starts[start] = trigger, own[start]
-    for start, (trigger, lines_of_own) in starts.items():
-        line = (lines_of_own & -lines_of_own).bit_length() - 1
-        came = asker.comes(asker.made(run[: start + 1]), line)
-        if came is not False:
-            return trigger if came else None
+def _edge(asker: Asker, first: int, way: int, trigger: int) -> int | None:
+    """After how many accesses of a run from a page's end the next line comes; None where that stays unclear."""
+    for count in range(1, trigger + 1):
+        run = asker.made([first + way * number for number in range(count)])
+        if (came := asker.comes(run, first + way * count)) is not False:
+            return count if came else None
     return None
 
 
@@ -265,8 +238,6 @@ def _stride(asker: Asker, sign: Sign, report: Report) -> None:
     address_bits(asker, sign, report)
     by_page = report.findings["indexed_by"].value == "ip+page"
     _largest_stride(asker, trigger, by_page, report)
-    if fit.explains:  # else the next line comes for other reasons too
-        _smallest_stride(asker, trigger, report)
 
 
 def address_bits(asker: Asker, sign: Sign, report: Report) -> None:
@@ -290,51 +261,58 @@ def _largest_stride(asker: Asker, trigger: int, by_page: bool, report: Report) -
     end = (1 if by_page else 4) * lines
 
     def follows(stride: int) -> Answer:
-        run = [end - 2 - stride * number for number in reversed(range(1, trigger + 1))]
+        run = [end - 2 - stride * number for number in range(trigger, 0, -1)]
         return asker.comes(asker.made(run, 1), end - 2, (0, end))
 
     most = min(lines - 2, (end - 2) // (trigger + 1))
-    short = follows(5)
-    if short and follows(most):
+    if not follows(5):
+        report.open("max_stride", UNCLEAR)
+    elif follows(most):
         report.add("max_stride", most * size, outcome=Outcome.AT_LEAST, reason="longer ones leave the pages")
     else:
-        found = largest(follows, 5, most) if short else None
-        _answer(report, "max_stride", found and found * size, "strides in whole lines, halving")
+        found = largest(follows, 5, most)
+        sure = follows(found + 1) is False
+        _answer(report, "max_stride", found * size if sure else None, "strides in whole lines, halving")
 
 
-def largest(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
-    """The largest number for which something holds that holds for `low` and not for `high`; None where that is open."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        answer = holds(middle)
-        if answer is None:
-            return None
-        low, high = (middle, high) if answer else (low, middle)
-    return low
+ISOLATED = "further strides come ahead of a run by one instruction, and of no run by as many as there are accesses"
 
 
-def _smallest_stride(asker: Asker, trigger: int, report: Report) -> None:
-    """In bytes: runs whose next access would be the first of the next line. Less than an access has is not asked, nor
-    is what others bring as well."""
-    size, line = asker.line_size, asker.page_lines // 2
-    for stride in (ACCESS_BYTES, 2 * ACCESS_BYTES, 4 * ACCESS_BYTES, size):
-        came = None
-        for last, way in ((line + 1, 1), (line, 1), (line, -1), (line + 1, -1)):
-            first = last * size - stride * trigger if way > 0 else (last + 1) * size - ACCESS_BYTES + stride * trigger
-            run = [Access(first + way * stride * number, "load", 1) for number in range(trigger)]
-            if asker.alone("l1.stride", run, last):
-                came = asker.comes(run, last)
-                break
-        if came is None:
-            break
-        if came:
-            low = 1 if stride == ACCESS_BYTES else stride
-            report.add("min_stride", low, "strides in bytes, doubling", low=min(low, stride // 2 + 1), high=stride)
-            return
-    report.open("min_stride", UNCLEAR)
+def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params: Params) -> Rules | None:
+    """The rules of a stride prefetcher by instruction, or None where there is no sign of one: by the curve of a stride
+    of several lines and the leads of practised runs."""
+    lines = [access.at // line_size for access in seen.curve.trial.accesses]
+    following = [slice(lines[count - 1] + lines[1] - lines[0], None, 64) for count in seen.curve.counts]
+    came = np.nan_to_num(seen.present) >= params.lead_share
+    follows = [n for n, row, each in zip(seen.curve.counts, came, following, strict=True) if row[each].any()]
+    *_, widest = params.strides
+    others = any(lead >= widest for lead in leads[f"own.stride_{widest}"])
+    if 1 in follows or len(follows) < params.other_lines or others:
+        return None
+    ahead = [[lead // stride for lead in leads[f"one.stride_{stride}"]] for stride in params.strides[1:]]
+    more = [after - before + 1 for each in ahead for before, after in pairwise(each) if 0 < before < after] or [1]
+    rules = {"trigger": min(follows), "degree": max(more, key=more.count), "max_distance": max(map(max, ahead))}
+    return {**first_rules("l1.stride"), **rules, "min_stride": 2}
 
 
-# -- pages, threads, cores -----------------------------------------------------------------------------------------
+def report_stride(asker: Asker, report: Report) -> None:
+    """What the two curves say of it, and which kinds and directions it follows."""
+    rules = asker.fit.model["l1.stride"]
+    report.add("present", True, ISOLATED)
+    report.add("trigger", rules["trigger"], ISOLATED)
+    report.add("degree", rules["degree"], ISOLATED)
+    reason = "the page holds no more"
+    report.add("max_distance", rules["max_distance"], ISOLATED, outcome=Outcome.AT_LEAST, reason=reason)
+    for name in ("fills", "indexed_by", "crosses_4k"):
+        report.open(name, "the curves of other prefetchers hide it", ISOLATED)
+    *run, following = (asker.params.first_line + 3 * number for number in range(rules["trigger"] + 1))
+    last = asker.page_lines - 1
+    falls = asker.comes(asker.made([last - line for line in run], 1), last - following)
+    report.one_of("directions", {None: ["up", "both"], True: ["both"], False: ["up"]}[falls], ISOLATED)
+    ask_kinds(asker, report, asker.made(run, 1), [following])
+
+
+# -- pages, threads -----------------------------------------------------------------------------------------
 
 
 def _crossing(asker: Asker, name: str, report: Report) -> None:
@@ -350,14 +328,10 @@ def _crossing(asker: Asker, name: str, report: Report) -> None:
         report.add("crosses_4k_in_2m", True)
         return
     try:
-        region = context.allocate(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES)
+        with context.memory(asker.params.huge_pages * HUGE_BYTES, HUGE_BYTES) as region:
+            _goes_on(Asker(Trials(context, region, 1), asker.fit, asker.opened), name, "crosses_4k_in_2m", report)
     except UnsupportedError as error:
-        report.open("crosses_4k_in_2m", f"no 2 MiB pages: {error}")
-        return
-    try:
-        _goes_on(Asker(Trials(context, region, 1), asker.fit, asker.opened), name, "crosses_4k_in_2m", report)
-    finally:
-        context.machine.release(region)
+        report.open("crosses_4k_in_2m", f"2 MiB pages: {error}")
 
 
 def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
@@ -379,30 +353,23 @@ def _goes_on(asker: Asker, name: str, parameter: str, report: Report) -> None:
 
 
 def _threads(asker: Asker, name: str, sign: Sign | None, report: Report) -> None:
-    """Whether another thread of the core, or another core, may make the first accesses of a run."""
-    context, family = asker.trials.context, name[3:]
-    facts, own = context.machine.facts, context.own_cpu
-    core = next((group for group in facts.siblings if own in group), (own,))
-    siblings, cores = ([cpu for cpu in facts.cpus if cpu != own and (cpu in core) is near] for near in (True, False))
-    remembers = family in ("stream", "stride", "up_down") or int(asker.fit.model[name].get("trigger", 1)) > 1
-    if siblings and remembers:
-        _shared(asker, "shared_by_smt", sign, (own, siblings[0]), report)
-    if cores and name in ("l2.stream", "l2.stride"):
-        _shared(asker, "shared_by_cores", sign, (own, cores[0]), report)
-
-
-def _shared(asker: Asker, parameter: str, sign: Sign | None, cpus: tuple[int, int], report: Report) -> None:
+    """Whether another thread of the core may make the first accesses of a run."""
+    facts, own = asker.trials.context.machine.facts, asker.trials.context.own_cpu
+    siblings = {cpu for core in facts.siblings if own in core for cpu in core} & {*facts.cpus} - {own}
+    remembers = name[3:] in ("stream", "stride", "up_down") or int(asker.fit.model[name].get("trigger", 1)) > 1
+    if not (siblings and remembers):
+        return
     if sign is None or len(sign.accesses) < 2:
-        report.open(parameter, NO_SIGN)
+        report.open("shared_by_smt", NO_SIGN)
         return
     *early, last = sign.accesses
+    helped = [replace(each, maker=1) for each in early]
 
-    def made(first: int | None, own: bool) -> Answer:
-        accesses = tuple(replace(each, maker=first) for each in early) if first is not None else ()
-        trial = Trial((*accesses, last) if own else accesses)
-        samples = asker.trials.makers(trial, cpus, [(sign.line, len(trial.accesses))], asker.params.asked_again)
-        return asker.sure(shares_of(samples)[sign.line, len(trial.accesses)][0])
+    def made(accesses: Sequence[Access]) -> Answer:
+        cell, trial = (sign.line, len(accesses)), Trial(tuple(accesses))
+        samples = asker.trials.makers(trial, (own, min(siblings)), [cell], asker.params.asked_again)
+        return asker.sure(shares_of(samples)[cell][0])
 
-    together, alone = made(1, True), made(0, True)
-    without = made(1, False)
-    _answer(report, parameter, together if alone and without is False else None, "a run that another thread began")
+    together, alone, never = made([*helped, last]), made(sign.accesses), made(helped)
+    found = together if alone and never is False else None
+    _answer(report, "shared_by_smt", found, "a run that another thread began")

@@ -78,6 +78,7 @@ def test_one_prefetcher_is_reported_by_its_rules(judged: Judged, identity: str, 
     right = of(judgements, Verdict.RIGHT)
     assert f"{identity}.present" in right
     rules = {name for name in judgements if name.startswith(f"prefetcher.{identity}.")}
+    rules = {name for name in rules if not name.endswith((".min_stride", ".shared_by_cores"))}  # not measured
     assert len([name for name in right if name.startswith(f"{identity}.")]) >= 0.5 * len(rules)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from setebench.scenarios.prefetcher_map.curves import Curve, Seen
+from setebench.scenarios.prefetcher_map.curves import BY_ONE, Curve, Seen, steps_of
 from setebench.scenarios.prefetcher_map.findings import named, others
 from setebench.scenarios.prefetcher_map.fit import Fit
 from setebench.scenarios.prefetcher_map.model import play
 from setebench.scenarios.prefetcher_map.params import Params
 from setebench.scenarios.prefetcher_map.pattern import parse
-from setebench.scenarios.prefetcher_map.strides import isolated
+from setebench.scenarios.prefetcher_map.rules import isolated
 
 from setebench.errors import UsageError
 from setebench.experiments.presence import Access, Trial
@@ -28,7 +28,7 @@ STREAM: dict[str, Any] = {
 def made(name: str, lines: tuple[int, ...], ip: int | None, model: dict[str, Any], late: float) -> Seen:
     """A curve as a machine with these prefetchers shows it, whose lines come in a fraction of repetitions."""
     curve = Curve(name, Trial(tuple(Access(64 * line, ip=ip) for line in lines)), (1, 2, 3, 4, 6, 8, 12, len(lines)))
-    after = play(model, curve.steps(64), 64)
+    after = play(model, steps_of(curve.trial.accesses, 64), 64)
     present = np.array([[late * (after[n - 1][1] >> line & 1) for line in range(64)] for n in curve.counts])
     first = np.array([[late * (after[n - 1][0] >> line & 1) for line in range(64)] for n in curve.counts])
     for row, count in enumerate(curve.counts):
@@ -87,7 +87,7 @@ def test_what_no_rule_explains_is_counted() -> None:
     assert Fit(shown, 64, Params()).model == {}
     shown["base"].present[3:, 60] = 1.0
     fit = Fit(shown, 64, Params())
-    assert sum(int(fit.unexplained(seen, fit.model).sum()) for seen in fit.ordered()) == 5
+    assert sum(int(fit.unexplained(seen).sum()) for seen in fit.ordered) == 5
 
 
 STRIDE = {
@@ -100,15 +100,15 @@ LEADS = {
 }  # fmt: skip
 
 
-def test_strides_by_instruction_are_isolated_by_two_curves() -> None:
-    found = isolated(curves({"l1.stride": STRIDE}), LEADS, 64, Params())
+def test_strides_by_instruction_are_isolated() -> None:
+    found = isolated(curves({"l1.stride": STRIDE})[BY_ONE], LEADS, 64, Params())
     assert found is not None
-    assert (found["trigger"], found["degree"], found["max_distance"]) == (4, 3, 11)
+    assert (found["trigger"], found["degree"], found["max_distance"]) == (4, 3, 9)
 
 
-@pytest.mark.parametrize("rules", [{}, {"l1.stride": {**STRIDE, "indexed_by": "page"}}, {"l2.stream": STREAM}])
-def test_what_other_runs_bring_as_well_is_no_stride_by_instruction(rules: dict[str, Any]) -> None:
-    assert isolated(curves(rules), LEADS, 64, Params()) is None
+@pytest.mark.parametrize(("rules", "own"), [({}, [1, 0, 0, 0]), ({"l1.stride": STRIDE}, [0, 0, 0, 12])])
+def test_what_other_runs_bring_as_well_is_no_stride_by_instruction(rules: dict[str, Any], own: list[int]) -> None:
+    assert isolated(curves(rules)[BY_ONE], {**LEADS, "own.stride_4": own}, 64, Params()) is None
 
 
 def test_a_behaviour_without_a_name_has_its_lead() -> None:
