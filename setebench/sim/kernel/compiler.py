@@ -88,24 +88,6 @@ def equal_words(_context: Any, array: Any, _index: Any, _shift: Any, _value: Any
 
 
 @_instruction
-def smallest_word(_context: Any, array: Any, _index: Any, _number: Any, _shift: Any, _mask: Any) -> Any:
-    """The smallest of the first `number` of eight words from `array[index]` on, each shifted left, cut by the mask, and
-    with its place, 0 to 7, in the lowest bits."""
-
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        number, shift, mask = (_in_all_lanes(builder, argument) for argument in arguments[2:])
-        lanes = ir.Constant(ir.VectorType(ir.IntType(64), LANES), list(range(LANES)))
-        words = builder.or_(builder.and_(builder.shl(_words(builder, arguments), shift), mask), lanes)
-        none = ir.Constant(lanes.type, [2**63 - 1] * LANES)
-        words = builder.select(builder.icmp_signed("<", lanes, number), words, none)
-        kind = ir.FunctionType(ir.IntType(64), [lanes.type])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.smin.v{LANES}i64")
-        return builder.call(function, [words])
-
-    return types.int64(array, types.int64, types.int64, types.int64, types.int64), generate
-
-
-@_instruction
 def first_bit(_context: Any, _word: Any) -> Any:
     """The number of the lowest bit that is set, of a word that is not 0."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as lay
 from setebench.sim.kernel.basics import random_below
-from setebench.sim.kernel.compiler import Ints, compiled, inlined, smallest_word
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
 
 WAY_BITS = (lay.MOST_WAYS - 1).bit_length()
 OLDEST = 3  # the highest age
@@ -54,9 +54,8 @@ def _set_used(s: Ints, at: int, use: int) -> None:
 def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
     oldest = lay.NEVER
-    for way in range(0, ways, lay.HOST_LINE_WORDS):
-        part: int = smallest_word(s, first + way, ways - way, WAY_BITS - lay.MARK_BITS, lay.LAST_USE << WAY_BITS)
-        oldest = min(oldest, part | way)
+    for way in range(ways):
+        oldest = min(oldest, (s[first + way] << WAY_BITS - lay.MARK_BITS) & (lay.LAST_USE << WAY_BITS) | way)
     return oldest & ((1 << WAY_BITS) - 1)
 
 
