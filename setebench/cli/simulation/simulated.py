@@ -25,12 +25,21 @@ from setebench.cli.options import (
 )
 from setebench.cli.output import Output, print_text
 from setebench.cli.progress import Progress
+from setebench.errors import UsageError
 
 NAME_HELP = "NAME is a shipped machine (see 'setebench sim list'), random:SEED, or the path of a .toml file."
 DIFFERS = 3
 """Exit status of verify with --exit-code where the twin is contradicted."""
 
 LONGEST_LINE = 240
+
+
+def _machine_file(values: dict[str, Any]) -> Output:
+    """Where a machine file goes. Raises `UsageError` for one that couldn't be opened by --machine."""
+    output = Output.choose(values)
+    if output.path is not None and output.path.suffix != ".toml":
+        raise UsageError(f"{str(output.path)!r} must end in .toml, or --machine sim:FILE would not find it")
+    return output
 
 
 @click.group(no_args_is_help=True)
@@ -99,7 +108,7 @@ def twin_command(result: Path, **values: Any) -> None:
     """
     from setebench.truth.twin import as_toml, make_twin
 
-    output = Output.choose(values)
+    output = _machine_file(values)
     output.write(as_toml(make_twin(store.load(result))))
 
 
@@ -172,7 +181,7 @@ def fit_command(**values: Any) -> None:
     from setebench.truth.fit import fit
     from setebench.truth.twin import as_toml
 
-    output = Output.choose(values)
+    output = _machine_file(values)
     _, twin, request = _twin_and_request(values, 10.0)
     with Progress(quiet=values["quiet"]) as progress:
         better = fit(twin, request, progress)
