@@ -23,7 +23,6 @@ FORM_OF_EXTENSION = {
     ".md": "markdown",
     ".tex": "latex",
     ".txt": "table",
-    ".html": "html",
 }
 FORMS = ("json", "csv", "markdown", "latex", "table")
 FOR_PEOPLE = ("table", "overview")
