@@ -67,5 +67,5 @@ def reason(error: BaseException) -> str:
     if isinstance(error, SetebenchError):
         return text
     where = traceback.extract_tb(error.__traceback__)[-1]
-    kind = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{kind} ({Path(where.filename).name}:{where.lineno})"
+    place = "" if where.filename.startswith("<") else f" ({Path(where.filename).name}:{where.lineno})"
+    return f"{type(error).__name__}: {text}".removesuffix(": ") + place
