@@ -13,7 +13,6 @@
 #define FIELD_ROW_SIZE    7 /* bytes of a placement row */
 #define FIELD_RESULT_SIZE 8 /* bytes of a result row */
 #define FIELD_SPACING     9 /* bytes from one array of a stream to the next */
-#define FIELD_KINDS       10
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
