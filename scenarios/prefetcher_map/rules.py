@@ -286,10 +286,10 @@ def isolated(seen: Seen, leads: Mapping[str, list[int]], line_size: int, params:
     came = np.nan_to_num(seen.present) >= params.lead_share
     follows = [n for n, row, each in zip(seen.curve.counts, came, following, strict=True) if row[each].any()]
     *_, widest = params.strides
-    others = any(lead >= widest for lead in leads[f"own.stride_{widest}"])
-    if 1 in follows or len(follows) < params.other_lines or others:
-        return None
     ahead = [[lead // stride for lead in leads[f"one.stride_{stride}"]] for stride in params.strides[1:]]
+    others = any(lead >= widest for lead in leads[f"own.stride_{widest}"])
+    if 1 in follows or len(follows) < params.other_lines or others or not any(ahead[-1]):
+        return None
     more = [after - before + 1 for each in ahead for before, after in pairwise(each) if 0 < before < after] or [1]
     rules = {"trigger": min(follows), "degree": max(more, key=more.count), "max_distance": max(map(max, ahead))}
     return {**first_rules("l1.stride"), **rules, "min_stride": 2}

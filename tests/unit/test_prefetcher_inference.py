@@ -106,9 +106,19 @@ def test_strides_by_instruction_are_isolated() -> None:
     assert (found["trigger"], found["degree"], found["max_distance"]) == (4, 3, 9)
 
 
-@pytest.mark.parametrize(("rules", "own"), [({}, [1, 0, 0, 0]), ({"l1.stride": STRIDE}, [0, 0, 0, 12])])
-def test_what_other_runs_bring_as_well_is_no_stride_by_instruction(rules: dict[str, Any], own: list[int]) -> None:
-    assert isolated(curves(rules)[BY_ONE], {**LEADS, "own.stride_4": own}, 64, Params()) is None
+@pytest.mark.parametrize(
+    ("rules", "leads"),
+    [
+        ({}, {}),
+        ({"l1.stride": STRIDE}, {"own.stride_4": [0, 0, 0, 12]}),
+        ({"l1.stride": STRIDE}, {"one.stride_4": [3]}),
+    ],
+    ids=["nothing", "by any instruction", "the next lines alone"],
+)
+def test_what_other_runs_bring_as_well_is_no_stride_by_instruction(
+    rules: dict[str, Any], leads: dict[str, list[int]]
+) -> None:
+    assert isolated(curves(rules)[BY_ONE], {**LEADS, **leads}, 64, Params()) is None
 
 
 def test_a_behaviour_without_a_name_has_its_lead() -> None:
