@@ -15,6 +15,7 @@ from setebench.errors import UsageError
 from setebench.fleet import reading
 from setebench.fleet.examine import Column, Tested, test_of
 from setebench.fleet.nodes import folded, in_order
+from setebench.results import Finding
 from setebench.stats.nodes import robust
 
 SCHEMA = 1
@@ -109,7 +110,10 @@ def compare(paths: Iterable[str | Path], progress: Callable[[str], None] = lambd
             continue
         made.setdefault(result.made_by, []).append(result.node(name))
         node = nodes.setdefault(result.node(name), len(nodes))
-        for finding in {each.parameter: each for each in reversed(result.findings)}.values():
+        first: dict[str, Finding] = {}
+        for finding in result.findings:
+            first.setdefault(finding.parameter, finding)
+        for finding in first.values():
             columns.setdefault(finding.parameter, Column(finding.parameter)).add(node, finding)
         progress(f"{number:,} of {len(files):,} files read")
     if not made:
