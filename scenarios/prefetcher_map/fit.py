@@ -145,8 +145,10 @@ class Fit:
         self.gap = gap_of([curves[name] for name in ASCENDING if name in curves], line_size, params)
         self.furthest = max(_furthest(seen, line_size) for seen in curves.values())
         self._seen: dict[Any, float] = {}  # costs that were asked for, by curve and rules
-        self.take({})
-        self._climb()
+        # lines that level 2's prefetchers bring to level 3 still miss, which may hide others: with and without those
+        self._fills: tuple[str, ...] = ()
+        found = [self._searched(fills) for fills in (("l2",), ("l2", "l3"))]
+        self.take(min(found, key=lambda each: each[0])[1])
 
     # -- costs ------------------------------------------------------------------------------------------------------
 
@@ -200,6 +202,13 @@ class Fit:
         self.model, self.costs = model, self._costs(model)
 
     # -- search -----------------------------------------------------------------------------------------------------
+
+    def _searched(self, fills: tuple[str, ...]) -> tuple[float, dict[str, Rules]]:
+        """The cost and the model that a search comes to where level 2's prefetchers may fill these levels."""
+        self._fills = fills
+        self.take({})
+        self._climb()
+        return self.best, self.model
 
     def _climb(self) -> None:
         """Add families as long as that explains more, and leave out those that others replace."""
@@ -288,7 +297,8 @@ class Fit:
         lead = self.furthest - rules.get("far", 0)
         near = {rules.get("max_distance"), *range(lead - 4, lead + 1), 8, 12, 16, 20, 32}
         distances = near if name.endswith("stream") else range(1, 9)
-        limits = {"trigger": range(trigger - 2, trigger + 3), "max_distance": distances}
+        limits: dict[str, Any] = {"trigger": range(trigger - 2, trigger + 3), "max_distance": distances}
+        limits["fills"] = ("l1", *self._fills)
         return product(*([v for v in SPACES[name][key] if v in limits.get(key, SPACES[name][key])] for key in keys))
 
     # -- what is as good --------------------------------------------------------------------------------------------
