@@ -160,11 +160,12 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
         came = fit.unexplained(seen)
         number += int(came.sum())
         first += int(np.sum(seen.first[came] > seen.present[came] / 2)) if seen.apart > 0.5 else 0
+    lead = [min(each) for each in zip(leads[RUN], leads[OWN_RUN], strict=True)] if leads else []
     for level, lines in (("l1", first), ("l2", number - first)):
         report, distances = Report(f"{level}.other"), ahead.get(level, ())
         if fit.strange and len(distances) >= fit.params.other_lines:  # fewer may be the next lines of a known family
             report.add("present", True)
-            far, reason = max(distances if level == "l1" else leads[RUN]), "longer runs may lead by more"
+            far, reason = max(distances if level == "l1" else lead), "longer runs may lead by more"
             report.add("max_distance", far, PRACTISED, outcome=Outcome.AT_LEAST, reason=reason)
         elif leads or lines >= fit.params.other_lines:
             report.open("present", f"{lines} lines came to it by no rule that was tried; rules may hide others")
@@ -172,9 +173,9 @@ def others(fit: Fit, leads: Mapping[str, list[int]], ahead: Mapping[str, list[in
             report.add("present", False, outcome=Outcome.ABSENT)
         if level == "l1" and leads:
             report.open("lead", "of single lines it isn't known well enough in which level they are")
-        for run, lead in leads.items() if level == "l2" else ():
-            report.add(f"lead.{run}", lead, PRACTISED)
-            if run == RUN and report.findings["present"].value:  # the parameter's own definition is by this run
-                report.add("lead", lead, PRACTISED)
-                report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)
+        for run, each in leads.items() if level == "l2" else ():
+            report.add(f"lead.{run}", each, PRACTISED)
+        if level == "l2" and report.findings["present"].value:  # what one instruction alone brings may be a stride's
+            report.add("lead", lead, PRACTISED)
+            report.add("trigger", next(number for number, each in enumerate((*lead, 1), 1) if each), PRACTISED)
         yield report
