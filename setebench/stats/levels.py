@@ -277,7 +277,7 @@ def _early(weights: Numbers, number: int, before: list[int]) -> float:
 
 def _level(cycles: Numbers, weights: Numbers, group: list[int]) -> Level:
     own, mass = cycles[group], weights[:, group].sum(axis=0)
-    ends = np.sqrt(cycles[:-1] * cycles[1:])
+    ends = np.sqrt(np.maximum(cycles[:-1] * cycles[1:], 0.0))
     return Level(
         cycles=float(own @ mass / mass.sum()),
         low=float(own.min()),
