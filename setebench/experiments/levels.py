@@ -151,8 +151,8 @@ class _Table:
         self._added = {length: float(own.mean()) - length * self.first_cycles for length, own in pools.items()}
         threes = pools[max(SHORT)]
         jitter2 = float(threes.var()) - quantised_variance(float(threes.mean()), step)
-        self.clock = Clock(step, max(jitter2, 1.0))
         self.sources = [self._chains(sets) for sets in (*self._by_size[1:], self._by_size[0])]
+        self.clock = Clock(step, max(jitter2, 1.0), self._late(step))
 
     def _chains(self, sets: Sequence[Sized]) -> Chains:
         """Short chains of a size, of the rounds that were as quiet as the quietest."""
@@ -160,6 +160,15 @@ class _Table:
         quiet = cost <= params.disturbed * np.nanmin(cost) + params.disturbed_cycles
         kept = [each for each, keep in zip(sets, quiet, strict=True) if keep] or list(sets)
         return {each: _pooled(kept, number)[: params.most] - self._added[each] for number, each in enumerate(SHORT)}
+
+    def _late(self, step: float) -> float:
+        """Cycles that single loads which miss the first level take longer than loads of long chains: the second level's
+        plateau shows it. Beside a co-runner the first miss behind a fence waits for what came before."""
+        for flat in self._flats:
+            if flat.cycles > LevelsParams().near * self.first_cycles:
+                singles = np.concatenate([self.sources[at][1] for at in range(flat.first, flat.last + 1)])
+                return max(float(_usual(singles, step).mean()) - flat.cycles, 0.0)
+        return 0.0
 
     def likely(self, params: LevelsParams) -> list[float]:
         """Latencies that long chains show: the first level's, plateaus, and flushed lines."""

@@ -53,10 +53,12 @@ Chains = Mapping[int, Numbers]
 
 
 class Clock(NamedTuple):
-    """What blurs a reading: the clock's `step` and the variance of a bracket, in cycles."""
+    """What blurs a reading: the clock's `step` and the variance of a bracket; and what a single load that misses the
+    first cache takes longer than one of a chain. All in cycles."""
 
     step: float
     jitter2: float
+    late: float = 0.0
 
 
 class Mixture(NamedTuple):
@@ -152,7 +154,7 @@ class _Readings:
         for _ in range(turns):
             logs, served = np.log(np.maximum(weights, EPSILON)), np.zeros(weights.shape)
             likelihood, matrix, right = np.zeros(self.sources), np.eye(len(cycles)) * EPSILON, EPSILON * cycles
-            for length, (taken, orders, dense, variance) in ways.items():
+            for length, (taken, orders, late, dense, variance) in ways.items():
                 group = self.groups[length]
                 begins = np.searchsorted(group.source, np.arange(self.sources))
                 parts = dense * (orders * np.exp(logs @ taken.T))[group.source]
@@ -161,7 +163,7 @@ class _Readings:
                 parts *= (group.times / total)[:, None]
                 served += np.add.reduceat(parts, begins) @ taken
                 matrix += taken.T * (parts.sum(axis=0) / variance) @ taken
-                right += taken.T @ (group.cycles @ parts / variance)
+                right += taken.T @ ((group.cycles @ parts - parts.sum(axis=0) * late) / variance)
             weights = served / np.maximum(served.sum(axis=1, keepdims=True), EPSILON)
             if free is not None and free.any():
                 right -= matrix @ np.where(free, 0.0, cycles)
@@ -170,17 +172,19 @@ class _Readings:
                 ways = self._ways(cycles)
         return _Fitted(cycles, weights, likelihood / self.total)
 
-    def _ways(self, cycles: Numbers) -> dict[int, tuple[Numbers, Numbers, Numbers, Numbers]]:
+    def _ways(self, cycles: Numbers) -> dict[int, tuple[Numbers, Numbers, Numbers, Numbers, Numbers]]:
         """By the length of chains: in which ways their loads fall on components, how many each has, shape (ways,
-        components), in how many orders, the density of each bin, shape (bins, ways), and its variance."""
+        components), in how many orders, what they take longer, the density of each bin, shape (bins, ways), and its
+        variance."""
         found = {}
         for length, group in self.groups.items():
             every = combinations_with_replacement(range(len(cycles)), length)
             taken = np.array([np.bincount(each, minlength=len(cycles)) for each in every], dtype=np.float64)
             orders = np.array([factorial(length) / prod(map(factorial, each)) for each in taken.astype(int).tolist()])
             jitter2 = self.clock.jitter2 + taken @ self.alike(cycles) ** 2
-            dense = density(group.cycles[:, None] - taken @ cycles, jitter2, self.clock.step)
-            found[length] = taken, orders, dense, jitter2 + self.clock.step**2 / 6
+            late = self.clock.late * (taken[:, 0] == 0) * (length == 1)
+            dense = density(group.cycles[:, None] - taken @ cycles - late, jitter2, self.clock.step)
+            found[length] = taken, orders, late, dense, jitter2 + self.clock.step**2 / 6
         return found
 
 
