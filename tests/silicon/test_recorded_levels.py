@@ -3,9 +3,9 @@
 Two files come from KVM guests on an Intel Emerald Rapids (family 6, model 207). `emerald-rapids-two-cpus.npz` had two
 programs to run on its two virtual CPUs meanwhile; `emerald-rapids-sixteen-cpus.npz` had SMT co-runners on all its
 cores, which took most of the first level and made the last one slower: 85 to 150 cycles. Plain C says 5.005 to 5.07
-cycles of the first level and 15.98 of the second, in both. The other three come from a KVM guest on an AMD Zen 4 (family
-25, model 17), beside co-runners that took most of the second level in some rounds: plain C says 4.00 and 14.08 cycles.
-In the last one they delayed a fifth of its loads, to 21 cycles, and single ones by four.
+cycles of the first level and 15.98 of the second, in both. The other three come from a KVM guest on an AMD Zen 4
+(family 25, model 17), beside co-runners that took most of the second level in some rounds: plain C says 4.00 and 14.08
+cycles. In the last one they delayed a fifth of its loads, to 21 cycles, and single ones by four.
 `ticks` are of all samples of a working set behind those of another one, `samples` of each; infinite ones are flushed
 lines.
 """
