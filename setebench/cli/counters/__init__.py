@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from setebench import registry
-from setebench.cli.counters.listing import header, list_roles, list_tables
+from setebench.cli.counters.listing import header, list_roles
 from setebench.cli.counters.stat import stat
 from setebench.cli.options import PATH
 from setebench.cli.run import scenario_command
@@ -46,5 +46,5 @@ verdicts_option = click.option(
 )
 validate = verdicts_option(scenario_command("validate", registry.scenario("counters"), _store))
 peaks = scenario_command("peaks", registry.scenario("counter-peaks"))
-for command in (header, list_roles, peaks, stat, list_tables, validate):
+for command in (header, list_roles, peaks, stat, validate):
     counters.add_command(command)

@@ -27,7 +27,7 @@ from setebench.native.perf import _perf
 from setebench.native.perf.attributes import EVERYBODY, USER_ONLY, Attributes, Flag, Software, Type
 from setebench.native.perf.messages import Request, Situation, explain, no_pmu, read_situation, user_only
 from setebench.native.perf.sysfs import Pmu, core_pmus
-from setebench.native.perf.tables import EventSpec, events_for, why_none
+from setebench.native.perf.tables import EventSpec, table_for, why_none
 
 FIELDS = ("config", "config1", "config2")
 MOST_EVENTS = 16
@@ -128,7 +128,8 @@ class Resolver:
         tree = tree or Tree(Path("/"))
         self.situation = read_situation(tree)
         self.processor = read_processor(tree)
-        self.specs = events_for(self.processor)
+        table = table_for(self.processor)
+        self.specs = dict(table.roles) if table else {}
 
     def named(self, names: Sequence[str]) -> tuple[Wanted, ...]:
         """What is to be counted under each name, in their order, each name once.

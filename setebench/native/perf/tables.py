@@ -160,23 +160,17 @@ def load_tables() -> dict[str, Table]:
     return {path.stem: read_table(path) for path in sorted(FOLDER.glob("*.toml"))}
 
 
-def table_for(processor: Processor) -> tuple[str, Table] | None:
-    """The table that names `processor`, with its name; None where none does."""
-    tables = load_tables().items()
-    return next((each for each in tables if any(match.holds(processor) for match in each[1].processors)), None)
+def table_for(processor: Processor) -> Table | None:
+    """The table that names `processor`; None where none does."""
+    tables = load_tables().values()
+    return next((table for table in tables if any(match.holds(processor) for match in table.processors)), None)
 
 
-def events_for(processor: Processor) -> dict[str, EventSpec]:
-    """Events by role; empty for a processor that no table names (`why_none` says so in words)."""
-    found = table_for(processor)
-    return dict(found[1].roles) if found else {}
-
-
-def why_none(processor: Processor, role: str = "") -> str:
-    """Why `processor` has no event for `role`, or ("") no events at all, in one line."""
-    found = table_for(processor)
-    if found is not None:
-        return found[1].absent.get(role, f"{found[1].title} has no event for it in our table")
+def why_none(processor: Processor, role: str) -> str:
+    """Why `processor` has no event for `role`, in one line."""
+    table = table_for(processor)
+    if table is not None:
+        return table.absent.get(role, f"{table.title} has no event for it in our table")
     named = f"{processor.vendor} family {processor.family} model {processor.model} stepping {processor.stepping}"
     return f"no event table for {named}; raw events such as cpu/event=0x3c/ can still be counted"
 
